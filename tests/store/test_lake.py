@@ -315,6 +315,16 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
     assert delta_tables.open_table(tables, series) is not None, "an error that has passed is no error"
 
 
+@pytest.mark.parametrize("name", ["of Jane Doe", "été", "#1?", "100%"])
+def test_a_lake_may_have_any_name(tmp_path, name):
+    lake = open_lake(tmp_path / name, create=True)
+    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    assert lake.append("series", series_frame(np.ones((3, 1))), source="tts") == 1
+    compact(lake, everything=True)
+    assert lake.tables()["series"] == 3
+    assert lake.append("series", series_frame(np.ones((4, 1))), source="tts") == 1
+
+
 def test_a_table_left_open_is_not_taken_for_another_in_its_place(lake):
     for minute in range(3):
         lake.append("series", series_frame(np.ones((1, 1)), start_ns=DAY + minute * MINUTE_NS), source="tts")

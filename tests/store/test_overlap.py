@@ -22,6 +22,7 @@ from ioweather.store.day_files import rewrite_day
 from ioweather.store.delta_tables import Held, Refused, Table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.overlap import distinct_keys, extent_of, files_near
+from ioweather.store.seal import vacuum
 from ioweather.tables import TABLES, TableSpec
 
 SERIES = TABLES["series"]
@@ -176,6 +177,37 @@ def test_a_long_log_loses_old_commits_and_no_row(lake, monkeypatch):
     assert len(pinned["series"].uris) == 30
     assert lake.tables()["series"] == 40
     assert lake.append("series", samples([(0, "a", "x")]), source="block") == 0
+
+
+def gone(lake: Lake) -> int:
+    """Files of which the last checkpoint says that they are no more."""
+    last = max((layout.tables_dir(lake.root) / "series" / "_delta_log").glob("*.checkpoint.parquet"))
+    with connection() as con:
+        return con.execute(f"SELECT count(remove.path) FROM '{last}'").fetchall()[0][0]
+
+
+def test_of_files_that_are_long_gone_nobody_reads_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(appends, "_MANY_FILES", 4)
+    monkeypatch.setattr(delta_tables, "_CHECKPOINT_EVERY", 4)
+    for duration, forgotten in (("interval 2 days", False), ("interval 0 seconds", True)):
+        monkeypatch.setattr(delta_tables, "_SETTINGS", {"delta.deletedFileRetentionDuration": duration})
+        lake = open_lake(tmp_path / duration, create=True)
+        for minute in range(9):
+            lake.append("series", samples([(minute, "a", "x")]), source="block")
+        assert (gone(lake) == 0) is forgotten
+        assert lake.tables()["series"] == 9
+
+
+def test_a_table_of_an_earlier_version_is_set_to_forget_files_that_are_gone(lake, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(delta_tables, "_SETTINGS", {})
+        lake.append("series", samples([(0, "a", "x")]), source="block")
+    assert table_of(lake).metadata().configuration == {}
+    for _ in range(2):
+        vacuum(lake, lake.facility)
+        assert table_of(lake).metadata().configuration == delta_tables._SETTINGS
+        assert table_of(lake).version() == 2
+    assert lake.append("series", samples([(0, "a", "x"), (1, "a", "x")]), source="block") == 1
 
 
 def test_files_of_closed_days_stay_as_they_are(lake, monkeypatch):

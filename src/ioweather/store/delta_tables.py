@@ -44,6 +44,9 @@ _OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 _CHECKPOINT_EVERY: Final = 20
 _COMMITS_KEPT: Final = 200
 _KEPT_SECONDS: Final = 3600.0
+# Whoever opens a table reads of the files that are gone, too: after a week of 10,000 ships a day of 70,000. `vacuum`
+# goes by it for so long, and then by the time a file was written.
+_SETTINGS: Final = {"delta.deletedFileRetentionDuration": "interval 2 days"}
 # Tables by their folder, each with the mark of its newest commit; nobody else has one while it is used.
 _LEFT_OPEN: Final[dict[Path, tuple[DeltaTable, tuple[int, ...]]]] = {}
 
@@ -125,7 +128,12 @@ def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
                     paths.discard(action["remove"]["path"])
     except or_of_duckdb(OSError, ValueError) as error:
         raise _not_opened(spec, error) from None
-    place = (root / spec.name).resolve()
+    return _files_at(root / spec.name, spec, version, paths)
+
+
+def _files_at(folder: Path, spec: TableSpec, version: int, paths: Collection[str]) -> TableFiles:
+    """Paths as they stand in the log. The library's own addresses of files write a space in the lake's path as %20."""
+    place = folder.resolve()
     return TableFiles(spec, version, tuple(sorted(f"{place}/{unquote(path)}" for path in paths)))
 
 
@@ -179,7 +187,9 @@ def make_table(root: Path, spec: TableSpec) -> Table:
     place, schema = str(root / spec.name), Schema(_fields(spec))
     try:
         with _library():
-            made = DeltaTable.create(place, schema, mode="ignore", partition_by=["day"], name=spec.name)
+            made = DeltaTable.create(
+                place, schema, mode="ignore", partition_by=["day"], name=spec.name, configuration=_SETTINGS
+            )
     except TableFault:
         table = open_table(root, spec)  # lost the race to make it, or cannot make it
         if table is None:
@@ -215,7 +225,8 @@ class Held:
     def __init__(self, listed: Any) -> None:
         self._listed = listed
         self._columns = set(listed.schema.names)
-        self.names: list[str] = [path.rsplit("/", 1)[1] for path in listed["path"].to_pylist()]
+        self.paths: list[str] = listed["path"].to_pylist()
+        self.names = [path.rsplit("/", 1)[1] for path in self.paths]
         self.days: list[str] = listed["partition.day"].to_pylist()
         self.rows: list[int] = [rows or 0 for rows in listed["num_records"].to_pylist()]
 
@@ -253,7 +264,7 @@ class Table:
         return {field.name for field in self._delta.schema().fields}
 
     def files(self) -> TableFiles:
-        return TableFiles(self.spec, self.version, tuple(sorted(self._delta.file_uris())))
+        return _files_at(self.folder, self.spec, self.version, self.held().paths)
 
     def held(self) -> Held:
         return Held(self._delta.get_add_actions(flatten=True))
@@ -328,6 +339,9 @@ class Table:
         removed = self._delta.vacuum(hours, dry_run, enforce_retention_duration=False, full=True)
         if not dry_run:
             self._delta.cleanup_metadata()
+            if not _SETTINGS.items() <= self._delta.metadata().configuration.items():  # made by an earlier version
+                with self._on_disk():
+                    self._delta.alter.set_table_properties(_SETTINGS)
         return len(removed)
 
     @contextmanager
