@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ def demo(out: Path | None) -> None:
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
     say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
-    where = f"--lake {made.lake}"
+    where = f"--lake {shlex.quote(str(made.lake))}"
     for step in tour(open_lake(made.lake)):
         say(f"{step.wants}  (ioweather {step.command} {where})", "")
         if step.answer.name == "why":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def simulate(
         f"{made.logs:,} Darshan logs in {made.data}."
     )
     say(f"What was planted is in {made.truth}.", "")
-    say(f"  ioweather simulate score {made.out}")
+    say(f"  ioweather simulate score {shlex.quote(str(made.out))}")
 
 
 @simulate.command(epilog="Example: ioweather simulate score facility")
