@@ -131,7 +131,7 @@ def _print_end(status: Status, lake_dir: str | None) -> int:
     spool = status.spool
     if lake_dir is None:
         say(f"{spool.written_rows:,} rows wait in {spool.directory}.")
-        say(f"Into the lake: ioweather ingest {shlex.quote(str(spool.directory / 'segments'))}")
+        say(f"Into the lake: ioweather ingest {shlex.quote(spool.directory + '/segments')}")
     elif spool.last_ship_ok and not spool.refused_files:
         say(f"{spool.written_rows:,} rows are in {lake_dir}.")
     else:
