@@ -325,6 +325,12 @@ def test_a_lake_may_have_any_name(tmp_path, name):
     assert lake.append("series", series_frame(np.ones((4, 1))), source="tts") == 1
 
 
+def test_a_name_that_the_library_would_take_for_another_is_refused(tmp_path):
+    with pytest.raises(LakeError, match=r"a%20b has a code like %20 in it"):
+        open_lake(tmp_path / "a%20b", create=True)
+    assert not (tmp_path / "a%20b").exists()
+
+
 def test_a_table_left_open_is_not_taken_for_another_in_its_place(lake):
     for minute in range(3):
         lake.append("series", series_frame(np.ones((1, 1)), start_ns=DAY + minute * MINUTE_NS), source="tts")

@@ -21,6 +21,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -69,10 +70,12 @@ def facility_file(root: Path) -> Path:
 
 def create_lake(root: Path) -> None:
     """Make an empty lake, or find that somebody else just did."""
+    hint = "Choose another place (--lake, or --out of a demonstration)."
+    if unquote(str(root.absolute())) != str(root.absolute()):
+        raise LakeError(f"{root} has a code like %20 in it, which the library of tables takes for a letter.", hint=hint)
     try:
         opened = lake_directory(root, new=True)
     except OSError as error:
-        hint = "Choose another place (--lake, or --out of a demonstration)."
         raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
     with opened as folder:
         _mark(folder)
