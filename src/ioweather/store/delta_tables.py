@@ -100,7 +100,7 @@ def _log(root: Path, spec: TableSpec) -> dict[int, list[str]]:
     """Names of commits and checkpoints by version."""
     found: dict[int, list[str]] = {}
     try:
-        for name in os.listdir(_log_folder(root, spec)):  # noqa: PTH208 - a Path for each takes ten times as long
+        for name in os.listdir(_log_folder(root, spec)):  # noqa: PTH208 - with a Path for each it takes 1.7 times as long
             if _COMMIT.match(name):
                 found.setdefault(int(name[:20]), []).append(name)
     except FileNotFoundError:
@@ -344,7 +344,7 @@ class Table:
         if not dry_run:
             self._delta.cleanup_metadata()
             if not _SETTINGS.items() <= self._delta.metadata().configuration.items():  # made by an earlier version
-                with self._on_disk():
+                with suppress(Refused), self._on_disk():  # while somebody writes: next time
                     self._delta.alter.set_table_properties(_SETTINGS)
         return len(removed)
 
