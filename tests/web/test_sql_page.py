@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -102,22 +103,20 @@ def test_an_answer_that_is_too_large_is_refused(client, query):
     assert response.json()["error"]["kind"] == "QueryRefused"
 
 
-def test_the_child_cannot_write_to_any_file(lake):
-    """Beside DuckDB's own doors: the kernel lets it write no byte, and its address space has an end."""
-    import resource
-    import subprocess
-    import sys
-
-    code = (
-        "import io, json, sys, resource; from ioweather.store import sandbox; "
-        "sys.stdin = type('S', (), {'buffer': io.BytesIO(json.dumps({'setup': [], 'sql': 'SELECT 1', "
-        "'limits': {'rows': 1, 'seconds': 5, 'memory': '512MiB'}}).encode())})(); sandbox.main(); "
-        "print(resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_AS)[1])"
+def test_sql_is_refused_where_the_kernel_cannot_confine_it(client, monkeypatch, tmp_path):
+    """The child finds a module in its path that says so."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import ioweather.store.confinement as confinement\nconfinement.confine = lambda *_: False\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert "(0, 0)" in done.stdout
-    assert str((2 << 30) + (512 << 20)) in done.stdout
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 0
+    popen = subprocess.Popen
+
+    def with_path(*args, env, **options):
+        return popen(*args, env={**env, "PYTHONPATH": str(tmp_path)}, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", with_path)
+    response = client.post(f"{API}/sql", json={"query": "SELECT 1"})
+    assert response.status_code == 400
+    assert "cannot confine" in response.json()["error"]["message"]
 
 
 def test_rows_are_limited_and_csv_disarms_formulas(client):

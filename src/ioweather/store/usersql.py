@@ -1,43 +1,42 @@
-"""A user's SQL over the pinned tables: one SELECT or EXPLAIN, bounded in memory, rows and time.
+"""SQL of users over the tables of a snapshot: one SELECT, bounded in memory, rows and time.
 
-The connection may open exactly the Parquet files of the snapshot and nothing else: `allowed_paths`, not
-`allowed_directories`, because with a directory a COPY could overwrite a part of the lake.
+DuckDB may open exactly the table files of the snapshot (`allowed_paths`). It takes that as leave to write them too, so
+the query runs in a process that cannot write (`store.sandbox`). Paths are relative to the lake: a query that
+shows one does not show where the lake is.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ioweather.core.errors import QueryRefused
 from ioweather.store.convert import literal, quote
-from ioweather.store.sandbox import Limits, SqlResult, run, run_apart
+from ioweather.store.sandbox import Limits, SqlResult, run_confined
 from ioweather.store.snapshot import QUARANTINE, Snapshot
 
 __all__ = ["Limits", "SqlResult", "run_user_sql"]
 
 
-def run_user_sql(
-    snapshot: Snapshot,
-    sql: str,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-    *,
-    apart: bool = False,
-) -> SqlResult:
-    """`apart`: in a process of its own, with walls of the kernel around it, and cells as JSON has them."""
+def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> SqlResult:  # noqa: B008 - frozen
+    """Run the query. Raises QueryRefused where it is not one SELECT, fails, or exceeds a limit."""
     if snapshot.owner is not None:
         raise QueryRefused("SQL sees the whole lake, and is not for one person's part of it.")
-    return (run_apart if apart else run)(_setup(snapshot, limits), sql, limits)
-
-
-def _setup(snapshot: Snapshot, limits: Limits) -> list[str]:
-    views = [f"CREATE VIEW {quote(name)} AS {files.view()}" for name, files in snapshot.pinned.items()]
-    paths = ", ".join(literal(uri) for files in snapshot.pinned.values() for uri in files.uris)
-    return [
-        *views,
+    directory = str(snapshot.root.resolve())
+    tables = {
+        name: replace(files, uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
+        for name, files in snapshot.pinned.items()
+    }
+    paths = [uri for files in tables.values() for uri in files.uris]
+    setup = [
+        *(f"CREATE VIEW {quote(name)} AS {files.view()}" for name, files in tables.items()),
         f"CREATE VIEW quarantine AS {QUARANTINE}",
         f"SET memory_limit = {literal(limits.memory)}",
         "SET threads = 2",
         "SET TimeZone = 'UTC'",
+        "SET python_enable_replacements = false",  # Python's variables are no tables
         "SET temp_directory = ''",  # no spilling: it would write files
-        f"SET allowed_paths = [{paths}]",
+        f"SET allowed_paths = [{', '.join(map(literal, paths))}]",
         "SET enable_external_access = false",
         "SET lock_configuration = true",
     ]
+    return run_confined(directory, paths, setup, sql, limits)

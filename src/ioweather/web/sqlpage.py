@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Final
 
 from pydantic import BaseModel, Field
 
+from ioweather.core.cells import plain
 from ioweather.core.errors import Busy
 from ioweather.store.usersql import Limits, SqlResult, run_user_sql
 from ioweather.web.visible import View
 
-SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB")
+SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)
 _AT_ONCE: Final = threading.BoundedSemaphore(2)
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -25,6 +27,7 @@ def ask(view: View, question: SqlQuestion) -> SqlResult:
         raise Busy("Other queries are running.", hint="Try again in some seconds.")
     try:
         with view.lake.snapshot() as snapshot:
-            return run_user_sql(snapshot, question.query, SQL_LIMITS, apart=True)
+            found = run_user_sql(snapshot, question.query, SQL_LIMITS)
+        return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
     finally:
         _AT_ONCE.release()
