@@ -119,6 +119,7 @@ def test_damage_is_found(lake, tmp_path):
     (part,) = (tmp_path / "copy" / "tables" / "series").rglob("*.parquet")
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
+    part.chmod(0o644)
     part.write_bytes(data)
     with pytest.raises(LakeError, match="digest differs"):
         check_backup(tmp_path / "copy")
@@ -139,11 +140,11 @@ def test_an_interrupted_backup_leaves_the_one_before(lake, tmp_path, monkeypatch
     lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + DAY_NS), source="tts")
     original, seen = module._copy, []
 
-    def break_off(source, target):
+    def break_off(source, target, top):
         if seen:
             raise KeyboardInterrupt
         seen.append(target)
-        return original(source, target)
+        return original(source, target, top)
 
     monkeypatch.setattr(module, "_copy", break_off)
     with pytest.raises(KeyboardInterrupt):

@@ -8,6 +8,7 @@ from ioweather.cli.main import run
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.store import appends
 from ioweather.store.delta_tables import Refused, Table
 from ioweather.store.forget import find, forget
 from ioweather.store.lake import LedgerEntry, open_lake
@@ -56,9 +57,10 @@ def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch,
     def refuses(*_: object) -> None:
         raise Refused("somebody was faster")
 
-    monkeypatch.setattr(Table, "delete", refuses)
+    monkeypatch.setattr(Table, "replace_files", refuses)
+    monkeypatch.setattr(appends, "_PATIENCE_SECONDS", 0.1)
     assert run(["lake", "forget", str(tmp_path / "7.txt"), "--yes", "--lake", str(lake.root)]) == 2
-    assert "`jobs` cannot be written: somebody was faster" in capsys.readouterr().err
+    assert "lost against other writers: somebody was faster" in capsys.readouterr().err
     assert list(submitted(lake)) == ["7"]
 
 

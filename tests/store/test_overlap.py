@@ -238,7 +238,7 @@ def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
     def fails(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(Table, "replace", fails)
+    monkeypatch.setattr(Table, "replace_files", fails)
     for minute in range(3):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     assert lake.tables()["series"] == 3
@@ -252,7 +252,7 @@ def test_a_refused_merge_leaves_no_draft(lake, monkeypatch):
     def refuses(*_: object) -> None:
         raise Refused("somebody was faster")
 
-    monkeypatch.setattr(Table, "replace", refuses)
+    monkeypatch.setattr(Table, "replace_files", refuses)
     for minute in range(3):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     day = layout.tables_dir(lake.root) / "series" / "day=2024-10-04"

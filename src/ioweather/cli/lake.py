@@ -190,6 +190,39 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     return 0
 
 
+@lake.command(epilog="Example: ioweather lake check")
+@click.option("--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the rest answers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_of_lake
+def check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
+    """Compare every table file with the digest that was recorded when it was written.
+
+    The exit code is 1 if a file is damaged. Restore it from a backup, or set it aside and ingest its inputs again.
+    """
+    from ioweather.core.units import format_bytes
+    from ioweather.store import check as checking
+
+    opened = open_lake_at(lake_dir)
+    with progress_bar() as progress:
+        found = checking.check_lake(opened, progress=progress)
+    inputs = checking.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+    if as_json:
+        say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
+        return 1 if found.damaged else 0
+    if not found.damaged:
+        say(f"All {found.files:,} table files ({format_bytes(found.bytes)}) are intact.")
+    else:
+        say(f"{len(found.damaged):,} of {found.files:,} table files are damaged:", *(f"  {p}" for p in found.damaged))
+    if found.without_digest:
+        say(f"{found.without_digest:,} have no digest (written by ioweather 0.2) and were read instead.")
+    if inputs:
+        say("Their rows are missing now. Ingest these files again (ioweather ingest --again):")
+        say(*(f"  {path}" for path in inputs))
+    elif found.damaged and not set_aside:
+        say("Restore them from a backup, or run: ioweather lake check --set-aside")
+    return 1 if found.damaged else 0
+
+
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
 @click.argument("dest", type=click.Path(path_type=Path))
 @_of_lake

@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ioweather.core.errors import LakeConflict
+from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame
 from ioweather.store.batches import Batch, Staged, discard, load_frame, load_staged, not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import Connect, later, or_of_duckdb
-from ioweather.store.day_files import Writer, from_query, rewrite_day, written
+from ioweather.store.day_files import Writer, from_query, replace_rows, rewrite_day, written
 from ioweather.store.delta_tables import Held, Refused, Table, TableFault, make_table, open_table
 from ioweather.store.overlap import Extent, are_distinct, files_near
 from ioweather.store.table_files import DataFile
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _LOG = logging.getLogger("ioweather.store")
+T = TypeVar("T")
 _PATIENCE_SECONDS = 300.0
 # So many files of a day that have alike many rows become one; of those with hundreds more, for to merge them takes
 # longer, and to read them longer than to open them.
@@ -66,13 +67,42 @@ def _writing(spec: TableSpec) -> Iterator[Connect]:
             raise not_written(spec.name, error) from None
 
 
+def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
+    """Remove the rows `s` for which the condition is true, in one commit."""
+
+    def delete() -> None:
+        if (table := open_table(root, spec)) is not None:
+            replace_rows(connect(), table, condition)
+
+    with _writing(spec) as connect:
+        _retry_refused(spec, delete)
+
+
+def _retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
+    """Repeat a change until no other writer gets in its way, from a newer version of the table each time."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    attempt = 0
+    while True:
+        try:
+            return change()
+        except Refused as error:
+            attempt += 1
+            if time.monotonic() > deadline:
+                raise LakeConflict(
+                    f"{attempt} tries to change `{spec.name}` lost against other writers: {error}.",
+                    hint="Run the same command again; nothing was lost.",
+                ) from None
+            time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
+
+
 def _add(
     connect: Connect, root: Path, spec: TableSpec, batch: Batch, ingest_id: str
 ) -> tuple[int, tuple[DataFile, ...]]:
     """How many rows changed; and the files of the batch, if they are in the table now."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    attempt = completed = 0
-    while True:
+    completed = 0
+
+    def add() -> tuple[int, tuple[DataFile, ...]]:
+        nonlocal completed
         table = open_table(root, spec) or make_table(root, spec)
         stored = _stored_sql(table, batch.extent)
         if stored is not None:
@@ -82,30 +112,23 @@ def _add(
             elif spec.revisable:
                 _let_come_last(connect(), stored, ingest_id)
                 _name_origins(connect(), spec, stored)
-        try:
-            before = table.version
-            if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
-                import duckdb  # noqa: F401  Delta reads a relation, which the engine alone has not
+        before = table.version
+        if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
+            same = f"EXISTS (SELECT 1 FROM finished b WHERE {_same((*spec.identity, 'day'))})"
+            replace_rows(connect(), table, same, "finished")
+            completed += _count(connect(), "finished")
+            return add()  # the rows to add are those that the new version does not have
+        files, added, write = batch.files, batch.rows, batch.write
+        if stored is not None:
+            files, added = (), _keep(connect(), "fresh", _fresh_sql(spec, stored))
+            write = from_query(connect(), spec, "SELECT * FROM fresh", batch.extent.days)
+        if added:
+            _commit(table, batch, write or files)
+            merge_small_files(connect, table, batch.extent.days)
+            table.done(before)
+        return completed + added, files
 
-                completed += table.complete(connect().sql("SELECT * FROM finished"), _same((*spec.identity, "day")))
-                continue  # what is to be added is found in the version that this made
-            files, added, write = batch.files, batch.rows, batch.write
-            if stored is not None:
-                files, added = (), _keep(connect(), "fresh", _fresh_sql(spec, stored))
-                write = from_query(connect(), spec, "SELECT * FROM fresh", batch.extent.days)
-            if added:
-                _commit(table, batch, write or files)
-                merge_small_files(connect, table, batch.extent.days)
-                table.done(before)
-            return completed + added, files
-        except Refused as error:
-            attempt += 1
-            if time.monotonic() > deadline:
-                raise LakeConflict(
-                    f"{attempt} tries to add rows to `{spec.name}` lost against other writers: {error}.",
-                    hint="Run the same command again; nothing was lost.",
-                ) from None
-            time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
+    return _retry_refused(spec, add)
 
 
 def merge_small_files(connect: Connect, table: Table, days: Collection[str]) -> None:
@@ -120,7 +143,7 @@ def merge_small_files(connect: Connect, table: Table, days: Collection[str]) -> 
         rows_by_time = f"SELECT {columns} FROM ({table.files().only(names).scan()}) ORDER BY {quote(spec.time)}"
         try:
             rewrite_day(connect(), table, day, "part", rows_by_time, names)  # or another writer was faster: as good
-        except or_of_duckdb(OSError, TableFault) as error:
+        except or_of_duckdb(OSError, TableFault, LakeError) as error:
             _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
 
 

@@ -19,10 +19,11 @@ from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.progress import Progress, silent
-from ioweather.core.whole_files import write_whole
+from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
 from ioweather.store.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, point_at_checkpoint
 from ioweather.store.lake import Lake, open_lake
+from ioweather.store.table_files import require_undamaged
 from ioweather.tables import TABLES
 
 MANIFEST: Final = "backup.json"
@@ -72,13 +73,15 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
             manifest[relative] = old
             kept += 1
             continue
-        manifest[relative] = _copy(lake.root / relative, target / relative)
+        if relative.endswith(".zstd.parquet"):
+            require_undamaged([lake.root / relative])
+        manifest[relative] = _copy(lake.root / relative, target / relative, target)
         copied += 1
         copied_bytes += manifest[relative]["bytes"]
     for name, version in versions.items():
         point_at_checkpoint(target / "tables" / name, version)
     body = {"made_ns": now_ns(), "software_version": __version__, "versions": versions, "files": manifest}
-    write_whole(target / MANIFEST, json.dumps(body).encode())
+    write_whole(target / MANIFEST, json.dumps(body).encode(), 0o644)
     removed = _remove_strangers(target, set(manifest))
     progress(len(wanted), len(wanted), "files")
     if verify:
@@ -115,7 +118,7 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> Copie
     total = 0
     for position, relative in enumerate(order):
         progress(position, len(order), "files")
-        made = _copy(source / relative, target / relative)
+        made = _copy(source / relative, target / relative, target)
         _require_same(source / relative, files[relative], made["sha256"])
         total += made["bytes"]
     for name, version in manifest["versions"].items():
@@ -201,18 +204,20 @@ def _make_folder(target: Path) -> None:
         raise LakeError(f"{target} cannot be made: {error.strerror}.", hint="Choose another place.") from None
 
 
-def _copy(source: Path, target: Path) -> dict[str, Any]:
+def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
     """Whole or not at all; the digest is that of the bytes that were written."""
     digest, size = hashlib.sha256(), 0
     draft = target.with_name(f".{target.name}.partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(target.parent, top)
+        draft.unlink(missing_ok=True)  # of a copy that was killed: it may be read-only
         with source.open("rb") as reader, draft.open("wb") as writer:
             while chunk := reader.read(_CHUNK):
                 digest.update(chunk)
                 writer.write(chunk)
                 size += len(chunk)
             writer.flush()
+            os.fchmod(writer.fileno(), 0o444 if "tables" in target.parts else 0o644)
             os.fsync(writer.fileno())
         draft.replace(target)
     except OSError as error:

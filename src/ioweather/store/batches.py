@@ -21,7 +21,6 @@ from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable, literal, quote, register_frame
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_frame, from_query, written
-from ioweather.store.delta_tables import Table, TableFault
 from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
 from ioweather.store.table_files import DataFile, newest_first
 from ioweather.tables.schema import TableSpec
@@ -155,13 +154,6 @@ def discard(folder: Path, staged: Sequence[Staged]) -> None:
     for each in staged:
         for file in each.files:
             (folder / file.path).unlink(missing_ok=True)
-
-
-def delete_rows(table: Table, condition: str) -> None:
-    try:
-        table.delete(condition)
-    except (OSError, TableFault) as error:
-        raise not_written(table.spec.name, error) from None
 
 
 def not_written(table: str, error: Exception) -> LakeError:

@@ -18,10 +18,10 @@ import numpy as np
 from ioweather.core.clock import day_start_ns
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.core.whole_files import sync_to_disk
+from ioweather.core.whole_files import make_directories, sync_to_disk
 from ioweather.store.convert import SQL_TYPES, arrow_table, encodable, literal, quote
-from ioweather.store.delta_tables import Refused, Table
-from ioweather.store.table_files import DataFile, Statistics
+from ioweather.store.delta_tables import Refused, Table, TableFault
+from ioweather.store.table_files import DataFile, Statistics, content_digest, require_undamaged
 from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
@@ -60,16 +60,20 @@ def _remove(targets: Sequence[Path]) -> None:
 
 
 def _write(folder: Path, days: Collection[str], prefix: str, write: Writer, targets: list[Path]) -> Iterator[DataFile]:
-    """Into files that stand in `targets` before they are there."""
+    """Into files that are listed in `targets` before they exist. They get their final name once they are on disk."""
     for day in sorted(days):
-        target = folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet"
-        targets.append(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        rows, statistics = write(day, target)
+        name = f"{prefix}-{uuid.uuid4()}"
+        draft = folder / f"day={day}" / f"{name}.zstd.parquet"
+        targets.append(draft)
+        make_directories(draft.parent, folder.parent.parent)
+        rows, statistics = write(day, draft)
         if not rows:
-            target.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
             continue
-        sync_to_disk(target)
+        sync_to_disk(draft, 0o444)
+        target = draft.with_name(f"{name}-{content_digest(draft)}.zstd.parquet")
+        targets.append(target)
+        draft.rename(target)
         sync_to_disk(target.parent)
         yield DataFile(f"day={day}/{target.name}", target.stat().st_size, day, rows, statistics)
 
@@ -162,11 +166,40 @@ def rewrite_day(
     """Put the result of a query into the place of the files that this version of the table has of the day (to seal it),
     or of some of them (to merge small ones). Returns the new file and its rows; None where another writer replaced one
     of these files meanwhile, or where there are no rows. Files that came meanwhile stay beside it."""
+    replaced = table.files().only(names) if names is not None else table.files()
+    uris = replaced.days().get(day, [])
+    require_undamaged(uris)
     try:
         with written(table.folder, [day], prefix, from_query(con, table.spec, rows, [day])) as files:
             if not files:
                 return None
-            table.replace(day, files, names)
+            if names is None:
+                table.replace_day(day, files)
+            else:
+                table.replace_files(uris, files)
     except Refused:
         return None
     return table.folder / files[0].path, files[0].rows
+
+
+def replace_rows(con: duckdb.DuckDBPyConnection, table: Table, condition: str, added: str = "") -> None:
+    """Remove the rows `s` for which the condition is true, and add the rows of the table `added`, which are of the same
+    days, in one commit. Raises Refused where another writer replaced one of the files."""
+    files, spec = table.files(), table.spec
+    if not files.uris:
+        return
+    if table.unknown_columns:
+        raise TableFault("it has columns of a newer ioweather, which would be lost")
+    found = files.only({uri.rsplit("/", 1)[1] for (uri,) in con.execute(files.holding(condition)).fetchall()})
+    if not found.uris:
+        return
+    require_undamaged(found.uris)
+    columns = ", ".join(quote(name) for name in (*spec.names, *_LAKE_TEXTS))
+    rows = f"SELECT {columns} FROM ({found.scan()}) s WHERE ({condition}) IS NOT TRUE"
+    if added:
+        rows += f" UNION ALL SELECT {columns} FROM {added}"
+    days, before = found.days(), table.version
+    write = from_query(con, spec, f"SELECT * FROM ({rows}) ORDER BY {quote(spec.time)}", days)
+    with written(table.folder, days, "part", write) as made:
+        table.replace_files(found.uris, made)
+    table.done(before)

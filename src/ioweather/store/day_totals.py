@@ -7,7 +7,6 @@ other metrics together and shares of coverage are made of them when they are ask
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.whole_files import write_whole
 from ioweather.store import layout
 from ioweather.store.array_files import packed, unpacked
 from ioweather.tables import METRICS
@@ -98,9 +98,7 @@ def write_sums(root: Path, day: str, files: Iterable[str], sums: Mapping[str, Su
         arrays[f"total/{name}"], arrays[f"weight/{name}"] = found.total, found.weight
         if found.hours is not None:
             arrays[f"hours/{name}"], arrays[f"names/{name}"] = found.hours, np.array(found.names, np.str_)
-    draft = layout.seals_dir(root) / f".{day}.npz.{os.getpid()}"
-    draft.write_bytes(packed(arrays))
-    draft.replace(_file(root, day))
+    write_whole(_file(root, day), packed(arrays), 0o644)
 
 
 def has_sums(root: Path, day: str, uris: Iterable[str]) -> bool:

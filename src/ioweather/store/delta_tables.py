@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from ioweather.core.errors import LakeError
-from ioweather.core.whole_files import sync_to_disk, write_whole
+from ioweather.core.whole_files import make_directories, sync_to_disk, write_whole
 from ioweather.store.convert import literal
 from ioweather.store.database import connection, or_of_duckdb
 from ioweather.store.panics import without_panics
-from ioweather.store.table_files import DataFile, TableFiles
+from ioweather.store.table_files import DataFile, TableFiles, day_of_uri
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 if TYPE_CHECKING:
-    import duckdb
     from deltalake import DeltaTable, Field
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
@@ -160,7 +159,7 @@ def point_at_checkpoint(folder: Path, version: int) -> None:
     found = [path for path in log.glob("*.checkpoint.parquet") if int(path.name.split(".", 1)[0]) <= version]
     if found:
         hint = {"version": int(max(found).name.split(".", 1)[0]), "size": 0}
-        write_whole(log / LAST_CHECKPOINT, json.dumps(hint).encode())
+        write_whole(log / LAST_CHECKPOINT, json.dumps(hint).encode(), 0o644)
     else:
         (log / LAST_CHECKPOINT).unlink(missing_ok=True)
 
@@ -189,6 +188,7 @@ def make_table(root: Path, spec: TableSpec) -> Table:
     from deltalake import DeltaTable, Schema
 
     place, schema = str(root / spec.name), Schema(_fields(spec))
+    make_directories(_log_folder(root, spec), root.parent)
     try:
         with _library():
             made = DeltaTable.create(
@@ -199,6 +199,7 @@ def make_table(root: Path, spec: TableSpec) -> Table:
         if table is None:
             raise
         return table
+    sync_to_disk(_log_folder(root, spec) / f"{0:020d}.json", 0o444)
     return Table(root, spec, made)
 
 
@@ -290,24 +291,28 @@ class Table:
                 commit_properties=CommitProperties(app_transactions=transactions),
             )  # fmt: skip
 
-    def replace(self, day: str, files: Sequence[DataFile], names: Collection[str] | None = None) -> None:
-        """Out with the files that this version has of the day, or with those of these names, in with these, which hold
-        the same rows. Refused where one of those is not there any more.
+    def replace_day(self, day: str, files: Sequence[DataFile]) -> None:
+        """Replace the files that this version has of the day by these, which hold the same rows. Refused where one of
+        them is not there any more.
 
         By explicit actions and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
         and would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run
         at the same time on the same files both are accepted, and every row is there twice (deltalake 1.6), as with any
         file that is said to go without a change of data.
         """
+        with self._on_disk():
+            self._write(self._additions(files, False), "overwrite", partition_filters=[("day", "=", day)])
+
+    def replace_files(self, uris: Collection[str], files: Sequence[DataFile]) -> None:
+        """Replace these files, of any days, by others. Refused where one of them is not there any more."""
         from deltalake.transaction import RemoveAction
 
-        actions, now = self._additions(files, False), int(time.time() * 1000)
+        now = int(time.time() * 1000)
+        gone = []
+        for day, name in sorted((day_of_uri(uri), uri.rsplit("/", 1)[1]) for uri in uris):
+            gone.append(RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}))
         with self._on_disk():
-            if names is None:
-                self._write(actions, "overwrite", partition_filters=[("day", "=", day)])
-            else:
-                gone = (RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}) for name in sorted(names))
-                self._write([*actions, *gone], "append")
+            self._write([*self._additions(files, False), *gone], "append")
 
     def _additions(self, files: Sequence[DataFile], is_change: bool) -> list[Any]:
         from deltalake.transaction import AddAction
@@ -326,17 +331,6 @@ class Table:
         )  # fmt: skip
         self._delta.update_incremental()
 
-    def complete(self, rows: duckdb.DuckDBPyRelation, same: str) -> int:
-        """Put rows `b` into the place of stored ones `s` that are the same; returns how many."""
-        with self._on_disk():
-            merge = self._delta.merge(rows, same, "b", "s", merge_schema=True)
-            replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
-        return replaced
-
-    def delete(self, condition: str) -> None:
-        with self._on_disk():
-            self._delta.delete(condition)
-
     def vacuum(self, hours: int, *, dry_run: bool) -> int:
         """Remove files that no version of the last hours needs, those too that a worker wrote and nobody committed,
         because the process was killed; returns how many."""
@@ -350,21 +344,14 @@ class Table:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """The commits that are made within, and the files they add, but for our own, which were there before."""
+        """The commits that are made within. Their files were on disk before."""
         before = self.version
         with _library():
             yield
-        changed = {self.folder, self.folder / "_delta_log"}
         for version in range(before + 1, self.version + 1):
-            log = self.folder / "_delta_log" / f"{version:020d}.json"
-            with suppress(FileNotFoundError):  # of another writer: compacted meanwhile, or into a checkpoint
-                for line in log.read_text(encoding="utf-8").splitlines():
-                    added = json.loads(line).get("add")
-                    if added and not _OURS.match((file := self.folder / unquote(added["path"])).name):
-                        sync_to_disk(file)
-                        changed.add(file.parent)
-                sync_to_disk(log)
-        for directory in sorted(changed):
+            with suppress(FileNotFoundError, PermissionError):  # of another writer, or in a checkpoint already
+                sync_to_disk(self.folder / "_delta_log" / f"{version:020d}.json", 0o444)
+        for directory in (self.folder, self.folder / "_delta_log"):
             sync_to_disk(directory)
 
     def done(self, before: int) -> None:
@@ -377,8 +364,8 @@ class Table:
         try:
             with _library():
                 self._delta.create_checkpoint()
-            for name in (f"{self.version:020d}.checkpoint.parquet", LAST_CHECKPOINT):
-                sync_to_disk(log / name)
+            sync_to_disk(log / f"{self.version:020d}.checkpoint.parquet", 0o444)
+            sync_to_disk(log / LAST_CHECKPOINT, 0o644)
             _forget_commits(log, self.version - _COMMITS_KEPT)
         except (OSError, TableFault) as error:  # the next one will do
             _LOG.warning("%s has no checkpoint of version %d: %s", self.spec.name, self.version, error)

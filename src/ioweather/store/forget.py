@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.store import layout
-from ioweather.store.batches import delete_rows
+from ioweather.store.appends import delete_rows
 from ioweather.store.convert import literal
-from ioweather.store.delta_tables import open_table
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 
@@ -81,9 +80,7 @@ def forget_runs(lake: Lake, digests: Collection[str]) -> None:
 
 
 def _delete(lake: Lake, name: str, condition: str) -> None:
-    table = open_table(layout.tables_dir(lake.root), TABLES[name])
-    if table is not None:
-        delete_rows(table, condition)
+    delete_rows(layout.tables_dir(lake.root), TABLES[name], condition)
 
 
 def _listed(texts: Collection[str]) -> str:

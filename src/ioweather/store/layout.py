@@ -8,6 +8,8 @@
 <lake>/seals/<day>.npz   its sums over all components, step by step
 <lake>/exhibits/         cached results
 <lake>/records/          what sealed days leave for questions about months; computed again where it is missing
+<lake>/checked.json      when `lake check` ran last, and what it found
+<lake>/damaged/          table files that `lake check --set-aside` took out
 <lake>/catch_up.json     where `catch-up` looks next, and what it did last
 <lake>/inbox/<host>/     what hosts that push last told of themselves
 <lake>/queue/<host>/     what they pushed, until it is in the tables

@@ -8,7 +8,6 @@ over components, so that nobody adds them up again.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +18,10 @@ from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
-from ioweather.store.batches import delete_rows, not_written
+from ioweather.store.appends import delete_rows
+from ioweather.store.batches import not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
@@ -28,7 +29,7 @@ from ioweather.store.day_totals import has_sums, sums_of_rows, write_sums
 from ioweather.store.delta_tables import Table, TableFault, newest_files, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
 from ioweather.store.lake import Lake
-from ioweather.store.table_files import ONE_PER_KEY, TableFiles, is_one_per_key
+from ioweather.store.table_files import ONE_PER_KEY, TableFiles, is_one_per_key, require_undamaged
 from ioweather.tables import TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
@@ -82,6 +83,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     table = Table(layout.tables_dir(root), spec)
     files = table.files()
     uris = files.days().get(day, [])
+    require_undamaged(uris)
     con = connection()
     try:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
@@ -135,11 +137,9 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
-    folder.mkdir(exist_ok=True)
+    make_directories(folder, root)
     write_sums(root, day, files, sums_of_rows(con, rows, found, names))
-    draft = folder / f".{day}.{os.getpid()}"
-    draft.write_text(json.dumps(body), encoding="utf-8")
-    draft.replace(folder / f"{day}.json")
+    write_whole(folder / f"{day}.json", json.dumps(body).encode(), 0o644)
 
 
 def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:
@@ -175,9 +175,9 @@ def _drop_rows(
                         f"{found} AND source = {literal(source)} AND system = {literal(system)} "
                         f"AND component_kind = {literal(kind)} AND metric = {literal(metric)}"
                     )
-                    total += _delete(table, con, files, day, same, dry_run)
+                    total += _delete(root, con, files, day, same, dry_run)
             else:
-                total += _delete(table, con, files, day, found, dry_run)
+                total += _delete(root, con, files, day, found, dry_run)
     finally:
         con.close()
     return total
@@ -196,11 +196,11 @@ def _reduced_sql(scan: str, condition: str) -> str:
 
 
 def _delete(
-    table: Table, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
+    root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
 ) -> int:
     count: int = con.execute(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
     if count and not dry_run:
-        delete_rows(table, condition)
+        delete_rows(layout.tables_dir(root), files.spec, condition)
     return count
 
 

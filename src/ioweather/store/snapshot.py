@@ -20,7 +20,7 @@ from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
 from ioweather.store.database import connection, engine, loaded_engine, or_of_duckdb
 from ioweather.store.per_user_view import note_who_owns_what, owned
-from ioweather.store.table_files import TableFiles
+from ioweather.store.table_files import TableFiles, require_undamaged
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Snapshot:
         try:
             rows = self.query(sql).fetchall()
         except or_of_duckdb() as error:
+            self._require_undamaged()
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
 
@@ -229,13 +230,20 @@ class Snapshot:
             self._shown.clear()
             del self.__dict__["bare"]
 
+    def _require_undamaged(self) -> None:
+        """After an error: raise another one that names the file, where a damaged file is the cause."""
+        require_undamaged(uri for files in self.pinned.values() for uri in files.uris)
+
     def __enter__(self) -> Snapshot:
         return self
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
-        if (found := loaded_engine()) and isinstance(error, found.IOException):
-            # The disk, not the question.
+        found = loaded_engine()
+        if not found or not isinstance(error, (found.Error, RuntimeError)):
+            return
+        self._require_undamaged()
+        if isinstance(error, found.IOException):
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
 

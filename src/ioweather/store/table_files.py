@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
+from ioweather.core.errors import LakeError
 from ioweather.store.convert import SQL_TYPES, literal, quote
 from ioweather.tables import LAKE_COLUMNS, TableSpec
 
 ONE_PER_KEY = "once"
+_DIGEST_BYTES: Final = 16
+_NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,15 @@ class TableFiles:
         nothing = f"SELECT {', '.join(f'NULL::{kind} AS {quote(name)}' for name, kind in wanted)} WHERE FALSE"
         if not uris:
             return nothing
-        listed = ", ".join(literal(uri) for uri in uris)
         picked = f"COLUMNS('^({'|'.join(name for name, _ in wanted)})$')" if columns else "*"
         # union_by_name: without it a column added later is silently dropped, depending on the order of files. Where
         # none of these files has it, the empty table does.
-        options = "union_by_name=true, hive_partitioning=true, hive_types={'day': 'VARCHAR'}"
-        files = f"{nothing} UNION ALL BY NAME SELECT {picked} FROM read_parquet([{listed}], {options})"
+        files = f"{nothing} UNION ALL BY NAME SELECT {picked} FROM {_parquet(uris)}"
         return f"SELECT {', '.join(quote(name) for name, _ in wanted)} FROM ({files})"
+
+    def holding(self, condition: str) -> str:
+        """SELECT of the files that have a row `s` for which the condition is true."""
+        return f"SELECT DISTINCT filename FROM {_parquet(self.uris, 'filename=true')} s WHERE {condition}"
 
     def view(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
         """What readers see: of revisable rows, one per key, and none where that one takes the row back."""
@@ -86,6 +95,12 @@ class TableFiles:
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
         return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days, columns))}) QUALIFY {ranked} = 1{kept}"
+
+
+def _parquet(uris: Iterable[str], *options: str) -> str:
+    listed = ", ".join(literal(uri) for uri in uris)
+    named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
+    return f"read_parquet([{listed}], {', '.join(named)})"
 
 
 def _with_origins(spec: TableSpec, rows: str) -> str:
@@ -111,3 +126,40 @@ def is_one_per_key(uri: str) -> bool:
 
 def day_of_uri(uri: str) -> str:
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
+
+
+# Table files never change. The name of each ends with the digest of its content, so that damage can be found.
+
+
+def content_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+
+
+def digest_in_name(path: str | Path) -> str | None:
+    """None for files that ioweather 0.2 or another program wrote."""
+    found = _NAME_WITH_DIGEST.search(str(path))
+    return found[1] if found else None
+
+
+def damaged_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Those that are missing, or whose content has another digest than their name says."""
+    return [path for path in map(Path, paths) if _is_damaged(path)]
+
+
+def _is_damaged(path: Path) -> bool:
+    expected = digest_in_name(path)
+    try:
+        return content_digest(path) != expected if expected else path.stat().st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def require_undamaged(paths: Iterable[str | Path]) -> None:
+    """Raise LakeError where one is damaged: what is made of it would be wrong, and have a digest of its own."""
+    if damaged := damaged_files(paths):
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        raise LakeError(
+            f"{damaged[0]}{more} is damaged: its content is not what was written.",
+            hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
+        )

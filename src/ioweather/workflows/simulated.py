@@ -10,6 +10,7 @@ from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
+from ioweather.core.whole_files import write_whole
 from ioweather.simulate.generate import Generated
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
@@ -26,7 +27,7 @@ def ingest_simulated(
             raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
         shutil.rmtree(root)
     lake = open_lake(root, create=True)
-    layout.facility_file(root).write_text(made.facility.read_text(encoding="utf-8"), encoding="utf-8")
+    write_whole(layout.facility_file(root), made.facility.read_bytes(), 0o644)
     system = lake.facility.filesystems[0].name
     where = ReadContext(zone=zone_named(made.zone))
     reports = [ingest(lake, [made.data], context=where, executor=executor, progress=progress)]

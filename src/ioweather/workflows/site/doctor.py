@@ -26,6 +26,7 @@ from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.store import layout
+from ioweather.store.check import last_check
 from ioweather.store.impossible import impossible_rows
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.site.describe import systems_of
@@ -36,6 +37,7 @@ _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0
 _RECENT_DAYS = 7
+_CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
 _PROGRAMS = {
@@ -212,6 +214,19 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check(
             "quarantine", "note", f"{quarantined} files were refused or read in part", "ioweather lake quarantine"
         )
+    yield _last_check(root)
+
+
+def _last_check(root: Path) -> Check:
+    found = last_check(root)
+    if found is None:
+        return Check("table files", "note", "never compared with their digests", "ioweather lake check")
+    when = f"on {utc_day(found.checked_ns)}"
+    if found.damaged:
+        return Check("table files", "problem", f"{len(found.damaged)} were damaged {when}", "ioweather lake check")
+    if now_ns() - found.checked_ns > _CHECK_EVERY_NS:
+        return Check("table files", "note", f"last compared with their digests {when}", "ioweather lake check")
+    return Check("table files", "ok", f"all were intact {when}")
 
 
 def _rows(lake: Lake) -> Iterator[Check]:
