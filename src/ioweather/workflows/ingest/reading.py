@@ -42,6 +42,7 @@ from ioweather.sources.nearest import nearest
 from ioweather.sources.strangers import doubted_owner
 from ioweather.sources.textfiles import beginning, begins_with_noise, take_cuts
 from ioweather.tables import TABLES, Complaints, concat
+from ioweather.tables.cadence import Cadence
 from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
 _CHANGED: Final = ChangedInput("").reason
@@ -265,6 +266,7 @@ def read_file(
     made: dict[str, list[Frame]] = {}
     complaints = Complaints()
     notes: list[str] = []
+    cadence = Cadence()
     take_cuts()
     try:
         version = _Version(path, reading)
@@ -279,7 +281,8 @@ def read_file(
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in _noted(pieces, notes):
-            good = _possible(source_name, table, frame, reading, complaints)
+            regular = cadence.regular(frame) if table == "series" else frame
+            good = _possible(source_name, table, regular, reading, complaints)
             rows[table] = rows.get(table, 0) + good.rows
             _check_rows(path, size, sum(rows.values()), reading.limits)
             if source_name in DERIVED:
@@ -299,7 +302,7 @@ def read_file(
         refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
         yield _with_complaints(refused, complaints)
     else:
-        note = " ".join(notes) or None
+        note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
         yield _with_complaints(FileOutcome(str(path), digest, size, source_name, "ok", rows, message=note), complaints)
 
 
