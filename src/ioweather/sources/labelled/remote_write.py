@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from ioweather.core.errors import Busy, CorruptInput
+from ioweather.core.errors import Busy, CorruptInput, UsageError
 from ioweather.core.units import MIB, format_bytes
 
 MOST_BYTES: Final = 16 * MIB
@@ -65,7 +65,7 @@ def decoded(body: bytes) -> Iterator[Series]:
             raise CorruptInput("A series has no name, or more labels than any has.")
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
-            raise CorruptInput(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
+            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
         yield Series(name, labels, samples)
 
 

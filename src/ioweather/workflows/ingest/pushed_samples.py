@@ -141,6 +141,8 @@ class _Sender:
                 self._names[key] = (name, labels)
                 for milliseconds, value in samples:
                     time_ns = milliseconds * _MILLISECOND_NS
+                    if time_ns < 0:
+                        raise ValueError(f"{milliseconds} ms is before 1970")
                     if time_ns <= latest:
                         self._waiting.append((time_ns, key, value))
                         self._newest_ns = max(self._newest_ns, time_ns)
