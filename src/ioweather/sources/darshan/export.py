@@ -237,9 +237,8 @@ def _job(path: Path, job: Mapping[str, Any], stamps: Sequence[bool]) -> tuple[Da
             _moment(job[what], job.get(f"{what}_nanoseconds"), is_stamp)
             for what, is_stamp in zip(("start", "end"), stamps, strict=True)
         )
-        job_id, uid, nprocs = (
-            int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "uid", "nprocs")
-        )
+        job_id, nprocs = (int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "nprocs"))
+        uid = _uid(job.get("uid"))
     except (TypeError, ValueError, OverflowError):
         raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
     check_job(start // NS, end // NS, nprocs)
@@ -248,6 +247,15 @@ def _job(path: Path, job: Mapping[str, Any], stamps: Sequence[bool]) -> tuple[Da
     # Of the run, not of the file: an export that is made again next month has the same runs.
     identity = "\0".join(map(str, ("export", job_id, uid, nprocs, start, end, exe, job.get("log"))))
     return made, str(job.get("log_version") or "unknown"), hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def _uid(value: Any) -> int:
+    """Anonymous exports have a hash: a text, or a number of 64 bits. Users stay apart, whatever stands for them."""
+    try:
+        uid = -1 if value is None else int(value)
+    except ValueError:
+        uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
+    return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)
 
 
 def _moment(value: Any, nanoseconds: Any, is_stamp: bool) -> int:
