@@ -5,6 +5,7 @@ What happened in such a time is known badly (of a rate: not at all), so that the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,28 +25,27 @@ _LEARNED_FROM: Final = 10_000  # intervals of a metric
 
 
 class Cadence:
-    """Of the rows of `series` in one file, frame by frame."""
+    """Of the rows of `series` in one file, frame by frame: first learned from, then judged."""
 
     def __init__(self) -> None:
         self._intervals: dict[tuple[str, str], NDArray[Any]] = {}
         self._left_out = 0
         self._first = ""
+        self.rows = 0  # learned from
+
+    def learn(self, frame: Frame) -> None:
+        self.rows += frame.rows
+        for name, chosen in _groups(frame):
+            known = self._intervals.get(name, np.zeros(0, np.int64))
+            new = frame.array("interval_ns")[chosen][: _LEARNED_FROM - len(known)]
+            self._intervals[name] = np.concatenate([known, new])
 
     def regular(self, frame: Frame) -> Frame:
         """The rows that are not longer than their bound."""
-        if not frame.rows:
-            return frame
-        intervals, kinds, metrics = frame.array("interval_ns"), frame.text("component_kind"), frame.text("metric")
-        groups = kinds.codes.astype(np.int64) * len(metrics.categories) + metrics.codes
-        bounds = np.zeros(frame.rows, np.int64)
-        for group in np.unique(groups).tolist():
-            chosen = groups == group
-            name = (
-                kinds.categories[group // len(metrics.categories)],
-                metrics.categories[group % len(metrics.categories)],
-            )
-            bounds[chosen] = self._bound_ns(name, intervals[chosen])
-        good = intervals <= bounds
+        intervals = frame.array("interval_ns")
+        good = np.ones(frame.rows, np.bool_)
+        for name, chosen in _groups(frame):
+            good[chosen] = intervals[chosen] <= self._bound_ns(self._intervals[name])
         if good.all():
             return frame
         self._left_out += int((~good).sum())
@@ -55,11 +55,10 @@ class Cadence:
             self._first = f"the first begins {format_time_ns(int(frame.array('start_ns')[first]))} and lasts {length}"
         return frame.take(good)
 
-    def _bound_ns(self, name: tuple[str, str], intervals: NDArray[Any]) -> int:
-        known = np.concatenate([self._intervals.get(name, intervals[:0]), intervals])
-        self._intervals[name] = known[:_LEARNED_FROM]
-        middle = (len(known) - 1) // 2
-        return max(MOST_INTERVALS * int(np.partition(known, middle)[middle]), LEAST_BOUND_NS)
+    @staticmethod
+    def _bound_ns(intervals: NDArray[Any]) -> int:
+        middle = (len(intervals) - 1) // 2
+        return max(MOST_INTERVALS * int(np.partition(intervals, middle)[middle]), LEAST_BOUND_NS)
 
     def __str__(self) -> str:
         """What was left out; empty where nothing was."""
@@ -69,3 +68,12 @@ class Cadence:
             f"{self._left_out:,} row(s) of series left out that last more than {MOST_INTERVALS} times the usual "
             f"interval: the clock was set, or nothing was recorded ({self._first})."
         )
+
+
+def _groups(frame: Frame) -> Iterator[tuple[tuple[str, str], NDArray[np.bool_]]]:
+    """(kind of component, metric) and their rows."""
+    kinds, metrics = frame.text("component_kind"), frame.text("metric")
+    count = max(1, len(metrics.categories))
+    groups = kinds.codes.astype(np.int64) * count + metrics.codes
+    for group in np.unique(groups).tolist():
+        yield (kinds.categories[group // count], metrics.categories[group % count]), groups == group

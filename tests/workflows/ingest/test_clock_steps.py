@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput
 from ioweather.core.units import DAY_NS, NS
 from ioweather.sources.labelled.amounts import Amounts
 from ioweather.sources.labelled.mapping import mappings_of
 from ioweather.tables import TABLES
 from ioweather.tables.cadence import Cadence
-from ioweather.workflows.ingest.reading import Reading, read_batch
+from ioweather.workflows.ingest.reading import Reading, _regular, read_batch
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")
 T0 = 1_767_225_600
@@ -122,9 +123,28 @@ def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:
                    "component_kind": "ost", "component": "c", "metric": metric, "value": 1.0, "quality": 0}  # fmt: skip
         return TABLES["series"].frame(columns, rows=len(intervals))
 
-    cadence = Cadence()
-    assert cadence.regular(frame(30, 30, 301, 300)).rows == 3
-    assert cadence.regular(frame(3000, metric="write_bytes")).rows == 1
-    assert cadence.regular(frame(3001)).rows == 0
-    assert str(cadence).startswith("2 row(s) of series left out")
-    assert Cadence().regular(frame(5, 5, 5, 60)).rows == 4
+    def kept(*frames) -> list[int]:
+        cadence = Cadence()
+        for each in frames:
+            cadence.learn(each)
+        return [cadence.regular(each).rows for each in frames]
+
+    assert kept(frame(30, 30, 301, 300)) == [3]
+    assert kept(frame(3000, metric="write_bytes"), frame(30, 30, 300)) == [1, 3]
+    assert kept(frame(3000), frame(30, 30, 30, 300), frame(301)) == [0, 4, 0], "whichever comes first"
+    assert kept(frame(5, 5, 5, 60)) == [4]
+
+
+def test_rows_before_an_error_stay() -> None:
+    columns = {"start_ns": T0 * NS, "interval_ns": 60 * NS, "system": "s", "component_kind": "ost", "component": "c",
+               "metric": "read_bytes", "value": 1.0, "quality": 0}  # fmt: skip
+    frame = TABLES["series"].frame(columns, rows=1)
+
+    def pieces():
+        yield "series", frame
+        raise CorruptInput("damaged")
+
+    found = []
+    with pytest.raises(CorruptInput):
+        found.extend(_regular(pieces(), Cadence()))
+    assert found == [("series", frame)]

@@ -58,6 +58,7 @@ _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
 _MEMORY_STEP_BYTES = 16 * MIB
 _HURRY, _LEAST_SECONDS = 6, 1.0
+_LEARNED_ROWS = 50_000
 # File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
 _TIME_STEP_NS = 2 * NS
 
@@ -280,9 +281,8 @@ def read_file(
             source = _source_for(path, head_of(path), reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
-        for table, frame in _noted(pieces, notes):
-            regular = cadence.regular(frame) if table == "series" else frame
-            good = _possible(source_name, table, regular, reading, complaints)
+        for table, frame in _regular(_noted(pieces, notes), cadence):
+            good = _possible(source_name, table, frame, reading, complaints)
             rows[table] = rows.get(table, 0) + good.rows
             _check_rows(path, size, sum(rows.values()), reading.limits)
             if source_name in DERIVED:
@@ -311,6 +311,25 @@ def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tu
     note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
     if note:
         notes.append(note)
+
+
+def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
+    """Without rows of `series` that last far too long. The first wait until enough are there to know what is usual."""
+    waiting: list[Frame] = []
+    try:
+        for table, frame in pieces:
+            if table != "series":
+                yield table, frame
+                continue
+            cadence.learn(frame)
+            waiting.append(frame)
+            if cadence.rows >= _LEARNED_ROWS:
+                yield from (("series", cadence.regular(each)) for each in waiting)
+                waiting = []
+    except Exception:
+        yield from (("series", cadence.regular(each)) for each in waiting)
+        raise
+    yield from (("series", cadence.regular(each)) for each in waiting)
 
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
