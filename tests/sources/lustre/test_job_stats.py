@@ -12,7 +12,14 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnknownFormat
 from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
-from ioweather.sources.lustre.job_stats import Operation, _parse_lines, parse_entry, parse_job_stats, size_bins
+from ioweather.sources.lustre.job_stats import (
+    Operation,
+    _parse_lines,
+    _sizes_grown,
+    parse_entry,
+    parse_job_stats,
+    size_bins,
+)
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.store.lake import open_lake
 from ioweather.tables.series import Quality
@@ -316,3 +323,8 @@ def outcome(parse, text):
         return parse(text, "x")
     except SourceError as error:
         return str(error)
+
+
+def test_a_count_of_thousands_of_digits_is_not_read():
+    assert _sizes_grown("4K: 1, 8K: 2", f"4K: {'9' * 5000}, 8K: 3") == "8192: 1"
+    assert _sizes_grown("4K: 1, 8K: 2", "4K: 1, 8K: 3") == "8K: 1"
