@@ -49,7 +49,9 @@ _LAKE_DOCS = {
 
 
 def _metric_range(metric: Metric) -> str:
-    return f"0 to {metric.most:.3g}{' per second' if metric.extensive else ''}"
+    if not metric.extensive:
+        return f"0 to {metric.most('ost'):.3g}"
+    return f"0 to {metric.most('ost'):.3g} per second (device: {metric.most('device'):.3g})"
 
 
 def _may_be(column: ColumnSpec) -> str:

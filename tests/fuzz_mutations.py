@@ -152,6 +152,40 @@ def _date(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
     return _replace_one(rng, data, _DATE, (*YEARS, b"4581964800", b"-2208988800"))
 
 
+_DIGIT = re.compile(rb"[0-9]")
+_EPOCH = re.compile(rb"(?<![0-9.])(1[4-9][0-9]{8})(?=[0-9]{0,9}(?![0-9]))")
+_DAY = re.compile(rb"(?<=20[0-9]{2}-[01][0-9]-)[0-3][0-9]|(?<=[01][0-9]/)[0-3][0-9](?=/)")
+_MONTH = re.compile(rb"(?<=20[0-9]{2}-)[01][0-9](?=-[0-3][0-9])|[01][0-9](?=/[0-3][0-9]/)")
+_HOUR = re.compile(rb"(?<![0-9:])[0-2][0-9](?=:[0-5][0-9]:[0-5][0-9])")
+_STEPS = (3_600, 7_200, 86_400, 14 * 86_400, 400 * 86_400, -3_600, -86_400, -1_400_000_000, 90, 3)
+
+
+def _digit(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
+    return _replace_one(rng, data, _DIGIT, [b"%d" % digit for digit in range(10)])
+
+
+def _clock(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
+    """The clock is set: all times behind a place are other ones, by as much."""
+    start = rng.choice([place for place in (0, data.find(b"\n", _place(rng, data)) + 1) if place >= 0])
+    before, after = data[:start], data[start:]
+    if _EPOCH.search(after):
+        step = rng.choice(_STEPS)
+        return before + _EPOCH.sub(lambda match: b"%010d" % max(0, int(match[1]) + step), after)
+    pattern, most = rng.choice(((_DAY, 28), (_MONTH, 12), (_HOUR, 23)))
+    return before + pattern.sub(lambda match: b"%02d" % min(most, int(match[0]) + rng.choice((1, 1, 5))), after)
+
+
+def _late(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
+    """A line with a counter that is missing at first, or once."""
+    lines = data.split(b"\n")
+    names = sorted({name for line in lines if (name := line[:24].rstrip(b"0123456789. "))})
+    if not names:
+        return data
+    name = rng.choice(names)
+    gone = [number for number, line in enumerate(lines) if line.startswith(name)][: rng.choice((1, 1, 2))]
+    return b"\n".join(line for number, line in enumerate(lines) if number not in gone)
+
+
 def _token(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
     return _replace_one(rng, data, _TOKEN, (b"", b"x" * rng.choice((1, 300, 70_000)), *WORDS, *NUMBERS))
 
@@ -240,6 +274,7 @@ def _whole(rng: Random, data: bytes, seeds: Sequence[Seed]) -> bytes:
 
 
 TEXT: tuple[_Mutation, ...] = (
+    _clock, _clock, _clock, _digit, _digit, _digit, _late,
     _number, _number, _number, _number, _date, _date, _token, _token, _separator, _word, _word, _fields, _fields,
     _lines, _lines, _whole, _flip, _overwrite, _delete, _duplicate, _truncate, _splice,
 )  # fmt: skip

@@ -137,6 +137,15 @@ class Judge:
             return refused(error, *details)
 
         reading._refused = remembered  # type: ignore[assignment]
+        self.given: list[Any] = []
+        given = self.given
+
+        class Recording(reading.Cadence):  # type: ignore[name-defined,misc]
+            def learn(self, frame: Any) -> None:
+                given.append(frame)
+                super().learn(frame)
+
+        reading.Cadence = Recording  # type: ignore[misc]
 
     def judge(self, path: Path, mapping: Any, context: Any, *, chosen: bool = False) -> tuple[str, str, str]:
         """(status, signature, detail); the status is untyped, absurd, or what ingest would say.
@@ -146,6 +155,7 @@ class Judge:
         from ioweather.core.errors import SourceError
 
         self.error = None
+        self.given.clear()
         try:
             if chosen and mapping is None and not self._recognises(path):
                 return "unrecognised", "", ""
@@ -160,7 +170,7 @@ class Judge:
         if outcome.source != self.name:
             return "unrecognised", "", ""
         for table, frame in frames:
-            wrong = absurd(table, frame)
+            wrong = absurd(table, frame) or (table == "series" and too_long(frame, self.given)) or ""
             if wrong:
                 return "absurd", wrong.partition(" = ")[0], wrong
         return outcome.status, outcome.reason or "", outcome.message or ""
@@ -192,6 +202,9 @@ def _signature(error: BaseException) -> str:
 _LATEST_NS = (int(time.time()) + 86_400) * 10**9
 _MOST_AMOUNT, _MOST_OF_INT64 = float(1 << 60), float(1 << 63)
 _MOST_BYTES_PER_S, _MOST_OPS_PER_S, _MOST_SECONDS = 1e18, 1e15, 1e16
+_DAY_NS = 86_400 * 10**9
+# Of one component in a second, and of one device.
+_MOST_RATES = {"bytes": (1e14, 3e12), "count": (1e11, 1e9), "seconds": (1e9, 1e7)}
 # A file's own times are set by whoever owns it, in any century; the others are when something was seen.
 _FREE_TIMES = {"mtime_ns", "atime_ns", "ctime_ns"}
 # Maintenance is announced.
@@ -222,7 +235,43 @@ def absurd(table: str, frame: Any) -> str | None:
             wrong = values[(values < low) | (values > high)]
             if len(wrong):  # all may be missing
                 return f"{table}.{name} = {wrong[0]!r}"
+    if "interval_ns" in frame and "quality" in frame:
+        long = (frame.array("interval_ns") > _DAY_NS) & (frame.array("quality") == 0)
+        if long.any():
+            return f"{table}.quality = 0 of {frame.array('interval_ns')[long][0]!r} ns"
+    if table == "job_operations":
+        return _absurd_work(frame)
     return _absurd_rate(frame) if table == "series" else None
+
+
+def too_long(frame: Any, given: list[Any]) -> str | None:
+    """A row that lasts more than ten times the median of what its reader gave of the same metric and kind."""
+
+    def groups(rows: Any) -> Iterator[tuple[str, str, int]]:
+        kinds, metrics = rows.text("component_kind"), rows.text("metric")
+        for kind, metric, length in zip(kinds.codes, metrics.codes, rows.array("interval_ns").tolist(), strict=True):
+            yield kinds.categories[kind], metrics.categories[metric], length
+
+    lengths: dict[tuple[str, str], list[int]] = {}
+    for rows in given:
+        for kind, metric, length in groups(rows):
+            lengths.setdefault((kind, metric), []).append(length)
+    usual = {name: sorted(found)[(len(found) - 1) // 2] for name, found in lengths.items()}
+    for kind, metric, length in groups(frame):
+        if length > max(10 * usual[kind, metric], 60 * 10**9):
+            return f"series.interval_ns of {metric} = {length} where {usual[kind, metric]} is usual"
+    return None
+
+
+def _absurd_work(frame: Any) -> str | None:
+    seconds = (frame.array("interval_ns") / 1e9).clip(1.0)
+    kinds = frame.text("component_kind")
+    device = [kinds.categories[code] == "device" for code in kinds.codes]
+    for column in ("count", "bytes"):
+        for rate, is_device in zip((frame.array(column) / seconds).tolist(), device, strict=True):
+            if rate is not None and rate > _MOST_RATES[column][is_device]:
+                return f"job_operations.{column} = {rate!r} a second"
+    return None
 
 
 @cache
@@ -240,7 +289,7 @@ def _bounds(table: str, name: str) -> tuple[float, float]:
     if name in _FREE_TIMES:
         return -_MOST_OF_INT64, _MOST_OF_INT64
     if name in _LENGTHS:
-        return 0.0, 100 * 365 * 86_400 * 1e9
+        return 0.0, (366 if name == "interval_ns" else 36_500) * _DAY_NS
     if name.endswith("_ns"):
         return 0.0, float(_LATEST_NS + (_PLANNED_AHEAD_NS if f"{table}.{name}" in _PLANNED else 0))
     units = {"bytes_per_s": _MOST_BYTES_PER_S, "ops_per_s": _MOST_OPS_PER_S, "_seconds": _MOST_SECONDS}
@@ -259,17 +308,19 @@ def _absurd_rate(frame: Any) -> str | None:
     ends = frame.array("start_ns") / 1e9 + seconds
     if (ends > _LATEST_NS / 1e9 + 86_401).any():
         return f"series.interval_ns = {seconds.max()!r} s, which leads into the future"
-    for code, metric in enumerate(metrics.categories):
-        chosen = metrics.codes == code
-        values = frame.array("value")[chosen]
-        if METRICS[metric].extensive:
-            values = values / seconds[chosen].clip(1.0)  # what ended in less may have begun before
-        most = {"bytes": _MOST_BYTES_PER_S, "ratio": 1.0, "seconds": 1e9}.get(METRICS[metric].unit, _MOST_OPS_PER_S)
-        if metric.startswith(("capacity_", "free_")):
-            most = _MOST_AMOUNT
-        wrong = values[values > most]
-        if len(wrong):
-            return f"series.value of {metric} = {wrong[0]!r} a second"
+    kinds = frame.text("component_kind")
+    for kind, name in enumerate(kinds.categories):
+        for code, metric in enumerate(metrics.categories):
+            chosen = (metrics.codes == code) & (kinds.codes == kind)
+            values, unit = frame.array("value")[chosen], METRICS[metric].unit
+            if METRICS[metric].extensive:
+                values = values / seconds[chosen].clip(1.0)  # what ended in less may have begun before
+                most = _MOST_RATES[unit][name == "device"]
+            else:
+                most = {"ratio": 1.0, "seconds": 1e9}.get(unit, _MOST_AMOUNT)
+            wrong = values[values > most * (1 + 1e-9)]
+            if len(wrong):
+                return f"series.value of {metric} = {wrong[0]!r} a second"
     return None
 
 

@@ -13,7 +13,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, NS
 from ioweather.tables import METRICS, TABLES, ColumnSpec, Complaints, Quality, TableSpec, concat
 from ioweather.tables.ranges import FILE_TIME, INT64_MOST
-from ioweather.tables.schema import build_column
+from ioweather.tables.schema import COMPONENT_KINDS, build_column
 
 NOW = 1_800_000_000 * NS
 # Of numbers alone: what cannot be in any column that counts, measures or dates.
@@ -129,8 +129,8 @@ def samples(**columns: Any) -> Frame:
     ("metric", "value", "kept", "flag"),
     [
         ("read_bytes", -9e11, np.nan, Quality.RESET),
-        ("read_bytes", 1e16, 1e16, Quality.OK),  # in ten seconds
-        ("read_bytes", 1.01e16, np.nan, Quality.OVER_LIMIT),
+        ("read_bytes", 1e15, 1e15, Quality.OK),  # in ten seconds
+        ("read_bytes", 1.01e15, np.nan, Quality.OVER_LIMIT),
         ("write_ops", 1e32, np.nan, Quality.OVER_LIMIT),
         ("cpu_ratio", 1.004, 1.0, Quality.OK),
         ("cpu_ratio", -1e-12, 0.0, Quality.OK),
@@ -155,8 +155,40 @@ def test_other_samples_are_refused(metric, value):
 
 
 def test_every_metric_has_a_limit_that_its_unit_explains():
-    assert all(metric.most > 0 for metric in METRICS.values())
-    assert {metric.most for metric in METRICS.values() if metric.unit == "ratio"} == {1.0}
+    for kind in COMPONENT_KINDS:
+        assert all(metric.most(kind) > 0 for metric in METRICS.values())
+        assert {metric.most(kind) for metric in METRICS.values() if metric.unit == "ratio"} == {1.0}
+    assert METRICS["read_bytes"].most("device") < METRICS["read_bytes"].most("ost")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "flag"), [("device", 2e12, 0), ("device", 4e12, 4), ("ost", 4e12, 0), ("ost", 2e14, 4)]
+)
+def test_a_rate_is_judged_by_what_its_component_can_do(kind, rate, flag):
+    frame = samples(component_kind=kind, metric="read_bytes", value=[rate * 60], interval_ns=60 * NS, quality=0)
+    checked = TABLES["series"].check(frame, NOW)
+    assert checked.frame.array("quality").tolist() == [flag]
+    assert np.isnan(checked.frame.array("value")[0]) == bool(flag)
+
+
+def test_a_row_of_more_than_a_day_or_from_before_2000_has_a_flag():
+    frame = samples(value=[1.0, 1.0, 1.0], metric="read_bytes", start_ns=[0, NOW - 9 * DAY_NS, NOW - 2 * DAY_NS],
+                    interval_ns=[60 * NS, 8 * DAY_NS, DAY_NS], quality=0)  # fmt: skip
+    checked = TABLES["series"].check(frame, NOW)
+    assert checked.frame.array("quality").tolist() == [128, 128, 0]
+
+
+def test_a_job_cannot_do_more_than_a_target_can():
+    frame = good(TABLES["job_operations"])
+    most = 10**14 * 60
+    frame = frame.with_columns(
+        interval_ns=np.full(frame.rows, 60 * NS), bytes=np.full(frame.rows, most), count=np.full(frame.rows, 5)
+    )
+    kinds = {"component_kind": "ost"}
+    frame = TABLES["job_operations"].frame({name: frame[name] for name in frame} | kinds, rows=frame.rows)
+    assert TABLES["job_operations"].check(frame, NOW).frame.rows == frame.rows
+    above = frame.with_columns(bytes=np.full(frame.rows, most + 10**6))
+    assert TABLES["job_operations"].check(above, NOW).frame.rows == 0
 
 
 def test_names_of_no_list_and_missing_names_are_refused():

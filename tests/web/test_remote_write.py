@@ -9,13 +9,14 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
+from ioweather.collect import queue
 from ioweather.core.errors import LakeError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
 from ioweather.workflows.ingest import pushed_samples
-from ioweather.workflows.ingest.drain import drain
+from ioweather.workflows.ingest.drain import Writer, drain
 
 cramjam = pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")
@@ -196,3 +197,34 @@ def test_a_damaged_state_is_named(lake, send):
     send(packed({OST: [(T0 + 60, 1.0)]}))
     with pytest.raises(LakeError, match="damaged"):
         drain(lake)
+
+
+@pytest.mark.parametrize("milliseconds", [-(1 << 63), -1, (1 << 63) - 1])
+def test_a_timestamp_that_no_row_can_have_is_refused_at_the_door(lake, send, milliseconds):
+    bad = part(2, b"\x09" + struct.pack("<d", 1.0) + b"\x10" + varint(milliseconds % (1 << 64)))
+    names = [("__name__", OST[0]), *OST[1:]]
+    labels = b"".join(part(1, part(1, key.encode()) + part(2, value.encode())) for key, value in names)
+    answer = send(bytes(cramjam.snappy.compress_raw(part(1, labels + bad))))
+    assert answer.status_code == 400
+    assert str(milliseconds) in answer.text
+    assert not queue.queued(lake.root)
+
+
+@pytest.mark.parametrize("body", [b"[no json\n", json.dumps({"came_ns": 2**62}).encode() + b"\n"])
+def test_the_writer_sets_a_bad_segment_aside_and_goes_on(lake, send, body):
+    for seconds in range(0, 240, 60):
+        assert send(packed({OST: [(T0 + seconds, seconds)]})).status_code == 204
+    if not body.startswith(b"["):
+        labels = {key: value for key, *rest in OST[1:] for value in rest}
+        body += json.dumps([json.dumps(OST), OST[0], labels, [[-(1 << 63), 1.0], [-5, 2.0]]]).encode() + b"\n"
+    with queue.draft_in(lake.root) as draft:
+        draft.write_bytes(body)
+        queue.put(lake.root, draft, "prom", "samples-bad.ndjson", "b" * 32)
+    assert Writer(lake.root).attempt(queue.queued(lake.root))
+    assert not queue.queued(lake.root)
+    assert [row[2] for row in rows(lake)] == [60.0, 60.0]
+    (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")
+    assert kept.read_bytes() == body
+    with lake.snapshot() as snapshot:
+        ((message,),) = snapshot.query("SELECT message FROM ingests WHERE status = 'quarantined'").fetchall()
+    assert str(kept) in message

@@ -8,6 +8,7 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── AmbiguousFormat     two sources claim the file equally
 │   ├── EmptyInput          nothing in it
 │   ├── TruncatedInput      it ends before it should
+│   ├── ChangedInput        it was written to or replaced while it was read
 │   ├── CorruptInput        its own checks fail, or it contradicts itself
 │   ├── UnsupportedVersion  a known format in a version we do not read
 │   ├── ImpossibleRows      its rows hold what no row of their table can
@@ -84,6 +85,10 @@ class EmptyInput(SourceError):
 
 class TruncatedInput(SourceError):
     """The file ends before it should."""
+
+
+class ChangedInput(SourceError):
+    """The file was written to or replaced while it was read."""
 
 
 class CorruptInput(SourceError):

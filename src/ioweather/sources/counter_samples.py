@@ -51,12 +51,12 @@ def in_base_unit(metric: str, amount: int) -> float:
 
 
 def growth(before: Sample, after: Sample) -> Growth:
-    """A counter that fell, or a server that counts from another moment on, started again: with all its counters."""
-    names = before.counters.keys() | after.counters.keys()
-    amounts = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
+    """A counter that fell, or a server that counts from another moment on, started again: with all its counters. One
+    that was not there before has no growth yet."""
+    amounts = {name: after.counters.get(name, 0) - count for name, count in before.counters.items()}
     restarted = before.since_ns != after.since_ns or any(amount < 0 for amount in amounts.values())
     if restarted:
-        amounts = {name: after.counters.get(name, 0) for name in names}
+        amounts = {name: after.counters.get(name, 0) for name in before.counters.keys() | after.counters.keys()}
     return Growth(before.time_ns, after.time_ns, amounts, restarted)
 
 

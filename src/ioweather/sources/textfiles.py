@@ -26,6 +26,8 @@ _NOISE_BYTES = 1 << 10  # more than the longest beginning of such a line, zipped
 # "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.", perhaps behind a host and a colon.
 _NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Warning: |warning: )")
 _EMPTY_LINES = re.compile(r"[ \t\n]*\n")
+# Why the file that is being read is incomplete. Readers return the rows before the cut; ingest reports the file.
+_cuts: dict[str, None] = {}
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,22 @@ class LineBlock:
     first: int
     lines: list[str]
     torn: bool = False
+
+
+def note_cut(why: str) -> None:
+    """Record that the file ends early: what its reader returns is not all of it."""
+    _cuts[why] = None
+
+
+def unfinished_line(path: Path, number: int) -> str:
+    return f"{path}, line {number}: the last line has no line end and was left out (if it is whole, add one)."
+
+
+def take_cuts() -> str:
+    """What was recorded since the last call, as sentences; empty where nothing is missing."""
+    said = " ".join(_cuts)
+    _cuts.clear()
+    return said
 
 
 def begins_with_noise(head: bytes) -> bool:
@@ -91,7 +109,8 @@ def text_blocks(path: Path) -> Iterator[str]:
 
 
 def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
-    """The bytes of a file in pieces, unzipped if need be. Where a gzip file may be `cut`, what it still holds."""
+    """The bytes of a file in pieces, unzipped if need be. Of a gzip file that may be `cut`, those before the cut, which
+    is recorded; else a cut is an error."""
     most = _FREE_BYTES + _MOST_RATIO * path.stat().st_size
     with path.open("rb") as plain:
         zipped = plain.read(2) == _GZIP_MAGIC
@@ -107,7 +126,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
         except EOFError:
             if not cut:
                 raise TruncatedInput(f"{path} cannot be unzipped to its end.", hint="Fetch it again.") from None
-            return  # a gzip file that is still being written: what came out so far is good
+            note_cut(f"{path} ends in the middle of its gzip stream.")
         except (OSError, zlib.error) as error:
             if not zipped:
                 raise
@@ -116,8 +135,9 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
             ) from None
 
 
-def line_blocks(path: Path) -> Iterator[LineBlock]:
-    """All lines from the first that is not empty, a block at a time."""
+def line_blocks(path: Path, *, closing: str = "\n") -> Iterator[LineBlock]:
+    """All lines from the first that is not empty, a block at a time. A last line without a line end is `torn`, and
+    recorded as a cut: half a number is a number too. One that ends with `closing` is whole (a document in JSON)."""
     number = 1
     rest = ""
     begun = False
@@ -133,11 +153,13 @@ def line_blocks(path: Path) -> Iterator[LineBlock]:
                 yield LineBlock(number + skipped, lines[skipped:])
             number += len(lines)
     if rest:
+        if rest.strip() and not rest.rstrip().endswith(closing):
+            note_cut(unfinished_line(path, number))
         yield LineBlock(number, [rest], torn=True)
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """All lines with their numbers. The last of a text that is being written may be cut in a number: it is left out."""
+    """All lines that end, with their numbers."""
     for block in line_blocks(path):
         if not block.torn:
             yield from enumerate(block.lines, block.first)

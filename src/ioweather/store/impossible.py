@@ -52,7 +52,8 @@ def _conditions(spec: TableSpec, now_ns: int) -> dict[str, str]:
 
 def _of_samples() -> str:
     limits = " ".join(
-        f"WHEN {literal(metric.name)} THEN {metric.most!r}" + (f" * {_SECONDS}" if metric.extensive else "")
+        f"WHEN {literal(metric.name)} THEN if(component_kind = 'device', {metric.most('device')!r}, "
+        f"{metric.most('ost')!r})" + (f" * {_SECONDS}" if metric.extensive else "")
         for metric in METRICS.values()
     )
     return f"(value < 0 OR value > CASE metric {limits} END)"

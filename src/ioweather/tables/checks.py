@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # 2000-01-01: no log of this software's sources is older. A clock that was never set counts from 1970.
 OLDEST_NS: Final = 10_957 * DAY_NS
+# series.Quality.TIME_DOUBTFUL, which is made of this module.
+TIME_DOUBTFUL: Final = 128
 # Pairs of times in this order, where a table has both.
 _ORDERED: Final = (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns"))
 # Lengths that begin at the time of their row.
@@ -104,10 +106,13 @@ def _faults(spec: TableSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
             ends = np.ma.masked_array(frame.array(length)) + frame.array(spec.time)
             if (beyond := _outside(ends, np.iinfo(np.int64).min, now_ns + 2 * DAY_NS)) is not None:
                 yield Fault(beyond, length, "leads far into the future")
+    flag = TIME_DOUBTFUL if "quality" in frame else 0
+    if flag and "interval_ns" in frame and (long := _outside(frame.array("interval_ns"), 0, DAY_NS)) is not None:
+        yield Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", kept=True, flag=flag)
     if spec.time != "valid_from_ns":  # which may well say: since ever
         old = _outside(frame.array(spec.time), OLDEST_NS, np.iinfo(np.int64).max)
         if old is not None:
-            yield Fault(old, spec.time, "is before the year 2000 (a clock that was never set)", kept=True)
+            yield Fault(old, spec.time, "is before the year 2000 (a clock that was never set)", kept=True, flag=flag)
     if spec.judge is not None:
         yield from spec.judge(frame)
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
+from ioweather.core.frames import Frame
+from ioweather.core.units import NS
+from ioweather.tables.checks import Fault
 from ioweather.tables.ranges import ANY, FACTOR, FLAGS, NOT_NEGATIVE, PARTS, PLANNED_TIME
 from ioweather.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
+from ioweather.tables.series import most_per_s
 
 # The cluster of accounting that does not name its own, where nobody else did.
 UNNAMED_CLUSTER = "cluster"
@@ -78,6 +86,17 @@ EVENTS = TableSpec(
 )
 
 
+def judge_operations(frame: Frame) -> Iterator[Fault]:
+    """More than a target can do in the time: the counter is not the job's, or the time is wrong."""
+    seconds = np.maximum(frame.array("interval_ns") / NS, 1.0)
+    kinds = frame.text("component_kind")
+    for column in ("count", "bytes"):
+        limits = np.array([most_per_s(kind, column) for kind in kinds.categories] + [np.inf])
+        above = np.ma.filled(np.ma.masked_array(frame.array(column)) > limits[kinds.codes] * seconds, False)
+        if above.any():
+            yield Fault(above, column, "is more than a target can do in the time")
+
+
 JOB_OPERATIONS = TableSpec(
     name="job_operations",
     doc="What a job did on a target in [start, start + interval), by operation: differences of the servers' counters "
@@ -109,11 +128,12 @@ JOB_OPERATIONS = TableSpec(
             "quality",
             "int64",
             "bit set: 2 reset (the entry started again: a lower bound); 64 whole_life (counted since the entry began, "
-            "by a lone snapshot: other rows may hold parts of it)",
+            "by a lone snapshot: other rows may hold parts of it); 128 time_doubtful",
             range=FLAGS,
         ),
     ),
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "job_key", "operation"),
     time="start_ns",
+    judge=judge_operations,
     order=("system", "job_key", "component", "operation", "start_ns"),
 )

@@ -39,7 +39,8 @@ PLANNED_TIME: Final = Range(0, INT64_MOST, "1970 to ten years ahead", 10 * _YEAR
 FILE_TIME: Final = ANY
 # A time of this century and a length of a hundred years add up within int64.
 LENGTH: Final = Range(0, 100 * _YEAR_NS, "0 to 100 years")
-INTERVAL: Final = Range(1, 100 * _YEAR_NS, "1 ns to 100 years")
+# Counters looked at once a year are the rarest. Beyond, the clock was not set at one of the two looks.
+INTERVAL: Final = Range(1, 366 * DAY_NS, "1 ns to 366 days")
 # 1 EiB is more than the largest file system holds (Orion of Frontier: 0.7 EB in 2023); a run that moved as much at its
 # 10 TB/s would take a day and a half. As many operations, a billion a second, would take 36 years.
 AMOUNT: Final = Range(0, 1 << 60, "0 to 2^60")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
-from ioweather.tables.checks import Fault
+from ioweather.tables.checks import TIME_DOUBTFUL, Fault
 from ioweather.tables.ranges import FLAGS, PLANNED_TIME, SAMPLE
 from ioweather.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
 
@@ -27,6 +27,7 @@ class Quality(IntFlag):
     SHUTDOWN = 16  # in a declared or detected shutdown
     PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
     WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
+    TIME_DOUBTFUL = TIME_DOUBTFUL  # longer than a day, or before 2000: when it happened is hardly known
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,26 @@ class Metric:
     extensive: bool
     doc: str
 
-    @property
-    def most(self) -> float:
-        """The greatest value that can be: of an extensive metric, in a second."""
-        return _MOST_OF.get(self.name) or (_MOST_PER_S if self.extensive else _MOST)[self.unit]
+    def most(self, kind: str) -> float:
+        """The greatest value that a component of this kind can have: of an extensive metric, in a second."""
+        if not self.extensive:
+            return _MOST_OF.get(self.name) or _MOST[self.unit]
+        return most_per_s(kind, self.unit)
 
 
-# Of one component in a second; rows of a whole file system as one component are common, and a late sample carries what
-# was missed before it. 1 PB/s is a hundred times the largest file system of 2023, 1e12 operations a thousand times the
-# best of the IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
-_MOST_PER_S: Final = {"bytes": 1e15, "count": 1e12, "seconds": 1e9}
+# What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
+# second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
+# are common; 100 TB/s is ten times the largest file system of 2023, 1e11 operations a hundred times the best of the
+# IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
+_MOST_PER_S: Final = {"bytes": 1e14, "count": 1e11, "seconds": 1e9}
+_MOST_PER_S_OF_DEVICE: Final = {"bytes": 3e12, "count": 1e9, "seconds": 1e7}
+
+
+def most_per_s(kind: str, unit: str) -> float:
+    """Physical limit of a component of this kind, in bytes, counts or seconds a second."""
+    return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
+
+
 # The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.
 _MOST: Final = {"bytes": float(1 << 60), "count": float(1 << 60), "seconds": 1e9, "ratio": 1.0}
 # The largest machines have ten million cores; each may have a hundred requests in flight.
@@ -127,7 +138,9 @@ def judge_samples(frame: Frame) -> Iterator[Fault]:
     """
     value, text = frame.array("value"), frame.text("metric")
     known = [METRICS.get(name) for name in text.categories]
-    most = np.array([metric.most if metric else np.inf for metric in known] + [np.inf])[text.codes]
+    kinds = frame.text("component_kind")
+    limits = [[metric.most(kind) if metric else np.inf for metric in known] + [np.inf] for kind in kinds.categories]
+    most = np.array([*limits, [np.inf] * (len(known) + 1)])[kinds.codes, text.codes]
     below, above = (value < 0) & (value > -np.inf), (value > most) & (value < np.inf)
     if not below.any() and not above.any():
         return
@@ -165,7 +178,10 @@ SERIES = TableSpec(
             range=SAMPLE,
         ),
         ColumnSpec(
-            "quality", "int64", "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial", range=FLAGS
+            "quality",
+            "int64",
+            "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial, 128 time_doubtful",
+            range=FLAGS,
         ),
     ),
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "metric"),

@@ -257,3 +257,18 @@ def test_runs_of_blanks_change_nothing_and_cost_what_they_are_long(tmp_path, mon
         frames.append([(table, frame.rows) for table, frame in IO500.read(path, WARSAW)])
     assert frames[0] == frames[1]
     assert seen[0] == seen[1]
+
+
+def test_figures_that_are_printed_again_count_once_and_others_are_another_run(tmp_path: Path) -> None:
+    """Scripts print results in their form and the program's, and scores again when they are reckoned again."""
+    path = tmp_path / "summary.txt"
+    again = SUMMARY_OLD.replace("ior_easy_write", "ior-easy-write").replace("mdtest_easy_write", "mdtest-easy-write")
+    score = SUMMARY_OLD.splitlines()[-1] + "\n"
+    path.write_text(SUMMARY_OLD + again + score)
+    once = tmp_path / "once.txt"
+    once.write_text(SUMMARY_OLD)
+    phases = [concat([f for _, f in IO500.read(p, WARSAW)]).text("phase").categories for p in (path, once)]
+    assert sorted(phases[0]) == sorted(phases[1])
+    path.write_text(SUMMARY_OLD + score.replace("3.11652", "4.5"))
+    found = concat([frame for _, frame in IO500.read(path, WARSAW)])
+    assert {"score", "run2/score"} <= set(found.text("phase").categories)

@@ -20,6 +20,7 @@ from ioweather.sources.darshan.writer import new_records
 from ioweather.store.lake import open_lake
 from ioweather.tables import concat
 from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.reading import Reading, read_batch
 
 polars = pytest.importorskip("polars")
 
@@ -169,3 +170,47 @@ def test_other_parquet_and_cut_files_are_left_alone(tmp_path):
     frame_of(read_log(made())).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-20])
     assert SOURCE.detect(path.read_bytes(), path) == 0.0
+
+
+@pytest.mark.parametrize("uids", [("a1b2c3", "ffee00"), (2**64 - 5, 2**63 + 7), (1001, 1002)])
+def test_a_uid_may_be_a_hash(tmp_path, uids):
+    frames = [
+        frame_of(read_log(made(number))).with_columns(uid=polars.lit(uid, polars.UInt64 if type(uid) is int else None))
+        for number, uid in enumerate(uids)
+    ]
+    path = tmp_path / "counters.parquet"
+    polars.concat(frames).write_parquet(path)
+    (outcome,), frames = read_batch([(str(path), None, path.stat().st_size)], Reading(ReadContext()))
+    assert (outcome.status, outcome.message) == ("ok", None)
+    ((applications,),) = (pieces for (_, table), pieces in frames.items() if table == "applications")
+    assert len(set(applications.array("uid").tolist())) == 2
+
+
+def test_an_access_slot_that_was_not_used_has_no_size(tmp_path):
+    """Darshan 3.2.0 leaves any number in it: its count is what tells."""
+    posix = new_records("POSIX", 1)
+    posix["id"], posix["rank"], posix["POSIX_WRITES"], posix["POSIX_BYTES_WRITTEN"] = 11, -1, 3, 300
+    posix["POSIX_ACCESS1_ACCESS"], posix["POSIX_ACCESS1_COUNT"] = 100, 3
+    posix["POSIX_ACCESS2_ACCESS"], posix["POSIX_ACCESS2_COUNT"] = 4576144030181621760, 0
+    path = tmp_path / "release.darshan"
+    path.write_bytes(
+        LogParts(modules=[("POSIX", 4, [posix.tobytes()])], start=(1_600_000_000, 0), end=(1_600_000_060, 0)).build()
+    )
+    (outcome,), frames = read_batch([(str(path), None, path.stat().st_size)], Reading(ReadContext()))
+    assert (outcome.status, outcome.message) == ("ok", None)
+    ((files,),) = (pieces for (_, table), pieces in frames.items() if table == "files")
+    (row,) = files.records()
+    assert (row["access1_bytes"], row["access2_bytes"], row["access2_count"]) == (100, 0, 0)
+
+
+def test_statistics_that_contradict_the_values(tmp_path):
+    """Bytes of a plain column that were flipped: a filter passes the group over, and rows would be missing."""
+    path = tmp_path / "counters.parquet"
+    frame_of(read_log(made(0))).with_columns(jobid=polars.lit(0x1122334455667788)).write_parquet(
+        path, compression="uncompressed", statistics=True
+    )
+    data, number = path.read_bytes(), (0x1122334455667788).to_bytes(8, "little")
+    assert data.count(number) > 1
+    path.write_bytes(data.replace(number, (7).to_bytes(8, "little"), 1))
+    (outcome,), _ = read_batch([(str(path), None, len(data))], Reading(ReadContext()))
+    assert (outcome.status, outcome.reason) == ("quarantined", "corrupt_input")

@@ -114,9 +114,9 @@ def test_counters_become_differences_and_states_stay(tmp_path):
     assert {(r["system"], r["component_kind"], r["component"]) for r in found} == {("fs1", "ost", "fs1-OST0000")}
 
 
-def test_a_restart_is_flagged_and_what_appears_stood_at_zero(tmp_path):
+def test_a_restart_is_flagged_and_a_first_value_is_no_growth(tmp_path):
     found = [r for r in rows(write_scrapes(tmp_path / "a.prom", [None, 30, 12, 15])) if r["metric"] == "read_bytes"]
-    assert [(r["value"], r["quality"]) for r in found] == [(30.0, 0), (12.0, 2), (3.0, 0)]
+    assert [(r["value"], r["quality"]) for r in found] == [(12.0, 2), (3.0, 0)]
 
 
 def test_undated_scrapes(tmp_path):

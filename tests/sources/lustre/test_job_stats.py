@@ -12,7 +12,14 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnknownFormat
 from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
-from ioweather.sources.lustre.job_stats import Operation, _parse_lines, parse_entry, parse_job_stats, size_bins
+from ioweather.sources.lustre.job_stats import (
+    Operation,
+    _parse_lines,
+    _sizes_grown,
+    parse_entry,
+    parse_job_stats,
+    size_bins,
+)
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.store.lake import open_lake
 from ioweather.tables.series import Quality
@@ -163,16 +170,16 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
     assert [row["job_key"] for row in expected] == ["7", "8", "9"]
     path.write_text(whole.removesuffix("\n"))
     (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
-    assert outcome.status == "ok"
-    assert (outcome.message or "").startswith(f"{path}: the last line has no line end: the file is cut short.")
+    assert (outcome.status, outcome.reason) == ("partial", "truncated_input")
+    assert "the last line has no line end and was left out" in (outcome.message or "")
     assert rows(path) == expected[:2]
     for cut in [place for place in range(1, len(whole)) if whole[place - 1] != "\n"]:
         path.write_text(whole[:cut])
         with suppress(EmptyInput, TruncatedInput, UnknownFormat):
             assert all(row in expected for row in rows(path))
     path.write_text(jobs(entry("7", 1000, 5, 900)).removesuffix("\n"))
-    with pytest.raises(TruncatedInput, match="the last line has no line end: the file is cut short"):
-        rows(path)
+    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    assert (outcome.status, outcome.reason) == ("quarantined", "truncated_input")
 
 
 def test_a_look_that_is_cut_short_before_another_one_is_left_out(tmp_path: Path):
@@ -316,3 +323,8 @@ def outcome(parse, text):
         return parse(text, "x")
     except SourceError as error:
         return str(error)
+
+
+def test_a_count_of_thousands_of_digits_is_not_read():
+    assert _sizes_grown("4K: 1, 8K: 2", f"4K: {'9' * 5000}, 8K: 3") == "8192: 1"
+    assert _sizes_grown("4K: 1, 8K: 2", "4K: 1, 8K: 3") == "8K: 1"

@@ -135,3 +135,14 @@ def test_mounts_against_a_plain_look_at_the_lines(samples: Path):
             assert mount.times_us["write_busy_seconds"] == int(lines["WRITE"][7]) * 1000
         with pytest.raises(EmptyInput, match=r"1 look\(s\)"):
             rows(path)
+
+
+def test_one_export_mounted_twice_at_one_place_is_one_mount(tmp_path: Path):
+    """The later covers the earlier. Looks have their times, so that the second mount begins none."""
+    path = tmp_path / "mountstats"
+    path.write_text(
+        "".join(f"{START + 60 * n}\n" + look(100 + 60 * n, 7 * n * n) + look(50 + 60 * n, 5 * n) for n in range(4))
+    )
+    found = rows(path)
+    reads = [found["read_ops", START + 60 * n] for n in range(3)]
+    assert [(row["value"], row["quality"]) for row in reads] == [(5.0, 0)] * 3

@@ -82,7 +82,7 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
     phases: list[Phase] = []
     run, prefix, scored = 0, "", False
     details: dict[str, Any] = {}
-    seen: dict[str, tuple[str, str]] = {}
+    seen: dict[str, tuple[str, ...]] = {}
     for line in text.whole_lines:
         if match := _VERSION.search(line):
             run, scored, seen = run + 1, False, {}
@@ -90,6 +90,7 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
             details = {"version": match[1], "mode": match[2]}
         elif (match := _RESULT.match(line.strip())) and match[2] != _MARK:
             invalid, name, value, _, seconds, flag = match.groups()
+            name = name.replace("_", "-")  # scripts and program write it differently, perhaps in one file
             if seen.get(name) == (value, seconds):
                 continue  # the shell scripts print each result again under [Summary]
             if name in seen:  # another run whose first lines are not there
@@ -98,11 +99,17 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
             seen[name] = (value, seconds)
             run = max(run, 1)
             rated = _rated(name, number(value), details | _validity(bool(invalid or flag)))
-            phases.append(Phase(name=prefix + name.replace("_", "-"), duration_seconds=number(seconds), **rated))
+            phases.append(Phase(name=prefix + name, duration_seconds=number(seconds), **rated))
         elif match := _SCORE.search(line):
-            scored = True
+            name, figures = match[1].lower(), (match[3], match[4], match[5])
+            if seen.get(name) == figures:
+                continue  # printed again
+            if name in seen:  # reckoned again in another way: a run of its own
+                run, seen = run + 1, {}
+                prefix = f"run{run}/"
+            seen[name], scored = figures, True
             invalid = bool(match[2] or match[6])
-            phases.append(_score(prefix + match[1].lower(), match[3], match[4], match[5], invalid, details))
+            phases.append(_score(prefix + name, match[3], match[4], match[5], invalid, details))
     return phases, scored
 
 

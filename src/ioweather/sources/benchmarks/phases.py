@@ -116,7 +116,7 @@ class TextFile:
 
 
 def read_text(path: Path) -> TextFile:
-    blocks = list(line_blocks(path))
+    blocks = list(line_blocks(path, closing="}"))
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
     lines = tuple(line for block in blocks for line in block.lines)

@@ -172,9 +172,12 @@ def _logs(con: duckdb.DuckDBPyConnection, path: Path, file: str) -> Iterator[lis
         for run, start, end, *rest in jobs
     }
     same = " AND ".join(f"f.{_quoted(name)} IS NOT DISTINCT FROM r.job_{what}" for what, name in shape.job.items())
-    for (chunk,) in con.sql("SELECT DISTINCT chunk FROM chunks ORDER BY chunk").fetchall():
+    chunks = "SELECT chunk, sum(records) FROM chunks JOIN runs USING (run) GROUP BY chunk ORDER BY chunk"
+    for chunk, records in con.sql(chunks).fetchall():
         wanted = f"SELECT r.* FROM runs r JOIN chunks USING (run) WHERE chunk = {int(chunk)}"
         table = con.sql(f"SELECT r.run, {_selects(shape)} FROM {file} f JOIN ({wanted}) r ON {same}").fetchnumpy()
+        if len(table["run"]) != records:  # filters look at the statistics of a column, which others wrote
+            raise CorruptInput(f"{path}: statistics of its columns contradict their values.", hint="Fetch it again.")
         yield list(_of_chunk(path, shape, table, about))
 
 
@@ -237,9 +240,8 @@ def _job(path: Path, job: Mapping[str, Any], stamps: Sequence[bool]) -> tuple[Da
             _moment(job[what], job.get(f"{what}_nanoseconds"), is_stamp)
             for what, is_stamp in zip(("start", "end"), stamps, strict=True)
         )
-        job_id, uid, nprocs = (
-            int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "uid", "nprocs")
-        )
+        job_id, nprocs = (int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "nprocs"))
+        uid = _uid(job.get("uid"))
     except (TypeError, ValueError, OverflowError):
         raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
     check_job(start // NS, end // NS, nprocs)
@@ -248,6 +250,15 @@ def _job(path: Path, job: Mapping[str, Any], stamps: Sequence[bool]) -> tuple[Da
     # Of the run, not of the file: an export that is made again next month has the same runs.
     identity = "\0".join(map(str, ("export", job_id, uid, nprocs, start, end, exe, job.get("log"))))
     return made, str(job.get("log_version") or "unknown"), hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def _uid(value: Any) -> int:
+    """Anonymous exports have a hash: a text, or a number of 64 bits. Users stay apart, whatever stands for them."""
+    try:
+        uid = -1 if value is None else int(value)
+    except ValueError:
+        uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
+    return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)
 
 
 def _moment(value: Any, nanoseconds: Any, is_stamp: bool) -> int:

@@ -322,6 +322,9 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         **{name: span_column(name, pieces, start_ns) for name in SPANS},
     }
     _only_shared(columns, rank)
+    for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
+        size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
+        size[np.ma.filled(count == 0, False)] = 0
     places = Places(paths)
     stripes = StripeColumns()
     for batch in batches:

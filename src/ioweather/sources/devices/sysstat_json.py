@@ -16,7 +16,7 @@ from ioweather.core.errors import CorruptInput
 from ioweather.sources.devices.reports import Report
 from ioweather.sources.devices.stamps import has_ambiguous_date, is_day_first
 from ioweather.sources.plain_values import parse_json
-from ioweather.sources.textfiles import text_blocks
+from ioweather.sources.textfiles import note_cut, text_blocks
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -39,7 +39,7 @@ class Record:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """All whole records of all hosts and runs in the file; the torn last one is left for the next time."""
+    """All whole records of all hosts and runs in the file."""
     pieces = text_blocks(path)
     text = next(pieces, "")
     line = 1
@@ -69,6 +69,8 @@ def read_records(path: Path) -> Iterator[Record]:
                 line += text.count("\n", position, end)
                 raise CorruptInput(f"{path}, line {line}: {text[end : end + 40]!r} is not the JSON of sysstat.")
         if exhausted:
+            if inside:
+                note_cut(f"{path} ends inside the list of its records.")
             return
         piece = next(pieces, None)
         exhausted = piece is None

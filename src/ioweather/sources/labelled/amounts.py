@@ -1,8 +1,9 @@
 """From labelled samples to rows: counters become what they grew by, states stay as they are.
 
-Counters restart: one that fell has grown by at least what it shows, and the row says so (RESET). A counter that was not
-there the last time its group was seen stood at zero: exporters leave out what was never used. A state is kept for the
-minute in which it was read; how full a target is, once an hour.
+Counters restart: one that fell has grown by at least what it shows, and the row says so (RESET). The first value of a
+counter is no growth, and neither is the first after a gap of ten times its usual interval: the clock may have been set.
+Entries of jobs are another matter: a server makes one, at zero, when a job begins. A state is kept for the minute in
+which it was read; how full a target is, once an hour.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ioweather.tables.jobs import JOB_OPERATIONS
 from ioweather.tables.series import METRICS, SERIES, Quality
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})
+_LONGEST_GAP: Final = 10  # times the interval before
 _COLUMNS: Final = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
 
 _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, job, operation
@@ -27,13 +29,14 @@ _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, 
 
 @dataclass(slots=True)
 class _Counter:
-    """As it was seen last; `grown` since the row began."""
+    """As it was seen last; `grown` since the row began. `step_ns`: how long before that it was seen."""
 
     at_ns: int
     value: float
     since_ns: int
     grown: float = 0.0
     fell: bool = False
+    step_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -68,6 +71,8 @@ class Amounts:
     by_minute: bool = False
     cluster: str | None = None
     shown_once: set[str] = field(default_factory=set)
+    gaps: int = 0
+    late: int = 0  # samples behind later ones of their series
     _counters: dict[str, _Counter] = field(default_factory=dict)
     _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
     _kept: dict[str, int] = field(default_factory=dict)
@@ -90,16 +95,22 @@ class Amounts:
         elif time_ns > group.at_ns:
             group.see(time_ns, begins=self._begins(group.at_ns, time_ns))
         counter = self._counters.get(key)
-        seen = group.seen_before(time_ns)
-        gone = counter is not None and seen is not None and mapped.job is not None and counter.at_ns < seen[0]
-        if counter is None or gone:  # servers forget a job that rests, and begin again at zero
-            if seen is None or mapped.value != "counter":
-                self._counters[key] = _Counter(time_ns, value, time_ns)
-                self.shown_once.add(key)
-                return
-            counter = self._counters[key] = _Counter(seen[0], 0.0, seen[1])
-        elif time_ns <= counter.at_ns:
+        if counter is not None and time_ns <= counter.at_ns:
+            self.late += time_ns < counter.at_ns
             return
+        seen = group.seen_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
+        gone = counter is not None and seen is not None and counter.at_ns < seen[0]
+        step_ns = 0 if counter is None else time_ns - counter.at_ns
+        gap = counter is not None and step_ns > _LONGEST_GAP * max(counter.step_ns, MINUTE_NS)
+        if counter is None or gone or gap:
+            if seen is None or gap:
+                self._counters[key] = _Counter(time_ns, value, time_ns, step_ns=step_ns)
+                self.gaps += gap
+                if counter is None:
+                    self.shown_once.add(key)
+                return
+            counter = self._counters[key] = _Counter(seen[0], 0.0, seen[1])  # servers forget a job that rests
+        counter.step_ns = step_ns
         self.shown_once.discard(key)
         fell = mapped.value == "counter" and value < counter.value
         if mapped.value == "counter":

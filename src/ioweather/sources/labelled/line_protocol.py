@@ -8,10 +8,12 @@ writer was told: their length tells.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
@@ -29,6 +31,7 @@ _TAG: Final = re.compile(rf",({_NAME})=({_NAME})")
 _FIELD: Final = re.compile(rf"({_NAME})=({_VALUE})(?:,|$)")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?([iu]?)")
 _LONGEST: Final = 1 << 20  # the pattern remembers every character; InfluxDB itself takes less
+_MOST_WAITING: Final = 100_000  # points, of some hundred bytes
 _ESCAPED: Final = re.compile(r"\\(.)")
 _BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
 _HINT: Final = 'telegraf writes them with [[outputs.file]], data_format = "influx".'
@@ -47,14 +50,8 @@ class TelegrafSource:
 
     def read(self, path: Path, context: ReadContext) -> Pieces:
         taking, points = Taking(path, context, _HINT), 0
-        for where, line in _lines(path):
-            match = _LINE.fullmatch(line)
-            if match is None:
-                raise CorruptInput(f"{where}: expected the line protocol, found {line[:80]!r}.")
-            if match["time"] is None:
-                raise UndatedInput(f"{where}: the line has no time.", hint=_HINT)
+        for time_ns, _, match in _in_order(_points(path)):
             points += 1
-            time_ns = _time_ns(match["time"], where)
             labels = dict(_tags(match["tags"]))
             for field, value in _fields(match["fields"]):
                 if _NUMBER.fullmatch(value):
@@ -62,6 +59,28 @@ class TelegrafSource:
                     taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
             yield from taking.full()
         return (yield from taking.finish(f"{points} point(s)"))
+
+
+_Point: TypeAlias = tuple[int, int, re.Match[str]]  # time, number of the line
+
+
+def _points(path: Path) -> Iterator[_Point]:
+    for number, line in _lines(path):
+        match, where = _LINE.fullmatch(line), f"{path}, line {number}"
+        if match is None:
+            raise CorruptInput(f"{where}: expected the line protocol, found {line[:80]!r}.")
+        if match["time"] is None:
+            raise UndatedInput(f"{where}: the line has no time.", hint=_HINT)
+        yield _time_ns(match["time"], where), number, match
+
+
+def _in_order(points: Iterator[_Point]) -> Iterator[_Point]:
+    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
+    waiting = list(islice(points, _MOST_WAITING))
+    heapq.heapify(waiting)
+    for point in points:
+        yield heapq.heappushpop(waiting, point)
+    yield from sorted(waiting)
 
 
 def _tags(text: str) -> Iterator[tuple[str, str]]:
@@ -79,13 +98,13 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
         at = match.end()
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in whole_lines(path):
         text = line.strip()
         if len(text) > _LONGEST:
             raise CorruptInput(f"{path}, line {number} is longer than {_LONGEST:,} characters.")
         if text and not text.startswith("#"):
-            yield f"{path}, line {number}", text
+            yield number, text
 
 
 def _time_ns(text: str, where: str) -> int:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from ioweather.core.errors import Busy, CorruptInput
+from ioweather.core.errors import Busy, CorruptInput, UsageError
 from ioweather.core.units import MIB, format_bytes
 
 MOST_BYTES: Final = 16 * MIB
 # A server sends 2,000 samples at a time, some hundred kilobytes of text.
 MOST_PLAIN_BYTES: Final = 64 * MIB
 _MOST_LABELS: Final = 100
+_LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
 _FIELDS: Final = {
     "Label": (("name", 1, "string", ""), ("value", 2, "string", "")),
     "Sample": (("value", 1, "double", ""), ("timestamp", 2, "int64", "")),
@@ -63,6 +64,8 @@ def decoded(body: bytes) -> Iterator[Series]:
         if not name or len(labels) > _MOST_LABELS:
             raise CorruptInput("A series has no name, or more labels than any has.")
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
+        if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
+            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
         yield Series(name, labels, samples)
 
 

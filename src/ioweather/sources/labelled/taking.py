@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, SourceError
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.labelled.amounts import Amounts
 from ioweather.sources.labelled.mapping import Mapped, Mappings, mappings_of
@@ -75,8 +75,20 @@ class Taking:
         """`held`: what the file holds, where nothing could be taken."""
         yield from self._rows()
         once = len(self.amounts.shown_once)
-        left = Counter({"counter(s) shown once, where two looks give amounts": once, **self.known.left()})
+        left = Counter(
+            {
+                "counter(s) shown once, where two looks give amounts": once,
+                "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
+                **self.known.left(),
+            }
+        )
         said = "; ".join(f"{count} {what}" for what, count in left.items() if count)
+        if self.amounts.late:
+            raise CorruptInput(
+                f"{self.path}: {self.amounts.late:,} sample(s) stand behind later ones of their series, and were left "
+                "out.",
+                hint="Put the samples into the order of time.",
+            )
         if not self.made:
             if self.known.without_host and not once:
                 raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")

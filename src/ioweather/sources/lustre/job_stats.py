@@ -32,7 +32,8 @@ _MOMENTS = re.compile(
 _NOTHING_DONE = re.compile(r"samples: *0,")
 _IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a text is found faster than a pattern
 _TIMES = ("  snapshot_time:", "  start_time:")
-_BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})")
+_BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})(?![0-9])")
+_COUNT = re.compile(r"[0-9]{1,18}")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _BYTES_SUFFIX = "_bytes"
 LONGEST_KEY = 1024
@@ -199,7 +200,7 @@ def _same_sizes_grown(before: str, after: str) -> list[str] | None:
     for old, new in [pair for pair in zip(then, now, strict=True) if pair[0] != pair[1]]:
         size, _, count = new.partition(": ")
         size_before, _, count_before = old.partition(": ")
-        if size != size_before or not count.isdecimal() or not count_before.isdecimal():
+        if size != size_before or not _COUNT.fullmatch(count) or not _COUNT.fullmatch(count_before):
             return None
         if (more := int(count) - int(count_before)) > 0:
             grown.append(f"{size}: {more}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.sources.counter_rows import SeriesRows
@@ -66,27 +66,26 @@ class LustreSource:
 
     def read(self, path: Path, context: ReadContext) -> Pieces:
         rows = _Rows(path, context)
-        for snapshot in _snapshots(path, context.host, rows.cut):
+        for snapshot in _snapshots(path, context.host):
             yield from rows.add(snapshot)
         return (yield from rows.finish())
 
 
-def _snapshots(path: Path, host: str | None, cut: list[Path], *, more_follows: bool = False) -> Iterator[Snapshot]:
-    """`cut` hears of files whose last line is torn."""
+def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
     if not path.is_dir():
         if _is_of_hosts(path):
-            by_host = _by_host(_lines(path, cut))
+            by_host = _by_host(_lines(path))
             return (
                 snapshot
                 for name, lines in by_host.items()
                 for snapshot in snapshots(get_param_blocks(lines, more_follows=more_follows), f"{path} ({name})", name)
             )
-        return snapshots(get_param_blocks(_lines(path, cut), more_follows=more_follows), str(path), host)
+        return snapshots(get_param_blocks(_lines(path), more_follows=more_follows), str(path), host)
     if trees := _trees(path):
         return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
     # Ordered without being read: each may list ten thousand jobs.
     dumps = sorted(_dumps(path), key=_last_second)
-    return (snapshot for dump in dumps for snapshot in _snapshots(dump, host, cut, more_follows=dump is not dumps[-1]))
+    return (snapshot for dump in dumps for snapshot in _snapshots(dump, host, more_follows=dump is not dumps[-1]))
 
 
 def _is_of_hosts(path: Path) -> bool:
@@ -137,7 +136,7 @@ def _last_second(path: Path) -> tuple[int, str]:
     return max(seconds, default=0), path.name
 
 
-def _lines(path: Path, cut: list[Path]) -> Iterator[str | None]:
+def _lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
@@ -145,7 +144,6 @@ def _lines(path: Path, cut: list[Path]) -> Iterator[str | None]:
         )
     for block in line_blocks(path):
         if block.torn:
-            cut.append(path)
             yield None
         else:
             yield from (line.replace("\0", "") for line in block.lines)
@@ -165,7 +163,6 @@ class _Rows:
         self.last_ns: int | None = context.start_ns
         self.snapshots = self.undated = self.unnamed = 0
         self.damaged: list[str] = []
-        self.cut: list[Path] = []
 
     def add(self, snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
         self.snapshots += 1
@@ -197,11 +194,8 @@ class _Rows:
         if self.damaged:
             raise CorruptInput(f"{len(self.damaged)} parameter(s) left out: {self.damaged[0]}")
         left = "; ".join(f"{count} {what}" for what, count in self._left_out().items() if count)
-        torn = f"{self.cut[0]}: the last line has no line end: the file is cut short." if self.cut else ""
         if self.made:
-            return " ".join([torn] * bool(torn) + [f"{self.path}: left out: {left}."] * bool(left)) or None
-        if torn:
-            raise TruncatedInput(torn, hint="Copy it again, or wait until its writer has closed it.")
+            return f"{self.path}: left out: {left}." if left else None
         if self.undated:
             raise UndatedInput(
                 f"{self.path} holds states and no snapshot_time.", hint="Give --start, or record stats as well."

@@ -25,6 +25,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, Unda
 from ioweather.core.units import NS, parse_duration_ns
 from ioweather.core.words import names_of
 from ioweather.sources.parquet_files import opened_parquet
+from ioweather.sources.textfiles import note_cut, unfinished_line
 from ioweather.tables import ColumnSpec
 
 BATCH_ROWS = 50_000
@@ -135,7 +136,7 @@ def _read_csv(path: Path, shape: CsvShape, wanted: frozenset[str], *, zipped: bo
 
 
 def _csv_batches(path: Path, shape: CsvShape, wanted: frozenset[str], text: io.TextIOWrapper) -> Iterator[Batch]:
-    lines = _without_comments(text, shape)
+    lines = _lines(path, text, shape)
     reader = csv.reader(lines, delimiter=shape.delimiter, quotechar=shape.quote, strict=True)
     rows = ((reader.line_num + shape.skip, row) for row in reader if row)
     names = [name.strip() for name in shape.columns or next(rows, (0, []))[1]]
@@ -156,10 +157,16 @@ def _csv_batches(path: Path, shape: CsvShape, wanted: frozenset[str], text: io.T
         yield Batch([line for line, _ in batch], columns)
 
 
-def _without_comments(text: io.TextIOWrapper, shape: CsvShape) -> Iterator[str]:
-    """Lines, with those to leave out made empty, so that line numbers stay right."""
-    for line in islice(text, shape.skip, None):
-        yield "\n" if shape.comment and line.startswith(shape.comment) else line
+def _lines(path: Path, text: io.TextIOWrapper, shape: CsvShape) -> Iterator[str]:
+    """Lines, with those to leave out made empty, so that line numbers stay right. A last line without a line end is
+    left out, unless a quote closes it."""
+    for number, line in enumerate(islice(text, shape.skip, None), shape.skip + 1):
+        if shape.comment and line.startswith(shape.comment):
+            yield "\n"
+        elif line.endswith(("\n", "\r", shape.quote)):
+            yield line
+        elif line.strip():
+            note_cut(unfinished_line(path, number))
 
 
 def _ragged(path: Path, line: int, found: int, expected: int, shape: CsvShape) -> CorruptInput:

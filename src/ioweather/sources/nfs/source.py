@@ -45,7 +45,8 @@ class MountstatsSource:
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         rows, last, looks = SeriesRows(), _Last(context), 0
         for look in _looks(path, context):
-            mounts = parse_mountstats(look.lines, str(path))
+            # Where one mount covers another at the same path, the later is the one in use.
+            mounts = [*{mount.path: mount for mount in parse_mountstats(look.lines, str(path))}.values()]
             looks += bool(mounts)
             moment = last.moment_of(look, mounts)
             if moment is None and looks > 1:
@@ -89,15 +90,15 @@ class _Last:
 
 
 def _looks(path: Path, context: ReadContext) -> Iterator[_Look]:
-    """A line with a time begins a look, and so does an NFS mount that was in this one already. A look that is cut off
-    is left out."""
+    """A line with a time begins a look; where there are none, so does an NFS mount that was in this look already. A
+    look that is cut off is left out."""
     look, seen = _Look(None), set[str]()
     for block in line_blocks(path):
         if block.torn:
             return
         for line in block.lines:
             time_ns = _time_ns(line, context)
-            if time_ns is not None or (" with fstype nfs" in line and line in seen):
+            if time_ns is not None or (look.time_ns is None and " with fstype nfs" in line and line in seen):
                 if look.lines:
                     yield look
                 look, seen = _Look(time_ns), set()

@@ -26,7 +26,7 @@ from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
 from ioweather.sources.slurm.document import expand
-from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import beginning, plain_head, text_blocks, whole_lines
 from ioweather.tables.jobs import UNNAMED_CLUSTER
 
 # Slurm job ids as users see them: 22, 22_1, 22_[3-8], 43+0, and the step behind the dot.
@@ -339,8 +339,7 @@ class SacctSource:
         if beginning(path).startswith("{"):
             yield from document.records(_json(path), str(path), cluster)
             return
-        lines = ((block.first + n, line) for block in line_blocks(path) for n, line in enumerate(block.lines))
-        yield from records(lines, str(path), context.zone, cluster)
+        yield from records(whole_lines(path), str(path), context.zone, cluster)
 
 
 def _json(path: Path) -> object:

@@ -27,7 +27,7 @@ from typing import Final
 from ioweather.collect import queue
 from ioweather.collect.queue import Queued
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import IoweatherError, LakeError
+from ioweather.core.errors import IoweatherError, LakeError, SourceError
 from ioweather.core.units import DAY_NS, MIB
 from ioweather.engine import Serial
 from ioweather.store.lake import Lake, LedgerEntry, open_lake
@@ -178,16 +178,17 @@ class Journal:
         suspect = waiting[0]
         if self._deaths[suspect.path.name] < 2 * MOST_DEATHS:
             return [suspect]
-        self._give_up(suspect)
+        self.give_up(suspect, "worker_lost", f"{self._deaths[suspect.path.name]} writers of the lake died over it.")
         return self.choose(waiting[1:])
 
-    def _give_up(self, file: Queued) -> None:
+    def give_up(self, file: Queued, reason: str, why: str) -> None:
+        """Set the file aside, and name it in the ledger."""
         place = queue.set_aside(self._root, file)
-        message = f"{self._deaths[file.path.name]} writers of the lake died over it. It was kept as {place}."
+        message = f"{why} It was kept as {place}."
         _LOG.error("%s: %s", file.name, message)
         entry = LedgerEntry(
             digest=file.digest, path=str(place), bytes=file.bytes, source=source_of(file.name), status="quarantined",
-            rows={}, reason="worker_lost", message=message,
+            rows={}, reason=reason, message=message,
         )  # fmt: skip
         self.done([file])
         Lake(self._root).record([entry])
@@ -249,7 +250,7 @@ class Writer:
         try:
             files = self._journal.choose(waiting)
             self._journal.begin(files)
-            self._search.add(take(self._lake, files))
+            self._take(files)
             self._journal.done(files)
             if self._search.wait_seconds == 0:
                 self._search.run()
@@ -260,6 +261,21 @@ class Writer:
             return False
         queue.tell_trouble(self._lake.root)
         return True
+
+    def _take(self, files: Sequence[Queued]) -> None:
+        """All at once; one by one where that fails, so that one bad file costs no other."""
+        try:
+            self._search.add(take(self._lake, files))
+        except (LakeError, OSError):
+            raise
+        except Exception as error:
+            left = [file for file in files if file.path.exists()]
+            if len(files) > 1:
+                for file in left:
+                    self._take([file])
+            elif left:
+                reason = error.reason if isinstance(error, SourceError) else "reader_failed"
+                self._journal.give_up(left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
 
     def end(self, *_: object) -> None:
         self._is_ending = True

@@ -21,7 +21,7 @@ from ioweather.collect import queue
 from ioweather.collect.queue import Queued
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import AccessDenied, LakeError
+from ioweather.core.errors import AccessDenied, CorruptInput, LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.sources.labelled.amounts import Amounts
 from ioweather.sources.labelled.mapping import Mappings, mappings_of
@@ -117,7 +117,8 @@ class _Sender:
             if self._lake.append(table, checked, source=_SOURCE, ingest_id=ingest_id):
                 first_ns[table] = int(checked.frame.ints("start_ns").min())
         self._keep()
-        said = str(complaints) or None
+        gaps = f"{self._amounts.gaps} difference(s) over a gap left out." if self._amounts.gaps else ""
+        said = " ".join(filter(None, [str(complaints), gaps])) or None
         entries = [
             LedgerEntry(
                 digest=file.digest, path=str(file.path.absolute()), bytes=file.bytes, source=_SOURCE, status="ok",
@@ -130,7 +131,7 @@ class _Sender:
         return first_ns
 
     def _read(self, file: Queued) -> int:
-        """Our own writing: what is wrong in it is the disk's fault."""
+        """Our own writing: what is wrong in it is the disk's fault, and costs this file alone."""
         try:
             header, *lines = file.path.read_text(encoding="utf-8").splitlines()
             latest = json.loads(header)["came_ns"] + _AHEAD_NS
@@ -140,13 +141,15 @@ class _Sender:
                 self._names[key] = (name, labels)
                 for milliseconds, value in samples:
                     time_ns = milliseconds * _MILLISECOND_NS
+                    if time_ns < 0:
+                        raise ValueError(f"{milliseconds} ms is before 1970")
                     if time_ns <= latest:
                         self._waiting.append((time_ns, key, value))
                         self._newest_ns = max(self._newest_ns, time_ns)
                 count += len(samples)
             return count
         except (ValueError, KeyError, TypeError) as error:
-            raise LakeError(f"{file.path} was pushed and cannot be read any more: {error}.") from None
+            raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
 
     def _ready(self) -> Iterator[tuple[str, Any]]:
         border = self._newest_ns - _HELD_NS

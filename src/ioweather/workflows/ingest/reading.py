@@ -19,6 +19,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
 from ioweather.core.errors import (
     AmbiguousFormat,
+    ChangedInput,
     CorruptInput,
     EmptyInput,
     ForeignRows,
@@ -28,6 +29,7 @@ from ioweather.core.errors import (
     TooManyRows,
     TooMuchMemory,
     TooMuchTime,
+    TruncatedInput,
     UnknownFormat,
 )
 from ioweather.core.facility import Facility
@@ -38,10 +40,12 @@ from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.nearest import nearest
 from ioweather.sources.strangers import doubted_owner
-from ioweather.sources.textfiles import beginning, begins_with_noise
+from ioweather.sources.textfiles import beginning, begins_with_noise, take_cuts
 from ioweather.tables import TABLES, Complaints, concat
+from ioweather.tables.cadence import Cadence
 from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
+_CHANGED: Final = ChangedInput("").reason
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
 # Asked first, by how the file begins: one that is sure spares the loading of all others, which takes longer than a
@@ -54,6 +58,9 @@ _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
 _MEMORY_STEP_BYTES = 16 * MIB
 _HURRY, _LEAST_SECONDS = 6, 1.0
+_LEARNED_ROWS = 50_000
+# File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
+_TIME_STEP_NS = 2 * NS
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,30 @@ def digests_of(paths: list[str], reading: Reading) -> list[str | None]:
     return found
 
 
+class _Version:
+    """The content of a file as of now, so that rows and digest are of the same content: replaced or written to, a file
+    has another inode, size or time. Where it changed just before, the times may not tell, and the digest does."""
+
+    def __init__(self, path: Path, reading: Reading, head: bytes | None = None) -> None:
+        self._path, self._reading = path, reading
+        self._marks = self._look()
+        self.digest = digest_of(path, reading, head)
+        self._is_fresh = max(max(mark[-2:]) for mark in self._marks) > now_ns() - _TIME_STEP_NS
+
+    def _look(self) -> list[tuple[int, ...]]:
+        files = [self._path, *(files_of_tree(self._path) if self._path.is_dir() else ())]
+        found = (file.stat() for file in files)
+        return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
+
+    def check(self) -> None:
+        """Raises ChangedInput where the file is not what it was."""
+        changed = self._look() != self._marks
+        if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
+            raise ChangedInput(
+                f"{self._path} changed while it was read.", hint="Ingest it again when nothing writes to it."
+            )
+
+
 def digest_of_name(path: Path) -> str:
     """Of a file that cannot be read: it must not stand in the ledger as one whose content is known."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
@@ -223,17 +254,24 @@ def choose_source(head: bytes, path: Path) -> Source:
     return SOURCES[name]
 
 
+_WHOLE: Final = "Ingest the file again when it is whole."
+
+
 def read_file(
     path: Path, digest: str | None, size: int, reading: Reading
 ) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """(source, table, rows) as they come; last, what became of the file."""
+    """(source, table, rows) as they come; last, what became of the file. `digest` is one from before, if known: that in
+    the outcome is of what was read."""
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
     complaints = Complaints()
     notes: list[str] = []
+    cadence = Cadence()
+    take_cuts()
     try:
-        digest = digest or digest_of(path, reading)
+        version = _Version(path, reading)
+        digest = version.digest
         if reading.mapping is not None:
             from ioweather.sources.mapped.source import read_mapped
 
@@ -243,7 +281,7 @@ def read_file(
             source = _source_for(path, head_of(path), reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
-        for table, frame in _noted(pieces, notes):
+        for table, frame in _regular(_noted(pieces, notes), cadence):
             good = _possible(source_name, table, frame, reading, complaints)
             rows[table] = rows.get(table, 0) + good.rows
             _check_rows(path, size, sum(rows.values()), reading.limits)
@@ -252,13 +290,19 @@ def read_file(
             yield source_name, table, good
         for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
             yield source_name, table, _possible(source_name, table, frame, reading, complaints)
+        version.check()
+        if cut := take_cuts():
+            raise TruncatedInput(cut, hint=_WHOLE)
         if complaints.refused_rows:
             raise ImpossibleRows("Some rows were left out.")
     except Exception as error:
+        cut = take_cuts()
+        if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
+            error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
         refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
         yield _with_complaints(refused, complaints)
     else:
-        note = " ".join(notes) or None
+        note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
         yield _with_complaints(FileOutcome(str(path), digest, size, source_name, "ok", rows, message=note), complaints)
 
 
@@ -267,6 +311,25 @@ def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tu
     note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
     if note:
         notes.append(note)
+
+
+def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
+    """Without rows of `series` that last far too long. The first wait until enough are there to know what is usual."""
+    waiting: list[Frame] = []
+    try:
+        for table, frame in pieces:
+            if table != "series":
+                yield table, frame
+                continue
+            cadence.learn(frame)
+            waiting.append(frame)
+            if cadence.rows >= _LEARNED_ROWS:
+                yield from (("series", cadence.regular(each)) for each in waiting)
+                waiting = []
+    except Exception:
+        yield from (("series", cadence.regular(each)) for each in waiting)
+        raise
+    yield from (("series", cadence.regular(each)) for each in waiting)
 
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
@@ -302,22 +365,29 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
         try:
             head = head_of(path)
             is_whole = 0 < len(head) < _HEAD_BYTES
-            digest = digest_of(path, reading, head) if is_whole or not digest else digest
             source = None if reading.mapping is not None else _source_for(path, head, reading)
             if source is not None and _is_batch(source.name):
-                content = Content(head, digest) if is_whole and reading.context.mapping is None else None
-                parsed = cast(BatchSource, source).parse(path, reading.context, content)
+                batched = cast(BatchSource, source)
+                if is_whole and reading.context.mapping is None:
+                    digest = digest_of(path, reading, head)
+                    parsed = batched.parse(path, reading.context, Content(head, digest))
+                else:
+                    version = _Version(path, reading)
+                    digest = version.digest
+                    parsed = batched.parse(path, reading.context, None)
+                    version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
             name = source.name if source else None
             outcomes.append(_refused(error, path, digest, size, name, {}, limits))
             continue
-        for item in read_file(path, digest, size, reading):
-            if isinstance(item, FileOutcome):
-                outcomes.append(item)
-            else:
-                frames.setdefault(item[:2], []).append(item[2])
+        *items, outcome = read_file(path, digest, size, reading)
+        if cast(FileOutcome, outcome).reason == _CHANGED:
+            outcome, items = cast(FileOutcome, outcome)._replace(status="quarantined", rows={}), []
+        outcomes.append(cast(FileOutcome, outcome))
+        for name, table, frame in cast(list[tuple[str, str, Frame]], items):
+            frames.setdefault((name, table), []).append(frame)
     size = sum(size for *_, size in batch)
     allow(limits.seconds_for(size), limits.memory_for(size))
     for name, members in together.items():
@@ -474,7 +544,7 @@ def _refused(
     limits: Limits,
 ) -> FileOutcome:
     """Rows that came before the trouble stay; the file is then known to be partial."""
-    digest = digest or digest_of_name(path)
+    digest = digest_of_name(path) if digest is None or isinstance(error, ChangedInput) else digest
     status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
     if isinstance(error, MemoryError):
         error = TooMuchMemory(
