@@ -13,6 +13,7 @@ from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.sources.darshan.layout import NATIVE, fixed_dtype
 from ioweather.studies.job.heat_map import SCREEN
 from ioweather.studies.job.summary import bin_labels, job_answer, notes
+from ioweather.studies.job.together import main_run_of
 from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords
 from ioweather.tables import TABLES, concat, encode_text
 from ioweather.workflows.job_log import view_of_log
@@ -150,25 +151,18 @@ def several(tmp_path, gap=10):
     return JobView("job 4711", **frames)
 
 
-def test_several_logs_of_a_job_are_added_up(tmp_path):
-    merged = job_answer(several(tmp_path))
-    assert merged.headline.startswith(
-        "2 runs of climate on 4 to 8 processes took 2.50 min together; I/O took 19.5 s of it"
+def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_path):
+    shown = job_answer(main_run_of(several(tmp_path)))
+    assert shown.headline.startswith("Run 1 of 2: climate on 4 processes took 100 s; I/O took 9.75 s of it")
+    assert "12 MiB written" in shown.headline
+    assert (shown.result.run, shown.result.logs) == (1, 2)
+    assert shown.result.all_runs.io_seconds == pytest.approx(19.5)
+    texts = [finding.text for finding in shown.findings]
+    assert texts[0] == (
+        "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: I/O 19.5 s, 4.00 MiB read, "
+        "24 MiB written."
     )
-    assert "4.00 MiB read" in merged.headline
-    assert "24 MiB written" in merged.headline
-    assert fact(merged, "id").note.endswith("over 2.67 min")
-    assert merged.facts[1].title == "Time of all processes (13.3 min in all)"  # 4 x 100 s + 8 x 50 s
-    assert fact(merged, "writing").value == pytest.approx(44 / 800)
-    assert fact(merged, "unique").value == 10
-    texts = [finding.text for finding in merged.findings]
-    assert texts[0] == "2 logs of this job are added up, times too; their files are taken to differ."
     assert "Heat map: not kept in the lake; the log may have one." in texts
-
-
-def test_runs_that_overlap_are_said_to(tmp_path):
-    texts = [finding.text for finding in job_answer(several(tmp_path, gap=-50)).findings]
-    assert "times too, though runs overlapped" in texts[0]
 
 
 def old(made: JobView, seconds: int) -> JobView:

@@ -1,6 +1,6 @@
 """One job on one screen: what ran, how long, how much I/O, what share of the run, how fast, and what is notable.
 
-A job is one Darshan log, or all logs of one scheduler job with their amounts and times added up.
+Of a job with several runs it is the one with the most I/O time (`together.main_run_of`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.run_outcomes import JobOutcome
-from ioweather.core.units import MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures
@@ -156,14 +156,23 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
             text = f"{format_bytes(moved)} moved through {name} are not in these figures."
             yield Finding(text, name="object_store_left_out")
-    if view.logs > 1:
-        times = "times too, though runs overlapped" if view.overlapping else "times too"
-        text = f"{view.logs} logs of this job are added up, {times}; their files are taken to differ."
-        yield Finding(text, name="logs_added_up")
-    if view.heat_maps and view.logs > 1:
-        of = f"{view.heat_map_logs:,} of its {view.logs:,}" if view.heat_map_logs < view.logs else f"its {view.logs:,}"
-        rows = "a row for each process, in the order of start" if view.overlapping else "one launch after the other"
-        yield Finding(f"Heat map: of {of} logs, {rows}.", name="heat_map_of_logs")
+    if view.of_job is not None:
+        every = view.of_job
+        text = (
+            f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
+            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}."
+        )
+        yield Finding(text, name="which_run")
+    elif view.separate:
+        text = f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
+        yield Finding(text, name="logs_as_one_run")
+    elif view.logs > 1:
+        text = f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
+        yield Finding(text, name="which_run")
+    if view.heat_maps and view.separate:
+        of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
+        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, a row for each process, in the order of start."
+        yield Finding(text, name="heat_map_of_logs")
     elif view.heat_maps:
         return
     elif view.log is None:
@@ -340,7 +349,7 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
         user=row.get("user") or None,
         project=row.get("account") or None,
         program=printable(program_of(row["exe"] or "")),
-        logs=view.logs,
+        logs=view.logs_of_job,
         processes=row["nprocs"],
         nodes=row["node_count"],
         start_ns=row["start_ns"],
@@ -352,6 +361,8 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
         bytes_per_s=row["bytes_per_s"],
         metadata_ratio=row["metadata_ratio"],
         files=row["file_count"],
+        run=view.run_number,
+        all_runs=view.of_job,
     )
 
 
@@ -369,12 +380,10 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
-    least = int(view.applications.ints("nprocs").min())
-    processes = "" if least == row["nprocs"] else f"{least:,} to "
-    who = f"{program(row)} on {processes}{_counted(row['nprocs'], 'process', 'processes')}"
+    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"
-    if view.logs > 1:
-        ran = f"{view.logs} runs of {who} took {run_text(view, row)} together"
+    if view.run_words:
+        ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
         return f"{ran} and used no file."
@@ -410,8 +419,6 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
     when = f"started {format_time_ns(row['start_ns'])}"
-    if view.logs > 1:
-        when += f", over {format_seconds((row['end_ns'] - row['start_ns']) / NS)}"
     yield Fact("id", "id", "", note=f"{row['job_id']} of {user}{account}, {when}")
     command = printable(" ".join((row["exe"] or "").split()))
     if command:
@@ -427,8 +434,6 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
     if row["process_seconds"] is None:
         return "Time of all processes (run time not known)"
-    if view.logs > 1:
-        return f"Time of all processes ({format_seconds(row['process_seconds'])} in all)"
     rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
