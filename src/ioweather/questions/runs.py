@@ -44,6 +44,8 @@ _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     every = instances_of(data, facility, {}).frame
+    if params["every_run"]:
+        every = every.with_columns(job_number=np.arange(every.rows))
     jobs = main_runs(every)
     mine = np.flatnonzero(_wanted(jobs, facility, params, data.period_ns))
     slowness = np.full(jobs.rows, np.nan)
@@ -221,6 +223,7 @@ QUESTION = Question(
         Param("program", "Only runs of this program."),
         Param("filesystem", "Only runs whose I/O went mainly to this file system."),
         Param("order", "Which come first.", default="newest", choices=_ORDERS),
+        Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
         Param("most", "How many to list.", "int", default=50, least=1),
     ),
     help="""List runs with a Darshan log: the newest, the slowest against similar runs, the largest, the longest.

@@ -48,7 +48,7 @@ def activity(place: Place, values: Mapping[str, Any], period: Period, files: boo
         # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
         high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
         low = high - HOUR_NS
-    return of_period(snapshot, filesystem, (low, high))
+    return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:

@@ -99,7 +99,7 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
 
 def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
     return tuple(
-        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines)
+        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines, a.headline)
         for a in patterns
     )
 
