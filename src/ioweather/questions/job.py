@@ -18,7 +18,7 @@ from ioweather.questions.parameters import CONDITIONS, JOB, LOG, PATHS, PROCESSE
 from ioweather.studies.job.chosen_files import only_files, target_exhibit
 from ioweather.studies.job.on_servers import beside_log, server_answer
 from ioweather.studies.job.page import page_exhibits
-from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.summary import ALWAYS_SAID, job_answer
 from ioweather.studies.job.together import as_one_run
 from ioweather.studies.job.view import JobView
 
@@ -100,10 +100,11 @@ Example: ioweather job run.darshan --html run.html
     brief={
         "time": 4,
         "speed": 2,
-        "files": 2,
-        "accesses": 3,
+        "files": 4,
+        "accesses": 4,
         "advice": 3,
         "which_run": 1,
+        **dict.fromkeys((*ALWAYS_SAID, "more_advice"), 1),
         "slowdown": 1,
         "one_process_io": 1,
         "file_per_process": 1,

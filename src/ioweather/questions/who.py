@@ -129,7 +129,8 @@ def _of_period(asked: Activity, params: Params) -> Answer:
         FactGroup("storms", "Metadata storms", tuple(_storm_facts(asked))),
     ]
     return Answer(
-        f"Who slowed others on {asked.filesystem or 'storage'}, {when}?", f"{_headline(asked, found, lost)}{_which_hour(asked)}",
+        f"Who slowed others on {asked.filesystem or 'storage'}, {when}?",
+        f"{_headline(asked, found, lost)}{_which_hour(asked)}",
         tuple(group for group in facts if group.facts), name="who", findings=tuple(_findings(asked, found)),
         exhibits=(_culprit_table(found), _talker_table(talkers)), caveats=_CAVEATS,
         coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),

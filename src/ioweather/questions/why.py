@@ -12,6 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import Reason, WhyOutcome
 from ioweather.questions.parameters import CONDITIONS, JOB, LOG, SIMILAR, UID
+from ioweather.studies.job.summary import ALWAYS_SAID
 from ioweather.studies.job.view import JobView
 
 
@@ -60,8 +61,9 @@ Example: ioweather why run.darshan --lake lake
     brief={
         "comparison": 3,
         "split": 4,
-        "advice": 3,
+        "advice": 99,
         "which_run": 1,
+        **dict.fromkeys((*ALWAYS_SAID, "more_advice"), 1),
         "changed": 1,
         "unhealthy_components": 1,
         "culprit_1": 1,

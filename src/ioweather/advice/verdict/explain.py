@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +33,7 @@ from ioweather.core.run_outcomes import Amount, Change, Reason, SplitSeconds, Un
 from ioweather.core.units import GIB, format_seconds, format_value
 from ioweather.derive.jobs.groups import program_names
 from ioweather.derive.jobs.ratios import quotient
-from ioweather.studies.job.summary import notes
+from ioweather.studies.job.summary import ALWAYS_SAID, notes
 from ioweather.studies.job.view import JobView
 
 _MOST_NOTES: Final = 3
@@ -84,7 +83,8 @@ def explain(
     """`found` is None where there are no samples of the system at all; `reason` then says why, `detail` in words."""
     question = f"Was it {view.label}, or the system?"
     did = FactGroup("run", "What the run did", tuple(_did(view, row)))
-    told = numbered(islice(notes(view, view.row()), _MOST_NOTES))
+    every = list(notes(view, view.row()))
+    told = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
     if found is None:
         why = detail or "no system data for this period"
         return Answer(

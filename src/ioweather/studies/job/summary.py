@@ -118,7 +118,7 @@ WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
 _DENSE: Final = 5
 _VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
-_GERUND: Final = {"read": "reading", "write": "writing"}
+_CACHED: Final = {"read": "reads came from memory", "write": "writes went to memory"}
 
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -132,18 +132,20 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     partial = _listed(view, "partial_modules")
     counters = partial_modules(view)
     if counters:
-        text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
+        text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
         yield Finding(text, name="partial_counters")
     for form in sorted(view.forms & set(_FORMS)):
-        yield Finding(f"Partial: {_FORMS[form]}; figures are lower bounds.", name=f"only_{form}")
+        yield Finding(f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds.", name=f"only_{form}")
     if unrecorded := unrecorded_files(view):
         text = (
-            f"Partial: {_counted(unrecorded, 'file is', 'files are')} named without a record; figures are lower bounds."
+            f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
+            "Figures are lower bounds."
         )
         yield Finding(text, name="files_without_record")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
-            yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
+            text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
+            yield Finding(text, name="partial_module")
     if (cured := cure(view)) is not None:
         yield Finding(cured.text, name="record_it_whole")
     longer = _listed(view, "longer_records")
@@ -265,9 +267,9 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
-        rates = [format_bytes(row[f"{verb}_bytes"] / row[f"{verb}_seconds"]) for verb in cached]
-        what = " and ".join(f"{_GERUND[verb]} at {rate}/s" for verb, rate in zip(cached, rates, strict=True))
-        yield Finding(f"{what[0].upper()}{what[1:]} per process is memory, not storage.", name="cached_io")
+        rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
+        what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
+        yield Finding(f"{what[0].upper()}{what[1:]}, not the storage.", name="cached_io")
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
         text = f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much."
@@ -294,6 +296,8 @@ def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
     return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
 
 
+# Said in every view: without them the figures mislead.
+ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
 # One screen: what does not fit shrinks the heat map, down to its fewest rows.
 SCREEN_LINES: Final = 44
 _FEWEST_ROWS: Final = 4
