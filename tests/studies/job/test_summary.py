@@ -136,7 +136,7 @@ def test_partial_data_are_lower_bounds(tmp_path):
     partial = job_answer(view(write_climate(tmp_path / "p.darshan", partial=("POSIX", "STDIO"))))
     assert "I/O took at least 9.75 s" in partial.headline
     assert partial.findings[0].text == (
-        "Partial: Darshan ran out of memory for POSIX, STDIO; figures are lower bounds."
+        "The log is incomplete: Darshan ran out of memory for POSIX, STDIO. Figures are lower bounds."
     )
 
 
@@ -255,7 +255,8 @@ def test_a_quiet_job_has_little_to_say():
          "1,024 writes of 1 MiB reached the file system as 64 of 16 MiB."),
         ({"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 80 * 10**9},
          "First to last (of which the slowest process): write 80 s (50 s)."),
-        ({"d_write_seconds": 50.0, "write_seconds": 0.25}, "Writing at 4 GiB/s per process is memory, not storage."),
+        ({"d_write_seconds": 50.0, "write_seconds": 0.25},
+         "Writes went to memory (4 GiB/s per process), not the storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},
          "Speeds are of MPI-IO; its POSIX calls alone would give 2.0 times as much."),
         ({"d_write_seconds": 50.0, "d_s_definition": "per_file"},
@@ -286,7 +287,8 @@ def test_calls_of_other_interfaces_are_not_compared_with_those_of_mpiio():
 def test_both_directions_share_a_line():
     job = BUSY | {"read": GIB, "read_count": 1024, "read_seconds": 0.25, "write_seconds": 0.25, "d_read_seconds": 1.0,
                   "d_write_seconds": 1.0}  # fmt: skip
-    assert "Reading at 4 GiB/s and writing at 4 GiB/s per process is memory, not storage." in text(**job)
+    both = "Reads came from memory (4 GiB/s per process) and writes went to memory (4 GiB/s per process)"
+    assert f"{both}, not the storage." in text(**job)
 
 
 def test_a_slow_rank_on_a_shared_file_is_named(tmp_path):
@@ -312,8 +314,8 @@ def test_partial_traces_and_partial_counters_differ(tmp_path):
     made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
     flagged = made.applications.with_columns(partial_modules=encode_text(["DXT_POSIX,MPI-IO"]))
     assert said(replace(made, applications=flagged))[:2] == [
-        "Partial: Darshan ran out of memory for MPI-IO; figures are lower bounds.",
-        "Partial: DXT_POSIX was cut short; what is drawn from it is incomplete.",
+        "The log is incomplete: Darshan ran out of memory for MPI-IO. Figures are lower bounds.",
+        "The log is incomplete: DXT_POSIX was cut short, and so is what is drawn from it.",
     ]
 
 

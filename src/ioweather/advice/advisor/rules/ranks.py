@@ -102,7 +102,7 @@ def straggler_bytes(profile: Profile) -> Seen | None:
 
 
 # Nothing in the program makes a process slow that moves no more than the others.
-_REPORT: Final = "report to your site: one node or storage target is slow"
+_REPORT: Final = "report to your site: one node or target is slow"
 
 
 def straggler_time(profile: Profile) -> Seen | None:
