@@ -122,6 +122,7 @@ def runs(
     program: str | None = ...,
     filesystem: str | None = ...,
     order: Literal["newest", "slowest", "largest", "longest"] = ...,
+    every_run: bool = ...,
     most: int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,

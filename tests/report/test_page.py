@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from ioweather.core.papers import PAPERS, exhibits
 from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Exhibit, Finding
 from ioweather.report import gather as gathering
-from ioweather.report.front import Found, director_sheet, during, lost_seconds, operator_sheet
+from ioweather.report.front import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
 from ioweather.report.gather import LeftOut, Made, without_repeats
 from ioweather.report.page import equation_html, report_html
 from ioweather.report.write import front_sheets, write_report
@@ -103,6 +104,44 @@ def test_runs_of_the_report_say_which_verdict_is_shown():
     assert [row[-1] for row in table.rows] == ["", "system, revised"]
     (plain,) = operator_sheet(Found((0, 1), None, (run,))).tables
     assert "verdict" not in {column.name for column in plain.columns}
+
+
+def test_an_arrow_shows_both_numbers_that_it_compares():
+    runs = [RunOutcome(n, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9) for n in range(10)]
+    whole, first, second = (Found((0, 1), None, tuple(part)) for part in (runs, runs[:6], runs[6:]))
+    tile = director_sheet("x", whole, second, first, []).tiles[-1]
+    assert tile.value == "10"
+    assert tile.note == "↓ 33.3% (first half 6, second half 4)"
+    assert director_sheet("x", whole, whole, first, []).tiles[-1].note == "↑ 66.7% (before 6)"
+
+
+def test_patterns_have_the_names_that_job_gives_them(small_lake):
+    (found,) = find(small_lake, [(0, 2**62)])
+    advice = [line for line in actions(small_lake, found) if "would save" in line]
+    assert advice
+    assert not [line for line in advice if any(name in line for name in ("straggler time", "rank zero"))]
+
+
+@pytest.mark.real
+def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    file = tmp_path / "d.html"
+    write_report(small_lake, file, audience="director")
+    ends = "[...document.querySelectorAll('.first table')].map(table => table.getBoundingClientRect().right)"
+    cut = "[...document.querySelectorAll('.first .scroll')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for width, media in ((1200, "screen"), (794, "screen"), (710, "print")):  # 710: A4 within its margins
+            page = browser.new_page(viewport={"width": width, "height": 1000})
+            page.goto(file.as_uri())
+            page.emulate_media(media=media)
+            assert 0 < max(page.evaluate(ends)) <= width, media
+            assert page.evaluate(cut) == 0, media
+            page.close()
+        browser.close()
 
 
 def test_a_sheet_of_nothing_says_so():

@@ -140,6 +140,24 @@ def test_a_figure_answers_the_pointer(browser, address):
     page.close()
 
 
+@pytest.mark.parametrize("width", [390, 1280, 1440, 1920])
+def test_no_chart_is_wider_than_its_box_under_the_pointer(browser, address, job_id, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    checked = 0
+    for path in ("/", "/filesystems/scratch", f"/jobs/{job_id}"):
+        page.goto(address + path)
+        wait_until_reached(page)
+        for number in range(page.locator("figure[data-live]").count()):
+            figure = page.locator("figure[data-live]").nth(number)
+            figure.hover()
+            figure.locator(".live canvas").wait_for()
+            box, chart = figure.bounding_box(), figure.locator(".live canvas").bounding_box()
+            assert chart["width"] <= box["width"] + 0.5, (path, number)
+            checked += 1
+    assert checked > 3
+    page.close()
+
+
 def test_a_brush_over_a_time_line_becomes_the_range(browser, address):
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{address}/")

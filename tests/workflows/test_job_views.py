@@ -78,13 +78,14 @@ def test_nothing_is_written_beside_the_log(tmp_path):
         folder.chmod(stat.S_IRWXU)
 
 
-def test_an_id_means_all_logs_of_that_job(lake):
+def test_an_id_means_the_run_of_that_job_with_the_most_io_time(lake):
     view = job_view("4711", inside(lake), uid=1000)
-    assert view.logs == 2
+    assert (view.logs, view.logs_of_job, view.run_words) == (1, 2, "run 1 of 2")
     row = view.row()
-    assert (row["read_bytes"], row["write_bytes"]) == (2 * (2 * MIB + 300), 24 * MIB)
-    assert row["io_seconds"] == pytest.approx(19.5)
-    assert row["process_seconds"] == pytest.approx(800)
+    assert (row["read_bytes"], row["write_bytes"]) == (2 * MIB + 300, 12 * MIB)
+    assert row["io_seconds"] == pytest.approx(9.75)
+    assert row["process_seconds"] == pytest.approx(400)
+    assert (view.of_job.io_seconds, view.of_job.write_bytes) == (pytest.approx(19.5), 24 * MIB)
     assert sorted(Path(path).name for path in view.log_paths) == ["1.darshan", "2.darshan"]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ioweather.cli.render import print_answer
 from ioweather.cli.screen import say, say_csv, say_json, to_csv
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Answer, result_json
+from ioweather.core.results import Answer, Fact, result_json
 
 
 def show_answer(
@@ -34,7 +34,7 @@ def show_answer(
 
 
 _EVIDENCE = ("_interval", "_model", "_how")  # lines about the one above them
-_NOTHING_RATIO = 0.005  # of the whole: a bar without a length
+_ALWAYS = ("reading", "writing", "read", "write", "sequential")  # rows that are never cut
 
 
 def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
@@ -42,21 +42,28 @@ def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
     groups = {group.name: group for group in answer.facts if group.name in brief}
     if not groups:  # an answer of another kind, such as that of servers alone
         return answer
-    facts = {
-        name: tuple(
-            f for f in group.facts if not f.name.endswith(_EVIDENCE) and (f.share is None or f.share >= _NOTHING_RATIO)
-        )
-        for name, group in groups.items()
-    }
+    facts = {name: _largest(groups[name].facts, most) for name, most in brief.items() if name in groups}
     return replace(
         answer,
-        facts=tuple(replace(groups[name], facts=facts[name][:most]) for name, most in brief.items() if facts.get(name)),
+        facts=tuple(replace(groups[name], facts=rows) for name, rows in facts.items() if rows),
         exhibits=(),
         # A finding with the name of a group that is shown says more about it.
         findings=tuple(f for f in answer.findings if f.name not in groups and (f.kind != "note" or f.name in brief)),
         coverage=(),
         caveats=answer.caveats[:1],
     )
+
+
+def _largest(facts: Sequence[Fact], most: int) -> tuple[Fact, ...]:
+    """The largest `most` rows in their order, and how many were cut; the first ones where not all have shares."""
+    rows = [fact for fact in facts if not fact.name.endswith(_EVIDENCE) and fact.share != 0]
+    if any(fact.share is None for fact in rows):
+        return tuple(rows[:most])
+    ranked = sorted(rows, key=lambda fact: (fact.name not in _ALWAYS, -(fact.share or 0.0)))
+    shown = tuple(fact for fact in rows if fact in ranked[:most])
+    cut = len(rows) - len(shown)
+    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
+    return (*shown, more) if cut else shown
 
 
 def answer_csv(answer: Answer, table: str = "") -> str:

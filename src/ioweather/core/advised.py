@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class AdviceItem:
     """A pattern that was seen, and what changing it alone wins: seconds with their 90% interval. A change that nobody
     tried promises 0, and `high` is what its model says. `dimension` is one of small_or_misaligned, interface, random,
-    imbalance, shared_file, metadata; `fix` the lines to type."""
+    imbalance, shared_file, metadata; `fix` the lines to type; `headline` the pattern in words."""
 
     name: str
     dimension: str
@@ -18,6 +18,7 @@ class AdviceItem:
     low: float
     high: float
     fix: tuple[str, ...]
+    headline: str = ""
 
 
 @dataclass(frozen=True)

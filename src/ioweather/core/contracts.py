@@ -95,8 +95,8 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal[
-    "rows", "matrix", "rollup", "volumes", "log", "counted", "similar", "conditions", "suspects", "recorded",
-    "activity", "supposed", "history", "recent", "status", "loads", "relief", "exhibits", "sites",
+    "rows", "matrix", "rollup", "volumes", "log", "counted", "similar", "similar_if_named", "conditions", "suspects",
+    "recorded", "activity", "supposed", "history", "recent", "status", "loads", "relief", "exhibits", "sites",
 ]  # fmt: skip
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]

@@ -341,7 +341,8 @@ class StorageOutcome(Outcome):
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """`slowness`: the I/O time over the median of `similar` runs of the same program, user and number of processes.
+    """A job, by its run with the most I/O time: number `run` of `runs_of_job` in the order of start. `slowness`: the
+    I/O time over the median of `similar` runs of the same user, program, number of processes and bytes (within 25%).
     `verdict` is the last one that was recorded; `verdict_as_of` says whether as of the run's end, or revised later."""
 
     job_id: int
@@ -361,6 +362,12 @@ class RunOutcome:
     similar: int
     verdict: VerdictKind | None = None
     verdict_as_of: Literal["end", "later"] | None = None
+    run: int = 1
+    runs_of_job: int = 1
+
+    @property
+    def run_words(self) -> str:
+        return f"{self.run:,} of {self.runs_of_job:,}" if self.runs_of_job > 1 else ""
 
     @property
     def verdict_words(self) -> str:
@@ -371,7 +378,8 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunsOutcome(Outcome):
-    """`count` and the sums are of all runs that match; `runs` are the first of them."""
+    """`count` are the jobs that match, `all_runs` their runs, and the sums are of all these runs; `runs` are the first
+    of the jobs, each by its main run."""
 
     count: int
     users: int
@@ -379,6 +387,7 @@ class RunsOutcome(Outcome):
     write_bytes: int
     io_seconds: float
     runs: tuple[RunOutcome, ...]
+    all_runs: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FileSystemState:
-    """Rates and slowdown are those of the last step of the period, amounts those of all of it. `slowdown` is that of
-    the slowest operation; `load_ratio` is of `peak_bytes_per_s`, which is nominal or the highest of the period."""
+    """Rates and slowdown are those of the last hour before the end of the period, whatever its length; amounts are
+    those of all of it. `slowdown` is that of the slowest operation; `load_ratio` is of `peak_bytes_per_s`, the nominal
+    peak of facility.toml, and None where that has none."""
 
     filesystem: str
     slowdown: float | None

@@ -111,7 +111,9 @@ class RecordedVerdict:
 class WhyOutcome(Outcome):
     """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
     `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
-    `recorded` are the verdicts that were made before, the first as of the run's end."""
+    `recorded` are the verdicts that were made before, the first as of the run's end. Of a job with several logs `run`
+    is the one that is judged, counted from 1 in the order of start; bytes are those of this run. `slowness`: its I/O
+    time over the median of the similar runs."""
 
     kind: VerdictKind
     reason: Reason | None
@@ -131,12 +133,30 @@ class WhyOutcome(Outcome):
     model_version: int | None = None
     as_of_ns: int | None = None
     recorded: tuple[RecordedVerdict, ...] = ()
+    run: int = 1
+    logs: int = 1
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    slowness: float | None = None
+
+
+@dataclass(frozen=True)
+class AllRuns:
+    """Sums over all runs of a job. I/O times are added up, also of runs at the same time."""
+
+    count: int
+    io_seconds: float
+    read_bytes: int
+    write_bytes: int
 
 
 @dataclass(frozen=True)
 class JobOutcome(Outcome):
     """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
-    a log (`logs` 0) the amounts are what the servers counted."""
+    a log (`logs` 0) the amounts are what the servers counted. Of a job with several logs they are those of the run that
+    `why` judges, number `run` in the order of start; `all_runs` are their sums. `slowness` and the seconds of `worth`
+    are those of `why`; where the lake cannot tell what is usual, `slowness` is None, and the seconds are at the speed
+    of this run."""
 
     job_id: int | None
     user: str | None
@@ -156,3 +176,6 @@ class JobOutcome(Outcome):
     files: int
     seen: tuple[AdviceItem, ...] = ()
     worth: tuple[AdviceItem, ...] = ()
+    run: int = 1
+    all_runs: AllRuns | None = None
+    slowness: float | None = None

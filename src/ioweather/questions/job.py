@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ioweather.advice.advisor.advise import advise
-from ioweather.advice.advisor.words import advised_answer, brief_lines
+from ioweather.advice.advisor.words import advised_answer, brief_lines, priced
+from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import JobOutcome
+from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
+from ioweather.core.units import format_value
 from ioweather.derive.jobs.server_io import ServerIo
-from ioweather.questions.parameters import JOB, LOG, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.questions.parameters import CONDITIONS, JOB, LOG, PATHS, PROCESSES_PER_NODE, SIMILAR, UID
 from ioweather.studies.job.chosen_files import only_files, target_exhibit
 from ioweather.studies.job.on_servers import beside_log, server_answer
 from ioweather.studies.job.page import page_exhibits
-from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.summary import ALWAYS_SAID, job_answer
+from ioweather.studies.job.together import as_one_run
 from ioweather.studies.job.view import JobView
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     if isinstance(data.given["job"], ServerIo):
         return server_answer(params["job"], data.of("job", ServerIo), detail=params["detail"])
-    whole = data.of("job", JobView)
+    whole = as_one_run(data.of("job", JobView))
     view = only_files(whole, params["file"]) if params["file"] else whole
-    advised = advise(view)
+    judged = _judged(data)
+    advised = advise(view) if judged is None else priced(advise(view), judged)
     found = job_answer(view, lines_beside=brief_lines(advised))
+    if judged is not None and isinstance(found.result, JobOutcome):
+        found = replace(
+            found,
+            findings=(*_slowdown_words(judged, params["job"]), *found.findings),
+            result=replace(found.result, slowness=judged.slowness),
+        )
     if params["detail"]:
         found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
     if "counted" in data.given:
@@ -37,12 +48,31 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     return advised_answer(found, advised, brief=True)
 
 
+def _judged(data: StudyData) -> WhyOutcome | None:
+    """What `why` says of the run, where the lake has similar runs."""
+    if "conditions" not in data.given:
+        return None
+    view = data.of("job", JobView)
+    result = explain(view, view.main_run, data.of("conditions", Explained)).result
+    assert isinstance(result, WhyOutcome)
+    return result
+
+
+def _slowdown_words(judged: WhyOutcome, job: str) -> Iterator[Finding]:
+    if judged.slowness is not None:
+        times = format_value(judged.slowness, "factor")
+        text = f"Its I/O took {times} the median time of similar runs: `ioweather why {job}` says why."
+        yield Finding(text, name="slowdown")
+
+
 QUESTION = Question(
     name="job",
     result=JobOutcome,
     needs=(
         replace(LOG, also=(*LOG.also, "job_operations")),
         Need("counted", "job_operations", shape="counted", after="job", optional=True, when="not file"),
+        replace(SIMILAR, shape="similar_if_named", when="not file"),
+        replace(CONDITIONS, when="not file"),
     ),
     answer=answer,
     params=(
@@ -56,9 +86,9 @@ QUESTION = Question(
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
     epilog="""\b
 A log is read where it lies: no lake is needed, and nothing is written
-beside it. With --lake, accounting gives the nodes. A job id means all
-logs of that job in the lake, added up; where there is none, what the
-servers counted of it.
+beside it. With --lake, accounting gives the nodes. A job id means the run
+of that job with the most I/O time; where there is no log, what the servers
+counted of it.
 With --file one file, or those of a pattern, are looked at as if there were
 no others: --file 'restart.*'. --json and --html also have each target's part.
 Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
@@ -67,5 +97,16 @@ Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
 Example: ioweather job run.darshan --html run.html
 """,
     screen={"detail": False},
-    brief={"time": 4, "speed": 2, "files": 2, "accesses": 2, "advice": 3, "one_process_io": 1, "file_per_process": 1},
+    brief={
+        "time": 4,
+        "speed": 2,
+        "files": 4,
+        "accesses": 4,
+        "advice": 3,
+        "which_run": 1,
+        **dict.fromkeys((*ALWAYS_SAID, "more_advice"), 1),
+        "slowdown": 1,
+        "one_process_io": 1,
+        "file_per_process": 1,
+    },
 )

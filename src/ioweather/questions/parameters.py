@@ -16,5 +16,9 @@ UID: Final = Param("uid", "Of several jobs with this id, the one of this user.",
 LOG: Final = Need(
     "job", "applications", shape="log", param="job", also=("files", "ingests", "jobs", "series"), optional=False
 )
+SIMILAR: Final = Need("similar", "job_io", shape="similar", after="job", also=("applications",), optional=True)
+CONDITIONS: Final = Need(
+    "conditions", "series", shape="conditions", after="similar", also=("events", "files", "responses"), optional=True
+)
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
 MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from ioweather.advice.verdict.pool import slowdowns
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
@@ -16,11 +17,11 @@ from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, R
 from ioweather.core.run_outcomes import VerdictKind
 from ioweather.core.units import format_value
 from ioweather.core.words import names_of
-from ioweather.derive.jobs.file_records import rows_of
+from ioweather.derive.jobs.file_records import maximum, rows_of
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.studies.shared.runs import NEEDS, jobs_of
+from ioweather.studies.job.together import FEWEST_LOGS, are_one_run
+from ioweather.studies.shared.runs import NEEDS, instances_of
 
-_FEWEST_SIMILAR: Final = 5
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
 _WORDS: Final = {
     "newest": "the newest first",
@@ -30,46 +31,56 @@ _WORDS: Final = {
 }
 _READ: Final = names_of("""
     job_id user uid project exe nprocs node_count start_ns end_ns run_seconds io_seconds read_bytes write_bytes
-    main_mount
+    main_mount run_number run_count
 """)
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; user [text]; project [text]; program [text]; processes [count]; start_ns: start [time_ns]; "
     "read_bytes: read [bytes]; write_bytes: written [bytes]; io_seconds: I/O time [seconds]; "
     "slowness: against similar [factor]"
 )
+_RUN: Final = ResultColumn("run_words", "run", "text")
 _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    every = jobs_of(data, facility, {}).frame
-    slowness, similar = against_similar(every)
-    mine = np.flatnonzero(_wanted(every, facility, params, data.period_ns))
-    chosen = mine[_order(every, slowness, mine, params["order"])]
-    first = chosen[: params["most"]]
-    runs = _listed(every, first, slowness, similar, facility)
+    every = instances_of(data, facility, {}).frame
+    if params["every_run"]:
+        every = every.with_columns(job_number=np.arange(every.rows))
+    jobs = main_runs(every)
+    mine = np.flatnonzero(_wanted(jobs, facility, params, data.period_ns))
+    slowness = np.full(jobs.rows, np.nan)
+    if params["order"] == "slowest":
+        slowness[mine] = slowdowns(every, jobs.ints("row")[mine], facility)[0]
+    first = mine[_order(jobs, slowness, mine, params["order"])][: params["most"]]
+    runs = _listed(jobs.take(first), *slowdowns(every, jobs.ints("row")[first], facility), facility)
     if "verdicts" in data.frames:
-        runs = _with_verdicts(runs, every.take(first).text("log_digest"), data.frames["verdicts"])
-    columns = (*_COLUMNS, *([_VERDICT] if any(run.verdict for run in runs) else []))
-    read, write = (int(every.ints(name)[mine].sum()) for name in ("read_bytes", "write_bytes"))
-    io_seconds = float(np.nansum(every.floats("io_seconds")[mine]))
-    users = len(set(every.ints("uid")[mine].tolist()))
+        runs = _with_verdicts(runs, jobs.take(first).text("log_digest"), data.frames["verdicts"])
+    several, judged = (any(getattr(run, name) for run in runs) for name in ("run_words", "verdict"))
+    columns = (_COLUMNS[0], *([_RUN] if several else []), *_COLUMNS[1:], *([_VERDICT] if judged else []))
+    count, read, write = (int(jobs.ints(f"all_{name}")[mine].sum()) for name in ("count", "read_bytes", "write_bytes"))
+    io_seconds = float(jobs.floats("all_io_seconds")[mine].sum())
+    users = len(set(jobs.ints("uid")[mine].tolist()))
     rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
-    title = f"{len(runs):,} of {len(mine):,} runs, {_WORDS[params['order']]}"
+    title = f"{len(runs):,} of {len(mine):,} jobs, {_WORDS[params['order']]}"
+    if several:
+        title += "; each by its run with the most I/O time"
     facts = (
-        Fact("runs", "runs", len(mine), "count"),
+        Fact("jobs", "jobs", len(mine), "count"),
+        Fact("runs", "runs", count, "count"),
         Fact("users", "users", users, "count"),
         Fact("read_bytes", "read", read, "bytes"),
         Fact("write_bytes", "written", write, "bytes"),
         Fact("io_seconds", "I/O time, added up", io_seconds, "seconds"),
     )
     moved = format_value(read + write, "bytes")
+    who = f"{len(mine):,} jobs ({count:,} runs)" if count > len(mine) else f"{len(mine):,} runs"
     return Answer(
         question="Which runs were there?",
-        headline=f"{len(mine):,} runs moved {moved}." if len(mine) else "No run with a Darshan log matches.",
+        headline=f"{who} moved {moved}." if len(mine) else "No run with a Darshan log matches.",
         facts=(FactGroup("runs", "All that match", facts),),
         exhibits=(Exhibit("runs", "Runs", tables=(ResultTable("runs", columns, rows, title),)),),
-        coverage=(Coverage(every.rows, len(mine), "runs in the lake, within what was asked"),),
-        result=RunsOutcome(len(mine), users, read, write, io_seconds, tuple(runs)),
+        coverage=(Coverage(jobs.rows, len(mine), "jobs in the lake, within what was asked"),),
+        result=RunsOutcome(len(mine), users, read, write, io_seconds, tuple(runs), count),
     )
 
 
@@ -77,27 +88,40 @@ def _cell(run: RunOutcome, name: str) -> Any:
     return str(run.job_id) if name == "job_id" else getattr(run, name)
 
 
-def against_similar(runs: Frame) -> tuple[Floats, Ints]:
-    """The I/O time over the median of all runs of the same user, program and number of processes, and how many these
-    are; NaN where they are too few."""
-    io = runs.floats("io_seconds")
-    keys = np.stack([runs.ints("uid"), runs.text("exe").codes, runs.ints("nprocs")]) if runs.rows else np.zeros((3, 0))
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    order = np.lexsort((io, group))  # NaN comes last in its group
-    counts = np.bincount(group[np.isfinite(io)], minlength=int(group.max(initial=-1)) + 1)
-    first = np.r_[0, np.cumsum(np.bincount(group))[:-1]] if len(group) else np.zeros(0, np.int64)
-    usual = np.full(len(counts), np.nan)
-    enough = counts >= _FEWEST_SIMILAR
-    low, high = first + (counts - 1) // 2, first + counts // 2
-    usual[enough] = (io[order][low[enough]] + io[order][high[enough]]) / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = io / usual[group]
-    return np.where(np.isfinite(ratio), ratio, np.nan), counts[group]
+def main_runs(every: Frame) -> Frame:
+    """One row per job: its run with the most I/O time, the one that `job` and `why` are about, with its row in `every`,
+    its number in the order of start, and the sums over all runs of the job. Processes without MPI that ran together are
+    one run: its bytes are those of all of them."""
+    job, start = every.ints("job_number"), every.ints("start_ns")
+    seconds = np.nan_to_num(every.floats("io_seconds"))
+    groups = int(job.max(initial=-1)) + 1
+    count = np.bincount(job, minlength=groups)
+    number = np.empty(len(job), np.int64)
+    by_start = np.lexsort((start, job))
+    begin = np.cumsum(count) - count
+    number[by_start] = np.arange(len(job)) - begin[job[by_start]] + 1
+    row = np.lexsort((start, -seconds, job))[begin]
+    sums = {
+        name: np.bincount(job, weights=every.floats(name), minlength=groups).astype(np.int64)
+        for name in ("read_bytes", "write_bytes")
+    }
+    together = np.zeros(groups, np.bool_)
+    single = np.bincount(job, weights=every.ints("nprocs") != 1, minlength=groups) == 0
+    for each in np.flatnonzero(single & (count >= FEWEST_LOGS)).tolist():
+        together[each] = are_one_run(every.take(by_start[begin[each] : begin[each] + count[each]]))
+    moved = {name: np.where(together, sums[name], every.ints(name)[row]) for name in sums}
+    return every.take(row).with_columns(
+        row=row, run_number=np.where(together, 1, number[row]), run_count=np.where(together, 1, count),
+        nprocs=np.where(together, count, every.ints("nprocs")[row]), **moved,
+        moved_bytes=moved["read_bytes"] + moved["write_bytes"],
+        first_ns=start[by_start[begin]], last_ns=maximum(every.ints("end_ns"), job, groups, start >= 0),
+        all_count=count, all_read_bytes=sums["read_bytes"], all_write_bytes=sums["write_bytes"],
+        all_io_seconds=np.bincount(job, weights=seconds, minlength=groups),
+    )  # fmt: skip
 
 
 def _wanted(runs: Frame, facility: Facility, params: Params, period: tuple[int, int]) -> Bools:
-    wanted = (runs.ints("start_ns") < period[1]) & (runs.ints("end_ns") > period[0])
+    wanted = (runs.ints("first_ns") < period[1]) & (runs.ints("last_ns") > period[0])
     for name, column in (("user", _users(runs)), ("project", _texts(runs, "project"))):
         if params[name] is not None:
             wanted &= np.array([text == params[name] for text in column], np.bool_)
@@ -138,7 +162,7 @@ def _order(runs: Frame, slowness: Floats, mine: Indices, by: str) -> Indices:
     return np.lexsort((-runs.ints("start_ns")[mine], -np.nan_to_num(value, nan=-np.inf)))
 
 
-def _listed(runs: Frame, chosen: Indices, slowness: Floats, similar: Ints, facility: Facility) -> list[RunOutcome]:
+def _listed(runs: Frame, slowness: Floats, similar: Ints, facility: Facility) -> list[RunOutcome]:
     def known(value: float | None) -> float | None:
         return None if value is None or not np.isfinite(value) else float(value)
 
@@ -160,10 +184,10 @@ def _listed(runs: Frame, chosen: Indices, slowness: Floats, similar: Ints, facil
             on.get(row["main_mount"]),
             known(ratio),
             n,
+            run=row["run_number"],
+            runs_of_job=row["run_count"],
         )
-        for row, ratio, n in zip(
-            runs.select(_READ).take(chosen).records(), slowness[chosen].tolist(), similar[chosen].tolist(), strict=True
-        )
+        for row, ratio, n in zip(runs.select(_READ).records(), slowness.tolist(), similar.tolist(), strict=True)
     ]
 
 
@@ -199,11 +223,13 @@ QUESTION = Question(
         Param("program", "Only runs of this program."),
         Param("filesystem", "Only runs whose I/O went mainly to this file system."),
         Param("order", "Which come first.", default="newest", choices=_ORDERS),
+        Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
         Param("most", "How many to list.", "int", default=50, least=1),
     ),
     help="""List runs with a Darshan log: the newest, the slowest against similar runs, the largest, the longest.
 
-    Similar runs are those of the same user, program and number of processes, whenever they were. Verdicts are those on
+    A job with several runs is listed by the one with the most I/O time, as in `job` and `why`. Similar runs are those
+    of the same user, program, number of processes and file system, with bytes within 25%. Verdicts are those on
     record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
     epilog="Example: ioweather runs --order slowest --from yesterday",
     table="runs",

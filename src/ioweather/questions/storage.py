@@ -26,7 +26,7 @@ from ioweather.core.results import (
     identifier,
 )
 from ioweather.core.units import NS, format_value
-from ioweather.derive.system.loads import Loads, Measured, Slowness, Traffic
+from ioweather.derive.system.loads import LastHour, Loads, Measured, Traffic
 from ioweather.questions.events import STORED, maintenance, newest_first, stored
 from ioweather.studies.weather.now import SLOW
 
@@ -81,52 +81,35 @@ def _is_of(event: EventOutcome, filesystem: str) -> bool:
 
 def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOutcome]) -> FileSystemState:
     traffic = next((t for t in loads.traffic if t.filesystem == name), None)
-    slowness = next((s for s in loads.slowness if s.filesystem == name), None)
-    ratio, op = _last_slowness(slowness)
+    now = next((hour for hour in loads.last_hours if hour.filesystem == name), LastHour(name))
     nominal = next((f.peak_bytes_per_s for f in facility.filesystems if f.name == name), None)
     going_on = [e for e in events if _is_of(e, name) and (e.end_ns is None or e.end_ns >= loads.end_ns)]
-    known = {} if traffic is None else _rates(traffic, loads.step_ns / NS)
-    peak = nominal or known.get("most")
-    now = [rate for rate in (known.get("read"), known.get("write")) if rate is not None]
+    rates = [rate for rate in (now.read, now.write) if rate is not None]
+    read, write = (0.0, 0.0) if traffic is None else (_amount(line, loads) for line in (traffic.read, traffic.write))
     return FileSystemState(
         name,
-        ratio,
-        op,
-        ratio is not None and ratio >= SLOW,
-        known.get("read"),
-        known.get("write"),
-        peak,
+        now.slowdown,
+        now.op,
+        now.slowdown is not None and now.slowdown >= SLOW,
+        now.read,
+        now.write,
+        nominal,
         nominal is not None,
-        sum(now) / peak if now and peak else None,
-        known.get("read_bytes") or 0.0,
-        known.get("write_bytes") or 0.0,
+        sum(rates) / nominal if rates and nominal else None,
+        read,
+        write,
         _busiest(traffic),
         len([e for e in going_on if e.kind in _SHADED]),
         () if traffic is None else _thinned(traffic.total),
     )
 
 
-def _rates(traffic: Traffic, step_seconds: float) -> dict[str, float | None]:
-    known = np.flatnonzero(np.isfinite(traffic.total))
-    last = int(known[-1]) if len(known) else None
-    return {
-        "read": None if last is None else _number(traffic.read[last]),
-        "write": None if last is None else _number(traffic.write[last]),
-        "most": _number(np.nanmax(traffic.total)) if len(known) else None,
-        "read_bytes": float(np.nansum(traffic.read)) * step_seconds,
-        "write_bytes": float(np.nansum(traffic.write)) * step_seconds,
-    }
+def _amount(rate: Floats, loads: Loads) -> float:
+    return float(np.nansum(rate)) * loads.step_ns / NS
 
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _last_slowness(slowness: Slowness | None) -> tuple[float | None, str | None]:
-    if slowness is None or not np.isfinite(slowness.ratio).any():
-        return None, None
-    known = np.flatnonzero(np.isfinite(slowness.ratio))
-    return float(slowness.ratio[known[-1]]), slowness.ops[int(known[-1])]
 
 
 def _busiest(traffic: Traffic | None) -> str | None:
@@ -203,14 +186,14 @@ def _sentence(state: FileSystemState) -> str:
 def _facts(state: FileSystemState) -> FactGroup:
     facts = [
         Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe measured it"),
-        Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s"),
-        Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s"),
-        Fact("load", "of its peak", state.load_ratio, "ratio", share=state.load_ratio,
-             note="nominal" if state.peak_is_nominal else "the highest of this period"),
+        Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
+        Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
         Fact("write_bytes", "written in the period", state.write_bytes, "bytes"),
         Fact("open_events", "events going on", state.open_events, "count"),
-    ]  # fmt: skip
+    ]
+    if state.load_ratio is not None:
+        facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
     return FactGroup(identifier(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 

@@ -129,7 +129,8 @@ def _of_period(asked: Activity, params: Params) -> Answer:
         FactGroup("storms", "Metadata storms", tuple(_storm_facts(asked))),
     ]
     return Answer(
-        f"Who slowed others on {asked.filesystem or 'storage'}, {when}?", _headline(asked, found, lost),
+        f"Who slowed others on {asked.filesystem or 'storage'}, {when}?",
+        f"{_headline(asked, found, lost)}{_which_hour(asked)}",
         tuple(group for group in facts if group.facts), name="who", findings=tuple(_findings(asked, found)),
         exhibits=(_culprit_table(found), _talker_table(talkers)), caveats=_CAVEATS,
         coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),
@@ -163,6 +164,13 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     who = party_words(first.party, begins=True)
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
     return f"{who} cost {others} of others {cost}; {runs}."
+
+
+def _which_hour(asked: Activity) -> str:
+    """Which hour is looked at where no period was chosen."""
+    if not asked.is_last_hour:
+        return ""
+    return f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
 
 
 def _of_most(each: Accused, found: Sequence[Accused]) -> float:

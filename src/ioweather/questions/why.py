@@ -11,7 +11,8 @@ from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import Reason, WhyOutcome
-from ioweather.questions.parameters import JOB, LOG, UID
+from ioweather.questions.parameters import CONDITIONS, JOB, LOG, SIMILAR, UID
+from ioweather.studies.job.summary import ALWAYS_SAID
 from ioweather.studies.job.view import JobView
 
 
@@ -31,15 +32,8 @@ QUESTION = Question(
     result=WhyOutcome,
     needs=(
         LOG,
-        Need("similar", "job_io", shape="similar", after="job", also=("applications",), optional=True),
-        Need(
-            "conditions",
-            "series",
-            shape="conditions",
-            after="similar",
-            also=("events", "files", "responses"),
-            optional=True,
-        ),
+        SIMILAR,
+        CONDITIONS,
         Need("suspects", "job_operations", shape="suspects", after="conditions", also=("jobs",), optional=True),
         Need("recorded", "verdicts", shape="recorded", after="job", optional=True),
     ),
@@ -67,7 +61,9 @@ Example: ioweather why run.darshan --lake lake
     brief={
         "comparison": 3,
         "split": 4,
-        "advice": 3,
+        "advice": 99,
+        "which_run": 1,
+        **dict.fromkeys((*ALWAYS_SAID, "more_advice"), 1),
         "changed": 1,
         "unhealthy_components": 1,
         "culprit_1": 1,

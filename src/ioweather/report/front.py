@@ -105,7 +105,7 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
             return None
 
     happened = put("events", {}, whole)
-    listed = put("runs", {"most": _EVERY_RUN}, whole)
+    listed = put("runs", {"most": _EVERY_RUN, "every_run": True}, whole)
     runs = listed.result.runs if listed is not None and isinstance(listed.result, RunsOutcome) else ()
     events = happened.result.events if happened is not None and isinstance(happened.result, EventsOutcome) else ()
     found = []
@@ -183,12 +183,16 @@ def _trend_note(now: Found, compared: Found, before: Found) -> str:
 
 
 def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
+    """Numbers of the whole period. Where only its second half is compared, both numbers stand beside the arrow."""
+
     def trend(value: float | None, earlier: float | None, unit: str) -> str:
         if value is None or not earlier:
             return ""
         change = value / earlier - 1
         arrow = "→" if abs(change) < 0.05 else "↑" if change > 0 else "↓"
-        return f"{arrow} {format_value(abs(change), 'ratio')} (before {format_value(earlier, unit)})"
+        old, new = format_value(earlier, unit), format_value(value, unit)
+        compared = f"before {old}" if then is now else f"first half {old}, second half {new}"
+        return f"{arrow} {format_value(abs(change), 'ratio')} ({compared})"
 
     moved = trend(then.moved_bytes, before.moved_bytes, "bytes")
     yield Tile("moved", format_value(now.moved_bytes, "bytes"), moved)
@@ -285,7 +289,8 @@ def actions(lake: Lake, now: Found) -> list[str]:
         if event.kind in ("component_health", "incident") and event.component
     ][:_MOST_ACTIONS]
     found += [
-        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its peak: plan for more or spread it."
+        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more, or "
+        "spread the load."
         for state in now.states
         if state.load_ratio is not None and state.load_ratio >= _FULL
     ]
@@ -306,8 +311,8 @@ def _advice(lake: Lake, program: _Program) -> list[str]:
     saved = format_value(best.seconds or best.high, "seconds")
     of = format_value(program.longest.io_seconds, "seconds")
     return [
-        f"{program.name} ({program.project or program.longest.user}): {best.name.replace('_', ' ')} costs up to "
-        f"{saved} of {of} of I/O in job {program.longest.job_id}. See: ioweather why {program.longest.job_id}"
+        f"{program.name} ({program.project or program.longest.user}): changing {best.headline} would save "
+        f"up to {saved} of {of} of I/O in job {program.longest.job_id}. See: ioweather why {program.longest.job_id}"
     ]
 
 
@@ -325,7 +330,8 @@ def _sentences(now: Found) -> Iterator[str]:
         yield (
             f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
             f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
-            f"its usual time, {format_value(state.load_ratio, 'ratio')} of its peak."
+            f"its usual time"
+            + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
         )
 
 

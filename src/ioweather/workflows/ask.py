@@ -53,9 +53,20 @@ def ask(
             answer,
             name=name,
             exhibits=tuple(_titled(exhibit) for exhibit in answer.exhibits),
-            caveats=(*standing_caveats(place.facility), *own, *answer.caveats),
+            caveats=(*_simulated(request, data), *own, *answer.caveats),
             provenance=provenance,
         )
+
+
+def _simulated(request: Request, data: StudyData) -> tuple[str, ...]:
+    """Whether the answer is about simulated data. What agents measure now is not; nor is a log that the lake does not
+    have, though the runs that it is compared with are."""
+    if not request.place.facility.simulated or "status" in data.given:
+        return ()
+    logs = [digest for view in _views(data) if view.log for digest in view.applications.text("log_digest").tolist()]
+    if not logs or request.place.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(logs)}).rows:
+        return standing_caveats(request.place.facility)
+    return ("The runs that it is compared with are simulated.",) if "similar" in data.given else ()
 
 
 def _titled(exhibit: Exhibit) -> Exhibit:
@@ -86,19 +97,14 @@ def _provenance(question: Question, request: Request, data: StudyData) -> Proven
         if param.shown and not param.local and param.name not in logs and values[param.name] != param.default
     }
     found = provenance_of(request.place.opened, used, shown, request.period, own_rows=request.own_rows)
-    digests = [digest for item in data.given.values() for digest in _log_digests(item)]
+    digests = [str(digest)[:16] for view in _views(data) for digest in view.applications.text("log_digest").tolist()]
     return replace(found, input_digest=",".join(digests)) if digests else found
 
 
-def _log_digests(item: Any) -> list[str]:
-    """Of the logs that an answer is about, so that it can be told from another one's."""
-    views = item if isinstance(item, tuple) else (item,)
-    return [
-        str(digest)[:16]
-        for view in views
-        if isinstance(view, JobView)
-        for digest in view.applications.text("log_digest").tolist()
-    ]
+def _views(data: StudyData) -> list[JobView]:
+    """The jobs and logs that an answer is about."""
+    items = (each for item in data.given.values() for each in (item if isinstance(item, tuple) else (item,)))
+    return [each for each in items if isinstance(each, JobView)]
 
 
 def function_of(name: str) -> Callable[..., Answer]:

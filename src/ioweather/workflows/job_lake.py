@@ -22,6 +22,7 @@ from ioweather.derive.jobs.server_io import ServerIo, server_io
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.heat_map import Resolution
+from ioweather.studies.job.together import main_run_of
 from ioweather.studies.job.view import JobView, printable
 from ioweather.studies.shared.runs import JOB_COLUMNS
 
@@ -37,7 +38,7 @@ class Which:
 
 
 def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
-    """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
+    """The run that the job is judged by. Several jobs of that id are a question back to the person."""
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
     applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
@@ -51,7 +52,7 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     numbers = job_numbers(applications, match_jobs(applications, jobs))
     if numbers.max() > 0:
         raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
-    return _view(snapshot, f"job {job_id}", applications, jobs, paths)
+    return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
 def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:

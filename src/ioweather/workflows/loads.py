@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,7 +17,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import names_of
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import OperationSeries, operation_series
-from ioweather.derive.system.loads import Loads, Measured, Slowness, Traffic, step_for
+from ioweather.derive.system.loads import LastHour, Loads, Measured, Slowness, Traffic, step_for
 from ioweather.store import grid
 from ioweather.store.convert import literal
 from ioweather.store.snapshot import Snapshot
@@ -25,6 +25,7 @@ from ioweather.studies.shared.choices import TRAFFIC, traffic_kind
 from ioweather.tables import METRICS
 
 _HOURS_FROM_NS = 4 * DAY_NS
+_PROBED_NS = 10 * MINUTE_NS
 # Of one component the first of these that it has; bytes above all.
 _TELLING = names_of("""
     read_bytes write_bytes cpu_ratio busy_ratio await_seconds read_ops write_ops open_ops close_ops getattr_ops
@@ -67,7 +68,42 @@ def _of_filesystems(
     kind = "facility" if where is None else "filesystem"
     title = where or snapshot.facility.name
     servers = servers_of(snapshot, [name for of in traffic for name in of.components])
-    return Loads(title, kind, where, low, high, step, traffic, slowness, servers=servers)
+    last_hours = tuple(_last_hours(snapshot, moving, kinds, period[1]))
+    return Loads(title, kind, where, low, high, step, traffic, slowness, last_hours, servers=servers)
+
+
+def _last_hours(
+    snapshot: Snapshot, moving: Sequence[SeriesGroup], kinds: Mapping[str, str], until_ns: int
+) -> Iterator[LastHour]:
+    """The state of each file system at the end of the period. It does not depend on where the period starts, nor on the
+    step of its charts."""
+    slow = _slowdown_of_last_hour(snapshot, until_ns)
+    for name in dict.fromkeys([*kinds, *slow]):
+        mine = [g for g in moving if g.filesystem == name]
+        slowdown, op = slow.get(name, (None, None))
+        if not mine:
+            yield LastHour(name, slowdown=slowdown, op=op)
+            continue
+        step = step_for(HOUR_NS, min((g.interval_ns for g in mine if g.interval_ns > 0), default=MINUTE_NS))
+        high = max(min(until_ns, max(g.end_ns for g in mine)) // step, 1) * step
+        hour = _traffic(snapshot, name, kinds[name], (max(high - max(HOUR_NS, step), 0), high), step, False)
+        read, write = (float(np.nanmean(line)) if np.isfinite(line).any() else None for line in (hour.read, hour.write))
+        yield LastHour(name, read, write, slowdown, op)
+
+
+def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple[float, str]]:
+    """By file system, the slowest operation in the hour that ends with the last probe: its median over the usual."""
+    probed = _probed(snapshot, (0, until_ns))
+    if probed is None:
+        return {}
+    end = min(until_ns, probed[1])
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": _PROBED_NS}, (end - 2 * HOUR_NS, end))
+    start = rows.ints("start_ns")
+    rows = rows.take(start >= start.max(initial=0) + _PROBED_NS - HOUR_NS)
+    found: dict[str, tuple[float, str]] = {}
+    for filesystem, op, _, (ratio,) in _ratios(snapshot, rows, end):  # one interval of all of them
+        found[filesystem] = max(found.get(filesystem, (0.0, "")), (float(ratio), op))
+    return found
 
 
 def _probed(snapshot: Snapshot, period: Period) -> Period | None:
@@ -136,17 +172,12 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
     """Against what is usual in the whole lake, as `now` and the events have it."""
     if not snapshot.pinned["response_rollups"].uris:
         return
-    facility = snapshot.facility
-    interval = HOUR_NS if high - low > _HOURS_FROM_NS else 10 * MINUTE_NS
+    interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
     whole = (low // interval * interval, high)  # of a new lake the first interval is all there is
     rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, whole)
-    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
     found: dict[str, list[tuple[str, Ints, Floats]]] = {}
-    for series in operation_series(rows, _filesystems(rows, facility), interval):
-        expected = usual.get(_what(series))
-        if expected:
-            ratio = series.statistics["median"] / expected
-            found.setdefault(series.filesystem, []).append((series.op, series.start_ns, ratio))
+    for filesystem, op, start_ns, ratio in _ratios(snapshot, rows, interval):
+        found.setdefault(filesystem, []).append((op, start_ns, ratio))
     for filesystem, lines in sorted(found.items()):
         starts = np.unique(np.concatenate([line[1] for line in lines]))
         every = np.full((len(lines), len(starts)), np.nan)
@@ -154,11 +185,21 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
             every[row, np.searchsorted(starts, when)] = ratio
         slowest = np.argmax(np.nan_to_num(every, nan=-1.0), axis=0)
         yield Slowness(
-            filesystem.removeprefix("mount:"),
+            filesystem,
             starts,
             every[slowest, np.arange(len(starts))],
             tuple(lines[row][0] for row in slowest.tolist()),
         )
+
+
+def _ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
+    """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
+    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
+    for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
+        expected = usual.get(_what(series))
+        if expected:
+            name = series.filesystem.removeprefix("mount:")
+            yield name, series.op, series.start_ns, series.statistics["median"] / expected
 
 
 def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:

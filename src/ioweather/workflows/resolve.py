@@ -52,6 +52,7 @@ def resolve(question: Question, request: Request) -> StudyData:
             if not need.optional:
                 raise
             lacking[need.name] = error.message
+    request.own_rows |= bool(request.found.get("own_rows"))
     return StudyData(
         frames, period_ns=request.period, caveats=tuple(caveats), given=dict(request.found), lacking=lacking
     )
@@ -117,6 +118,13 @@ def _volumes(request: Request, need: Need) -> Any:
     return server_volumes(request.place.snapshot, request.period)
 
 
+def _similar_if_named(request: Request, need: Need) -> Any:
+    """The same where a lake was named or is open: a log alone is answered without one."""
+    if not (request.place.was_named or request.place.opened):
+        raise DataUnavailable("no lake was named")
+    return _similar(request, need)
+
+
 def _similar(request: Request, need: Need) -> Any:
     from ioweather.workflows.hiding import judged_on
     from ioweather.workflows.similar_runs import similar_runs
@@ -125,8 +133,11 @@ def _similar(request: Request, need: Need) -> Any:
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = request.found[need.after]
+    if not isinstance(view, JobView):
+        raise DataUnavailable("the job has no log")
     rows = judged_on(snapshot, view)
-    request.own_rows |= rows.owner is not None
+    # Kept with what was found, for the next question about the same job.
+    request.found["own_rows"] = rows.owner is not None
     return similar_runs(view, rows, request.values.get("as_of"))
 
 
@@ -136,7 +147,7 @@ def _conditions(request: Request, need: Need) -> Any:
 
     values, similar = request.values, request.found[need.after]
     rows = judged_on(request.place.snapshot, similar.view)
-    return conditions(similar, rows, filesystem=values["filesystem"], step_ns=values["resolution"])
+    return conditions(similar, rows, filesystem=values.get("filesystem"), step_ns=values.get("resolution"))
 
 
 def _suspects(request: Request, need: Need) -> Any:
@@ -223,6 +234,7 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "counted": _counted,
     "volumes": _volumes,
     "similar": _similar,
+    "similar_if_named": _similar_if_named,
     "conditions": _conditions,
     "suspects": _suspects,
     "recorded": _recorded,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.patterns import sync_counts
-from ioweather.advice.verdict.pool import MOST_SIMILAR, compared_rows, pool_of
+from ioweather.advice.verdict.pool import MOST_SIMILAR, REACH_DAYS, compared_rows, pool_of, slowdowns
 from ioweather.core.arrays import Bools, Ints
 from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.errors import DataUnavailable
@@ -25,7 +25,6 @@ from ioweather.studies.shared import choices
 from ioweather.tables import concat
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions, week_before
 
-_REACH_DAYS: Final = (10, 45, None)
 # What the verdict and its words look at, of a hundred columns.
 _METRICS: Final = names_of("""
     log_digest start_ns end_ns nprocs run_seconds io_seconds bytes_per_s read_bytes write_bytes read_count write_count
@@ -38,13 +37,15 @@ _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns
 @dataclass(frozen=True, eq=False)
 class SimilarRuns:
     """`job_io` with uid, exe and job id: the run, the first, those similar to it and runs of other groups, with the
-    group of each; `files` of these; and everybody's runs about then."""
+    group of each; `files` of these; everybody's runs about then; and the run's I/O time over the median of the similar
+    runs."""
 
     view: JobView
     runs: Frame
     group: Ints
     files: Frame
     everybody: Frame
+    slowdown: float
 
 
 def conditions(
@@ -59,11 +60,11 @@ def conditions(
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, 0, pool_of(runs, None, group), "", 0.0)
+        return Explained(runs.take(rows), None, 0, pool_of(runs, None, group), "", 0.0, similar.slowdown)
     before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
     return Explained(
         runs.take(rows), found.rows.take(rows), 0, pool_of(runs, found.rows, group), servers.filesystem,
-        servers.step_ns / 1e9, found.unhealthy, before,
+        servers.step_ns / 1e9, similar.slowdown, found.unhealthy, before,
     )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     runs, everybody = mine, mine.take(slice(0, 0))
     # Days around the run first: where they hold runs enough, a year's files need not be opened.
     known = set(snapshot.pinned["job_io"].days())
-    for reach in _REACH_DAYS:
+    for reach in REACH_DAYS:
         days = known if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)} & known
         everybody = runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
         everybody = everybody.take(_on_filesystem_of(mine, everybody, snapshot.facility))
@@ -85,10 +86,12 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
         runs = concat([mine, everybody]) if everybody.rows else mine
         if len(alike(runs, 0)) > MOST_SIMILAR or days == known:
             break
+    ((slowdown,), _) = slowdowns(runs, np.zeros(1, np.int64), snapshot.facility)
     rows, group = compared_rows(runs, 0)
     runs = runs.take(rows)
     files = _files(view, runs, snapshot)
-    return SimilarRuns(view, runs.with_columns(sync_count=sync_counts(runs, files)), group, files, everybody)
+    runs = runs.with_columns(sync_count=sync_counts(runs, files))
+    return SimilarRuns(view, runs, group, files, everybody, float(slowdown))
 
 
 def runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:

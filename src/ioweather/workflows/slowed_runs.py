@@ -21,6 +21,7 @@ from ioweather.advice.verdict.patterns import alike_patterns, patterns_of
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
+from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.run_outcomes import Amount
@@ -41,6 +42,8 @@ from ioweather.workflows.similar_runs import SimilarRuns, runs_in
 REACH_DAYS: Final = 10
 # Where a question is about more samples than these, what targets did beyond all records is not looked up. [ours]
 MOST_SAMPLES: Final = 3_000_000
+# Of more slowed runs than these, those that lost most. [ours]
+_MOST_SLOWED: Final = 400
 # So many runs of a month say how far work explains slowness; they are looked at again when there are so many times
 # more. [ours]
 _MOST_COMPARED: Final = 200
@@ -106,6 +109,18 @@ def shortest_half(values: Floats) -> tuple[float, float]:
     lengths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
     at = int(np.argmin(lengths))
     return float(np.median(ordered[at : at + count])), float(lengths[at]) / 2
+
+
+def slowed_runs(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period) -> dict[int, Slowed]:
+    """Runs of the period that took longer than similar ones, with the jobs beside them, by row of `everybody`; the run
+    that lost most is the first."""
+    start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
+    rows = np.flatnonzero((start < period[1]) & (end > period[0]))
+    times = usual_times(everybody, rows)
+    slow = np.flatnonzero(times.slow)
+    slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
+    found = beside_usual(snapshot, filesystem, everybody, rows[slow], times.of(slow))
+    return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
 def beside_usual(

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from ioweather.advice.culprits.blame import NAMED_FROM, Blame, Party, blame
 from ioweather.advice.culprits.what_if import Affected, Kind, Supposed
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS
 from ioweather.derive.system.shared_work import JobLoads
 from ioweather.derive.system.work_in_time import during, near_windows, pieces_of
@@ -21,7 +23,7 @@ from ioweather.workflows.beside import Beside, run_beside
 from ioweather.workflows.hiding import hide
 from ioweather.workflows.job_records import Records, files_of, records_of, samples_beside
 from ioweather.workflows.similar_runs import runs_in
-from ioweather.workflows.slowed_runs import MOST_SAMPLES, REACH_DAYS, days_about, usual_times
+from ioweather.workflows.slowed_runs import MOST_SAMPLES, REACH_DAYS, days_about, slowed_runs, usual_times
 
 # How often what everybody gained is looked at again. [ours]
 _ROUNDS: Final = 3
@@ -59,9 +61,18 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
     changed = _changed(records, number, kind, shift, values["over"])
     longer = _longer(whole, records, others, usual, lost, number, changed)
-    columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer)
+    blamed = _blamed(snapshot, filesystem, everybody, (low, high), parties[number]) if kind == "without" else {}
+    blames = [blamed.get(row) for row in is_inside[others].tolist()]
+    columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, blames)
     runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
     return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
+
+
+def _blamed(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period, party: Party) -> dict[int, Blame]:
+    """What `who` says that the job cost the runs that it names the job for, by row of `everybody`."""
+    slowed = slowed_runs(snapshot, filesystem, everybody, period)
+    found = {row: next((b for b in blame(run) if b.suspect.party == party), None) for row, run in slowed.items()}
+    return {row: each for row, each in found.items() if each is not None and each.probability >= NAMED_FROM}
 
 
 def _asked(values: Mapping[str, Any]) -> tuple[Kind, int]:

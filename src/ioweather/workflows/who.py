@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from ioweather.advice.culprits.activity import Activity, RunAsked
 from ioweather.advice.culprits.blame import Slowed
 from ioweather.advice.verdict.explain import Explained
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
@@ -27,10 +24,7 @@ from ioweather.workflows.job import JOB_ID, find_job
 from ioweather.workflows.job_records import storms_between, volumes_between
 from ioweather.workflows.place import Place
 from ioweather.workflows.similar_runs import conditions, runs_in, similar_runs
-from ioweather.workflows.slowed_runs import REACH_DAYS, active, beside_usual, days_about, slowed_run, usual_times
-
-# Of more slowed runs than these, those that lost most. [ours]
-_MOST_SLOWED: Final = 400
+from ioweather.workflows.slowed_runs import REACH_DAYS, active, days_about, slowed_run, slowed_runs
 
 # What is asked: a run, an event, a moment, a period.
 
@@ -54,7 +48,7 @@ def activity(place: Place, values: Mapping[str, Any], period: Period, files: boo
         # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
         high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
         low = high - HOUR_NS
-    return of_period(snapshot, filesystem, (low, high))
+    return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
@@ -135,7 +129,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
     everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
     inside = active(everybody, low, high)
-    found = _slowed_runs(snapshot, filesystem, everybody, (low, high))
+    found = tuple(slowed_runs(snapshot, filesystem, everybody, (low, high)).values())
     volumes, known = volumes_between(whole, filesystem, period, inside)
     hidden = hide([volume.party for volume in volumes], snapshot)
     shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
@@ -143,17 +137,6 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     storming = hide([storm.party for storm in storms], snapshot)
     storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
     return Activity(filesystem, low, high, found, shown, storms, inside.rows, known)
-
-
-def _slowed_runs(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period) -> tuple[Slowed, ...]:
-    """Runs of the period that took longer than similar ones, with the jobs beside them."""
-    start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
-    rows = np.flatnonzero((start < period[1]) & (end > period[0]))
-    times = usual_times(everybody, rows)
-    slow = np.flatnonzero(times.slow)
-    slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
-    found = beside_usual(snapshot, filesystem, everybody, rows[slow], times.of(slow))
-    return tuple(found[row] for row in rows[slow].tolist() if row in found)
 
 
 def _only_system(snapshot: Snapshot) -> str:

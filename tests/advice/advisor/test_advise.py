@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ioweather.advice.advisor.advise import Advised, advise
-from ioweather.advice.advisor.profile import main_run, profile_of
+from ioweather.advice.advisor.profile import profile_of
 from ioweather.advice.advisor.record import Promise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.words import advice_facts
@@ -113,7 +113,7 @@ def test_of_several_runs_the_one_with_most_io_is_looked_at(tmp_path):
     second = view_of(tmp_path / "b.darshan", small, start_ns=START + 200 * NS, end_ns=START + 300 * NS)
     both = {name: concat([getattr(first, name), getattr(second, name)]) for name in ("applications", "files", "job_io")}
     view = replace(first, **both)
-    assert main_run(view) == 1
+    assert view.main_run == 1
     advised = advise(view)
     assert (advised.runs, advised.io_seconds) == (2, 20.0)
     assert advised.worth[0].name == "small_requests"

@@ -93,5 +93,5 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     view = view_of_log(path, "keep", SCREEN)
     assert is_incomplete(view)
     texts = said(view)
-    assert any(text.startswith("Partial: 3 files are named without a record") for text in texts)
+    assert any(text.startswith("The log is incomplete: 3 files are named without a record") for text in texts)
     assert not any("processes move none" in text for text in texts)

@@ -13,6 +13,7 @@ from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.sources.darshan.layout import NATIVE, fixed_dtype
 from ioweather.studies.job.heat_map import SCREEN
 from ioweather.studies.job.summary import bin_labels, job_answer, notes
+from ioweather.studies.job.together import main_run_of
 from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords
 from ioweather.tables import TABLES, concat, encode_text
 from ioweather.workflows.job_log import view_of_log
@@ -135,7 +136,7 @@ def test_partial_data_are_lower_bounds(tmp_path):
     partial = job_answer(view(write_climate(tmp_path / "p.darshan", partial=("POSIX", "STDIO"))))
     assert "I/O took at least 9.75 s" in partial.headline
     assert partial.findings[0].text == (
-        "Partial: Darshan ran out of memory for POSIX, STDIO; figures are lower bounds."
+        "The log is incomplete: Darshan ran out of memory for POSIX, STDIO. Figures are lower bounds."
     )
 
 
@@ -150,25 +151,18 @@ def several(tmp_path, gap=10):
     return JobView("job 4711", **frames)
 
 
-def test_several_logs_of_a_job_are_added_up(tmp_path):
-    merged = job_answer(several(tmp_path))
-    assert merged.headline.startswith(
-        "2 runs of climate on 4 to 8 processes took 2.50 min together; I/O took 19.5 s of it"
+def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_path):
+    shown = job_answer(main_run_of(several(tmp_path)))
+    assert shown.headline.startswith("Run 1 of 2: climate on 4 processes took 100 s; I/O took 9.75 s of it")
+    assert "12 MiB written" in shown.headline
+    assert (shown.result.run, shown.result.logs) == (1, 2)
+    assert shown.result.all_runs.io_seconds == pytest.approx(19.5)
+    texts = [finding.text for finding in shown.findings]
+    assert texts[0] == (
+        "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: I/O 19.5 s, 4.00 MiB read, "
+        "24 MiB written."
     )
-    assert "4.00 MiB read" in merged.headline
-    assert "24 MiB written" in merged.headline
-    assert fact(merged, "id").note.endswith("over 2.67 min")
-    assert merged.facts[1].title == "Time of all processes (13.3 min in all)"  # 4 x 100 s + 8 x 50 s
-    assert fact(merged, "writing").value == pytest.approx(44 / 800)
-    assert fact(merged, "unique").value == 10
-    texts = [finding.text for finding in merged.findings]
-    assert texts[0] == "2 logs of this job are added up, times too; their files are taken to differ."
     assert "Heat map: not kept in the lake; the log may have one." in texts
-
-
-def test_runs_that_overlap_are_said_to(tmp_path):
-    texts = [finding.text for finding in job_answer(several(tmp_path, gap=-50)).findings]
-    assert "times too, though runs overlapped" in texts[0]
 
 
 def old(made: JobView, seconds: int) -> JobView:
@@ -261,7 +255,8 @@ def test_a_quiet_job_has_little_to_say():
          "1,024 writes of 1 MiB reached the file system as 64 of 16 MiB."),
         ({"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 80 * 10**9},
          "First to last (of which the slowest process): write 80 s (50 s)."),
-        ({"d_write_seconds": 50.0, "write_seconds": 0.25}, "Writing at 4 GiB/s per process is memory, not storage."),
+        ({"d_write_seconds": 50.0, "write_seconds": 0.25},
+         "Writes went to memory (4 GiB/s per process), not the storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},
          "Speeds are of MPI-IO; its POSIX calls alone would give 2.0 times as much."),
         ({"d_write_seconds": 50.0, "d_s_definition": "per_file"},
@@ -292,7 +287,8 @@ def test_calls_of_other_interfaces_are_not_compared_with_those_of_mpiio():
 def test_both_directions_share_a_line():
     job = BUSY | {"read": GIB, "read_count": 1024, "read_seconds": 0.25, "write_seconds": 0.25, "d_read_seconds": 1.0,
                   "d_write_seconds": 1.0}  # fmt: skip
-    assert "Reading at 4 GiB/s and writing at 4 GiB/s per process is memory, not storage." in text(**job)
+    both = "Reads came from memory (4 GiB/s per process) and writes went to memory (4 GiB/s per process)"
+    assert f"{both}, not the storage." in text(**job)
 
 
 def test_a_slow_rank_on_a_shared_file_is_named(tmp_path):
@@ -318,8 +314,8 @@ def test_partial_traces_and_partial_counters_differ(tmp_path):
     made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
     flagged = made.applications.with_columns(partial_modules=encode_text(["DXT_POSIX,MPI-IO"]))
     assert said(replace(made, applications=flagged))[:2] == [
-        "Partial: Darshan ran out of memory for MPI-IO; figures are lower bounds.",
-        "Partial: DXT_POSIX was cut short; what is drawn from it is incomplete.",
+        "The log is incomplete: Darshan ran out of memory for MPI-IO. Figures are lower bounds.",
+        "The log is incomplete: DXT_POSIX was cut short, and so is what is drawn from it.",
     ]
 
 

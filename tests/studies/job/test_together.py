@@ -56,7 +56,7 @@ def test_a_file_for_every_sample_is_seen_over_all_loaders(tmp_path):
 @pytest.mark.parametrize(("count", "apart"), [(FEWEST_LOGS - 1, 0), (8, 200 * NS)], ids=["few", "one after another"])
 def test_others_stay_what_they_are(tmp_path, count, apart):
     view = loaders(tmp_path, count, apart=apart)
-    assert not are_one_run(view)
+    assert not are_one_run(view.applications)
     assert as_one_run(view) is view
 
 

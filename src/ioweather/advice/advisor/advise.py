@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.advisor.profile import Profile, main_run, profile_of
+from ioweather.advice.advisor.profile import Profile, profile_of
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.core.contracts import Param
@@ -33,6 +33,8 @@ class Advised:
     as_one: bool = False
     # Some files have no record: what is said is a lower bound.
     incomplete: bool = False
+    # Seconds are those that a run saves at the system's usual state, not at that of this run.
+    at_usual_speed: bool = False
 
     @property
     def worth(self) -> tuple[Advice, ...]:
@@ -84,9 +86,9 @@ def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: fl
     """What the job's run with most I/O time could change; processes without MPI are one run. The floor is the larger
     of seconds and share of the run."""
     one = as_one_run(view)
-    profile = profile_of(one, main_run(one))
+    profile = profile_of(one, one.main_run)
     advised = advise_run(profile, floor_seconds=floor_seconds, floor_share=floor_share)
-    return replace(advised, runs=view.logs, as_one=one.separate)
+    return replace(advised, runs=view.logs_of_job, as_one=one.separate)
 
 
 def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:

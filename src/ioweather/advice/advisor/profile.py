@@ -365,9 +365,3 @@ def profile_of(view: JobView, run: int) -> Profile:
     records, known = file_records(application, files), json.loads(mounts or "{}")
     run_facts = (job_io.records()[0], view.facility, view.node_count(run), view.log, view.target_count)
     return Profile(records, *run_facts, known, command, view.separate)
-
-
-def main_run(view: JobView) -> int:
-    """The run with most I/O time."""
-    seconds = np.nan_to_num(view.job_io.floats("io_seconds"), nan=-1.0)
-    return int(seconds.argmax())

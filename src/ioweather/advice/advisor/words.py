@@ -33,19 +33,25 @@ _RULES_OF_CHANGE: Final = {
 
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
-    """The answer, and beside it what the run could change. The verdict stays what it is: seconds that the system took
-    are not promised, and to undo what only this run does brings no more than the usual time."""
-    advised = advise(view)
-    result = answer.result
+    """The answer, and beside it what the run could change. The verdict stays what it is."""
+    advised, result = advise(view), answer.result
     if isinstance(result, WhyOutcome):
-        part, usual = result.seconds.system, result.seconds.usual
-        if result.kind in ("system", "both") and part is not None and part.value is not None:
-            advised = advised.without(part.value)
-        if usual is not None and usual.value is not None:
-            advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of(result, only_here=True))
+        advised = priced(advised, result)
     if isinstance(result, WhyOutcome) and result.kind in ("unexplained", "unknown"):
         answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
     return advised_answer(answer, advised)
+
+
+def priced(advised: Advised, result: WhyOutcome) -> Advised:
+    """The advice at the system's usual state: seconds that the system took are not promised, and to undo what only this
+    run does brings no more than the usual time."""
+    part, usual = result.seconds.system, result.seconds.usual
+    if result.kind in ("system", "both") and part is not None and part.value is not None:
+        advised = advised.without(part.value)
+    if usual is None or usual.value is None:
+        return advised
+    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of(result, only_here=True))
+    return replace(advised, at_usual_speed=True)
 
 
 def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
@@ -93,7 +99,7 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
 
 def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
     return tuple(
-        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines)
+        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines, a.headline)
         for a in patterns
     )
 
@@ -108,8 +114,8 @@ def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, .
     title = f"{TITLE} (each alone"
     if len(advised.worth) > 1:
         title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
-    # Beside similar runs the seconds are those of the system's usual state.
-    return (FactGroup("advice", f"{title}{' at this speed' if brief else ''})", tuple(facts)),)
+    speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
+    return (FactGroup("advice", f"{title}; {speed})", tuple(facts)),)
 
 
 def brief_lines(advised: Advised) -> int:

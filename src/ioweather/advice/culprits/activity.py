@@ -34,7 +34,8 @@ class MetadataStorm:
 @dataclass(frozen=True)
 class Activity:
     """Of one file system; `slowed` are the runs that took longer than similar ones; `runs` counts all that have a log;
-    `known_ratio` is the share of the bytes that storage moved which jobs' records explain, None without samples."""
+    `known_ratio` is the share of the bytes that storage moved which jobs' records explain, None without samples.
+    `is_last_hour`: no period was chosen, so it is the last hour with jobs."""
 
     filesystem: str
     start_ns: int
@@ -44,6 +45,7 @@ class Activity:
     storms: tuple[MetadataStorm, ...] = ()
     runs: int = 0
     known_ratio: float | None = None
+    is_last_hour: bool = False
 
 
 @dataclass(frozen=True, eq=False)

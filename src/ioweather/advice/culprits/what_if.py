@@ -1,7 +1,8 @@
 """Everyone's I/O hours had one job not run, run at another time, or been striped otherwise. Pure.
 
 By the model of `blame`: a run waits for the busiest of its targets. What a change takes off that target's work the run
-gains, but no more than it lost beyond its usual time; what it adds the run waits longer.
+gains, but no more than it lost beyond its usual time; what it adds the run waits longer. Without a job, a run that
+`who` names it for gains the seconds that `who` says.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.advice.culprits.blame import CAPACITY_SPREAD, WORK_SPREAD, Evidence, Party
+from ioweather.advice.culprits.blame import CAPACITY_SPREAD, WORK_SPREAD, Blame, Evidence, Party
 from ioweather.core.run_outcomes import Amount
 
 Kind: TypeAlias = Literal["without", "move", "stripe"]
@@ -23,12 +24,14 @@ _LEVEL: Final = (0.05, 0.95)
 @dataclass(frozen=True)
 class Affected:
     """A run of somebody else: `change_seconds` is what the work on its busiest target would be more, or less;
-    `lost_seconds` its time beyond the usual, 0 where that is not known."""
+    `lost_seconds` its time beyond the usual, 0 where that is not known; `blamed` what `who` says that the job cost it,
+    where it names the job."""
 
     party: Party
     io_seconds: float
     lost_seconds: float
     change_seconds: float
+    blamed: Blame | None = None
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,19 @@ class Supposed:
 
 def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
     """Seconds that each run would take less; below 0: more."""
-    return [min(run.lost_seconds, -run.change_seconds * factor) for run in runs]
+    return [
+        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, -run.change_seconds * factor)
+        for run in runs
+    ]
 
 
 def saved(supposed: Supposed) -> Amount:
-    """Of all runs together; the error of the job's work is the same in all of them."""
+    """Of all runs together; the error of the job's work is the same in all of them, so the ends of intervals add up."""
     rng = np.random.default_rng(1)
     spread = float(np.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD))
-    draws = [sum(gains(supposed.runs, float(f))) for f in np.exp(spread * rng.standard_normal(_DRAWS))]
+    rest = [run for run in supposed.runs if run.blamed is None]
+    draws = [sum(gains(rest, float(f))) for f in np.exp(spread * rng.standard_normal(_DRAWS))]
     low, high = (float(q) for q in np.quantile(draws, _LEVEL))
+    blamed = [run.blamed for run in supposed.runs if run.blamed is not None]
+    low, high = low + sum(each.low for each in blamed), high + sum(each.high for each in blamed)
     return Amount(sum(gains(supposed.runs)), low, high)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,10 +30,10 @@ from ioweather.core.results import (
     numbered,
 )
 from ioweather.core.run_outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
-from ioweather.core.units import GIB, format_seconds
+from ioweather.core.units import GIB, format_seconds, format_value
 from ioweather.derive.jobs.groups import program_names
 from ioweather.derive.jobs.ratios import quotient
-from ioweather.studies.job.summary import notes
+from ioweather.studies.job.summary import ALWAYS_SAID, notes
 from ioweather.studies.job.view import JobView
 
 _MOST_NOTES: Final = 3
@@ -64,7 +64,7 @@ class Explained:
     """The run and similar ones: `job_io` rows with uid, exe and job id, what the system did during each (None where it
     was not sampled), and which row is the run; `pool` are these and runs of other groups, the run first; `unhealthy`
     are the components that were so meanwhile; `week_before` holds rates in the week before, by metric,
-    over stretches as long as the run."""
+    over stretches as long as the run; `slowdown` is the run's I/O time over the median of the similar runs."""
 
     runs: Frame
     system: Frame | None
@@ -72,6 +72,7 @@ class Explained:
     pool: Pool
     filesystem: str
     step_seconds: float
+    slowdown: float = math.nan
     unhealthy: tuple[Unhealthy, ...] = ()
     week_before: Mapping[str, Floats] = field(default_factory=dict)
 
@@ -82,14 +83,15 @@ def explain(
     """`found` is None where there are no samples of the system at all; `reason` then says why, `detail` in words."""
     question = f"Was it {view.label}, or the system?"
     did = FactGroup("run", "What the run did", tuple(_did(view, row)))
-    told = numbered(islice(notes(view, view.row()), _MOST_NOTES))
+    every = list(notes(view, view.row()))
+    told = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
     if found is None:
         why = detail or "no system data for this period"
         return Answer(
             question, f"Unknown: {why}.", (did,),
             findings=(Finding(_remedy(why), "undecided", "what_would_help"), *told),
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
-            name="why", result=WhyOutcome("unknown", reason),
+            name="why", result=_of_run(view, row, WhyOutcome("unknown", reason)),
         )  # fmt: skip
     states = group_states(found.runs, found.system)
     verdict = judge(found.pool, 0)
@@ -100,10 +102,10 @@ def explain(
         FactGroup("split", "Where the time went", tuple(_split(verdict))),
     )
     return Answer(
-        question, _headline(verdict), tuple(group for group in groups if group.facts),
+        question, _headline(view, verdict), tuple(group for group in groups if group.facts),
         exhibits=tuple(_umami(found, states)),
-        findings=(*_findings(found, verdict), *told), caveats=tuple(_caveats(view, found, verdict)),
-        coverage=(_coverage(found, verdict),), name="why", result=_outcome(found, verdict),
+        findings=(*_findings(found, verdict), *told), caveats=tuple(_caveats(verdict)),
+        coverage=(_coverage(found, verdict),), name="why", result=_of_run(view, row, _outcome(found, verdict)),
     )  # fmt: skip
 
 
@@ -115,7 +117,7 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
         probability=verdict.probability if verdict.probabilities else None,
         probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
         filesystem=found.filesystem,
-        io_seconds=verdict.io_seconds,
+        slowness=found.slowdown if math.isfinite(found.slowdown) else None,
         harm_seconds=verdict.harm_seconds,
         seconds=SplitSeconds(
             *(_as_amount(part) for part in (verdict.usual, verdict.system, verdict.own, verdict.unexplained))
@@ -125,6 +127,15 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
         n=verdict.n,
         coverage=verdict.coverage_ratio,
     )
+
+
+def _of_run(view: JobView, row: int, outcome: WhyOutcome) -> WhyOutcome:
+    """The outcome with which run it is about and what that run moved."""
+    run = view.job_io.take([row]).records()[0]
+    return replace(
+        outcome, io_seconds=run["io_seconds"], read_bytes=run["read_bytes"], write_bytes=run["write_bytes"],
+        run=view.run_number + row, logs=view.logs_of_job,
+    )  # fmt: skip
 
 
 def _as_amount(part: Seconds | None) -> Amount | None:
@@ -151,7 +162,7 @@ def _did(view: JobView, row: int) -> Iterator[Fact]:
     yield Fact("bytes_per_s", "rate", job["bytes_per_s"], "bytes_per_s")
 
 
-def _headline(verdict: Verdict) -> str:
+def _headline(view: JobView, verdict: Verdict) -> str:
     if verdict.kind == "unknown":
         return f"Unknown: {verdict.detail}."
     assert verdict.usual is not None
@@ -165,7 +176,8 @@ def _headline(verdict: Verdict) -> str:
         "both": f"; the system explains {system}, what it did differently {own}",
         "unexplained": "; nothing that was measured says why",
     }[verdict.kind]
-    return f"{_WORDS[verdict.kind]} ({sure}): its I/O took {took}, usually {usual}{parts}."
+    whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
+    return f"{_WORDS[verdict.kind]} ({sure}): {whose} took {took}, usually {usual}{parts}."
 
 
 def attributed(verdict: Verdict) -> tuple[float, float, float]:
@@ -192,7 +204,8 @@ def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[
     slower = float(np.mean(others < verdict.io_seconds)) if len(others) else None
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="at the system's usual state")
     if slower is not None:
-        note = f"slower than {slower:.0%} of them"
+        times = f", {format_value(found.slowdown, 'factor')} their median" if math.isfinite(found.slowdown) else ""
+        note = f"slower than {slower:.0%} of them{times}"
         yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
     least = "15%, or twice the usual spread"
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=least)
@@ -321,10 +334,8 @@ def _turning_point(verdict: Verdict) -> str:
     return f'The verdict would change to "system" if its own change cost less than {harm} (now {_amount(verdict.own)}).'
 
 
-def _caveats(view: JobView, found: Explained, verdict: Verdict) -> Iterator[str]:
+def _caveats(verdict: Verdict) -> Iterator[str]:
     yield "The verdict compares the run with similar runs; whether all of them could be faster is advice."
-    if view.job_io.rows > 1:
-        yield f"The job holds {view.job_io.rows} runs; judged is the one with most I/O time."
     yield "Ranges are 90% intervals. Unexplained is what nothing that was measured accounts for."
     if verdict.kind == "both":
         yield "A busy system and an unusual pattern multiply: what they do together is divided evenly."

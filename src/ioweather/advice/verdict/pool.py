@@ -15,13 +15,20 @@ from numpy.typing import NDArray
 
 from ioweather.advice.verdict.patterns import patterns_of
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
-from ioweather.derive.jobs.groups import alike, group_runs
+from ioweather.derive.jobs.groups import SIMILAR_FACTOR, alike, group_runs, program_names
 from ioweather.derive.jobs.ratios import quotient
 
 # Similar runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_SIMILAR: Final = 64
+# Similar runs are looked for in so many days around the run; farther away only where that gives too few.
+REACH_DAYS: Final = (10, 45, None)
+# With fewer similar runs there is no slowdown to state.
+LEAST_SIMILAR: Final = 3
+_NO_MOUNT: Final = -1
+_UNKNOWN: Final = -2
 # Of one day at most so many, where there are others: an incident that lasts a day is not what is usual. [ours]
 _MOST_OF_DAY: Final = 16
 # Of runs of other groups the nearest in time; a group of fewer runs has no usual time.
@@ -86,11 +93,10 @@ class Pool:
 def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
     """Rows to compare run `row` with, itself the first, and the group of each: 0 are those similar to it, the rest are
     groups of other programs."""
-    away = np.abs(runs.ints("start_ns") - int(runs.array("start_ns")[row]))
+    start = runs.ints("start_ns")
+    away = np.abs(start - start[row])
     similar = alike(runs, row)
-    similar = similar[similar != row]
-    similar = similar[np.argsort(away[similar], kind="stable")]
-    similar = similar[np.argsort(_beyond_day(runs.ints("start_ns")[similar]), kind="stable")[:MOST_SIMILAR]]
+    similar = _nearest(start, similar[similar != row], row)
     rest = np.setdiff1d(np.arange(runs.rows), np.append(alike(runs, row), row))
     rest = rest[np.argsort(away[rest], kind="stable")[: 4 * MOST_OTHERS]]
     chosen, group = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -100,6 +106,51 @@ def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
         chosen, group = rest[large][:MOST_OTHERS], groups.of_run[large][:MOST_OTHERS] + 1
     rows = np.concatenate([[row], similar, chosen]).astype(np.int64)
     return rows, np.concatenate([np.zeros(1 + len(similar), np.int64), group])
+
+
+def _nearest(start_ns: Ints, similar: Ints, row: int) -> Ints:
+    """Of the similar runs the nearest in time to run `row`, the nearest first within the limit per day."""
+    similar = similar[np.argsort(np.abs(start_ns[similar] - start_ns[row]), kind="stable")]
+    return similar[np.argsort(_beyond_day(start_ns[similar]), kind="stable")[:MOST_SIMILAR]]
+
+
+def slowdowns(runs: Frame, rows: Ints, facility: Facility) -> tuple[Floats, Ints]:
+    """I/O time of the runs in `rows` over the median of their similar runs, and how many of these have a time; NaN
+    where fewer than LEAST_SIMILAR have. Similar runs are those that a verdict compares with: of the same user, program,
+    processes and file system, bytes within 25%, the nearest in time."""
+    seconds, moved = runs.floats("io_seconds"), runs.floats("read_bytes") + runs.floats("write_bytes")
+    start, place = runs.ints("start_ns"), _filesystems(runs, facility)
+    day = start // DAY_NS
+    _, program = np.unique(np.array(program_names(runs)), return_inverse=True)
+    _, group = np.unique(
+        np.stack([runs.ints("uid"), runs.ints("nprocs"), program], axis=1), axis=0, return_inverse=True
+    )
+    group = np.where(np.isfinite(seconds) & (seconds > 0), np.reshape(group, -1), -1)
+    order = np.argsort(group, kind="stable")
+    first, last = (np.searchsorted(group[order], group[rows], side=side) for side in ("left", "right"))
+    ratio, count = np.full(len(rows), np.nan), np.zeros(len(rows), np.int64)
+    for at, row in enumerate(rows.tolist()):
+        near = order[first[at] : last[at]] if group[row] >= 0 else order[:0]
+        within = (moved[near] <= moved[row] * SIMILAR_FACTOR) & (moved[near] * SIMILAR_FACTOR >= moved[row])
+        if place[row] >= 0:
+            within &= (place[near] == place[row]) | (place[near] == _NO_MOUNT)
+        near = near[within & (near != row)]
+        away = np.abs(day[near] - day[row])
+        reach = next((days for days in REACH_DAYS[:-1] if (away <= days).sum() >= MOST_SIMILAR), None)
+        near = _nearest(start, near if reach is None else near[away <= reach], row)
+        count[at] = len(near)
+        if len(near) >= LEAST_SIMILAR:
+            ratio[at] = seconds[row] / np.median(seconds[near])
+    return ratio, count
+
+
+def _filesystems(runs: Frame, facility: Facility) -> Ints:
+    """Number of the file system of each run's main mount; negative where it is not known."""
+    mounts = runs.text("main_mount")
+    found = [facility.filesystem_of_path(mount) if mount else None for mount in mounts.categories]
+    known = list(dict.fromkeys(each.name for each in found if each is not None))
+    codes = [_UNKNOWN if each is None else known.index(each.name) for each in found]
+    return np.array([*codes, _NO_MOUNT], np.int64)[mounts.codes]
 
 
 def _beyond_day(start_ns: Ints) -> Bools:

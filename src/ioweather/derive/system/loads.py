@@ -49,6 +49,18 @@ class Slowness:
     ops: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class LastHour:
+    """The state of a file system at the end of a period, however long that is: mean rates of the last hour with samples
+    in bytes per second, and how many times its usual time the slowest operation took in the last hour with probes."""
+
+    filesystem: str
+    read: float | None = None
+    write: float | None = None
+    slowdown: float | None = None
+    op: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """One metric of one component, beside the median of the others of its kind; amounts are per second. `peer_mean` is
@@ -74,6 +86,7 @@ class Loads:
     step_ns: int
     traffic: tuple[Traffic, ...] = ()
     slowness: tuple[Slowness, ...] = ()
+    last_hours: tuple[LastHour, ...] = ()
     measured: tuple[Measured, ...] = ()
     peers: int = 0
     servers: Mapping[str, str] = field(default_factory=dict)

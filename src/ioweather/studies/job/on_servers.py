@@ -152,13 +152,17 @@ def _over_time(found: ServerIo) -> Exhibit:
 
 def beside_log(view: JobView, found: ServerIo) -> FactGroup:
     """What the servers counted of a job that has logs, beside what these say."""
+    job = view.of_job
     said = {name: int(view.job_io.ints(f"{name}_bytes").sum()) for name in ("read", "write")}
+    if job is not None:
+        said = {"read": job.read_bytes, "write": job.write_bytes}
+    logs = "the log" if view.logs_of_job == 1 else f"its {view.logs_of_job:,} logs"
     facts = []
     for name, words, counted in (("read", "read", found.read_bytes), ("write", "written", found.write_bytes)):
         note = (
-            f"{counted / said[name]:.0%} of the {format_bytes(said[name])} in the log"
+            f"{counted / said[name]:.0%} of the {format_bytes(said[name])} in {logs}"
             if said[name]
-            else "none in the log"
+            else f"none in {logs}"
         )
         facts.append(Fact(f"server_{name}_bytes", words, counted, "bytes", note=note))
     facts.append(Fact("server_operations", "operations", sum(d.count for d in found.operations.values()), "count"))

@@ -59,9 +59,10 @@ def _about(view: JobView) -> Exhibit:
         ("nodes", None if row["node_count"] is None else f"{row['node_count']:,} ({row['node_source']})"),
         ("start", format_time_ns(row["start_ns"])),
         ("end", format_time_ns(row["end_ns"])),
-        ("run time" if view.logs == 1 else "run time, added up", run_text(view, row)),
+        ("run time", run_text(view, row)),
         ("command", row["exe"]),
-        ("logs", f"{view.logs:,}" if view.logs > 1 else None),
+        ("run", view.run_words),
+        ("logs", f"{view.logs_of_job:,}" if view.logs_of_job > 1 else None),
         ("log", view.label if view.log else None),
         ("log version", ", ".join(sorted({str(log["log_version"]) for log in logs}))),
     ]

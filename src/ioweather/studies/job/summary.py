@@ -1,6 +1,6 @@
 """One job on one screen: what ran, how long, how much I/O, what share of the run, how fast, and what is notable.
 
-A job is one Darshan log, or all logs of one scheduler job with their amounts and times added up.
+Of a job with several runs it is the one with the most I/O time (`together.main_run_of`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.run_outcomes import JobOutcome
-from ioweather.core.units import MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures
@@ -118,7 +118,7 @@ WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
 _DENSE: Final = 5
 _VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
-_GERUND: Final = {"read": "reading", "write": "writing"}
+_CACHED: Final = {"read": "reads came from memory", "write": "writes went to memory"}
 
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -132,18 +132,20 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     partial = _listed(view, "partial_modules")
     counters = partial_modules(view)
     if counters:
-        text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
+        text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
         yield Finding(text, name="partial_counters")
     for form in sorted(view.forms & set(_FORMS)):
-        yield Finding(f"Partial: {_FORMS[form]}; figures are lower bounds.", name=f"only_{form}")
+        yield Finding(f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds.", name=f"only_{form}")
     if unrecorded := unrecorded_files(view):
         text = (
-            f"Partial: {_counted(unrecorded, 'file is', 'files are')} named without a record; figures are lower bounds."
+            f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
+            "Figures are lower bounds."
         )
         yield Finding(text, name="files_without_record")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
-            yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
+            text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
+            yield Finding(text, name="partial_module")
     if (cured := cure(view)) is not None:
         yield Finding(cured.text, name="record_it_whole")
     longer = _listed(view, "longer_records")
@@ -156,14 +158,23 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
             text = f"{format_bytes(moved)} moved through {name} are not in these figures."
             yield Finding(text, name="object_store_left_out")
-    if view.logs > 1:
-        times = "times too, though runs overlapped" if view.overlapping else "times too"
-        text = f"{view.logs} logs of this job are added up, {times}; their files are taken to differ."
-        yield Finding(text, name="logs_added_up")
-    if view.heat_maps and view.logs > 1:
-        of = f"{view.heat_map_logs:,} of its {view.logs:,}" if view.heat_map_logs < view.logs else f"its {view.logs:,}"
-        rows = "a row for each process, in the order of start" if view.overlapping else "one launch after the other"
-        yield Finding(f"Heat map: of {of} logs, {rows}.", name="heat_map_of_logs")
+    if view.of_job is not None:
+        every = view.of_job
+        text = (
+            f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
+            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}."
+        )
+        yield Finding(text, name="which_run")
+    elif view.separate:
+        text = f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
+        yield Finding(text, name="logs_as_one_run")
+    elif view.logs > 1:
+        text = f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
+        yield Finding(text, name="which_run")
+    if view.heat_maps and view.separate:
+        of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
+        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, a row for each process, in the order of start."
+        yield Finding(text, name="heat_map_of_logs")
     elif view.heat_maps:
         return
     elif view.log is None:
@@ -256,9 +267,9 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
-        rates = [format_bytes(row[f"{verb}_bytes"] / row[f"{verb}_seconds"]) for verb in cached]
-        what = " and ".join(f"{_GERUND[verb]} at {rate}/s" for verb, rate in zip(cached, rates, strict=True))
-        yield Finding(f"{what[0].upper()}{what[1:]} per process is memory, not storage.", name="cached_io")
+        rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
+        what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
+        yield Finding(f"{what[0].upper()}{what[1:]}, not the storage.", name="cached_io")
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
         text = f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much."
@@ -285,6 +296,8 @@ def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
     return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
 
 
+# Said in every view: without them the figures mislead.
+ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
 # One screen: what does not fit shrinks the heat map, down to its fewest rows.
 SCREEN_LINES: Final = 44
 _FEWEST_ROWS: Final = 4
@@ -340,7 +353,7 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
         user=row.get("user") or None,
         project=row.get("account") or None,
         program=printable(program_of(row["exe"] or "")),
-        logs=view.logs,
+        logs=view.logs_of_job,
         processes=row["nprocs"],
         nodes=row["node_count"],
         start_ns=row["start_ns"],
@@ -352,6 +365,8 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
         bytes_per_s=row["bytes_per_s"],
         metadata_ratio=row["metadata_ratio"],
         files=row["file_count"],
+        run=view.run_number,
+        all_runs=view.of_job,
     )
 
 
@@ -369,12 +384,10 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
-    least = int(view.applications.ints("nprocs").min())
-    processes = "" if least == row["nprocs"] else f"{least:,} to "
-    who = f"{program(row)} on {processes}{_counted(row['nprocs'], 'process', 'processes')}"
+    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"
-    if view.logs > 1:
-        ran = f"{view.logs} runs of {who} took {run_text(view, row)} together"
+    if view.run_words:
+        ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
         return f"{ran} and used no file."
@@ -410,8 +423,6 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
     when = f"started {format_time_ns(row['start_ns'])}"
-    if view.logs > 1:
-        when += f", over {format_seconds((row['end_ns'] - row['start_ns']) / NS)}"
     yield Fact("id", "id", "", note=f"{row['job_id']} of {user}{account}, {when}")
     command = printable(" ".join((row["exe"] or "").split()))
     if command:
@@ -427,8 +438,6 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
     if row["process_seconds"] is None:
         return "Time of all processes (run time not known)"
-    if view.logs > 1:
-        return f"Time of all processes ({format_seconds(row['process_seconds'])} in all)"
     rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 

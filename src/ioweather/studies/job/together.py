@@ -13,23 +13,39 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.frames import Frame
+from ioweather.core.run_outcomes import AllRuns
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.job_io import job_io
-from ioweather.studies.job.view import JobView
+from ioweather.studies.job.view import JobView, overlapping
 from ioweather.tables import encode_text
 
 # Two processes that overlap are a pipe; from here on it is a pattern.
 FEWEST_LOGS: Final = 4
 
 
-def are_one_run(view: JobView) -> bool:
+def are_one_run(runs: Frame) -> bool:
     """Several logs of single processes that went on at the same time."""
-    return view.logs >= FEWEST_LOGS and view.overlapping and bool((view.applications.ints("nprocs") == 1).all())
+    return runs.rows >= FEWEST_LOGS and bool((runs.ints("nprocs") == 1).all()) and overlapping(runs)
+
+
+def main_run_of(view: JobView) -> JobView:
+    """The run that a job with several runs is judged by: the one with the most I/O time, as a job of its own. Processes
+    without MPI are one run together, so their view stays whole."""
+    if view.logs == 1 or are_one_run(view.applications):
+        return view
+    row = view.main_run
+    digest = str(view.applications.text("log_digest").tolist()[row])
+    seconds, read, write = (view.job_io.floats(name) for name in ("io_seconds", "read_bytes", "write_bytes"))
+    return replace(
+        view, applications=view.applications.take([row]), job_io=view.job_io.take([row]),
+        files=view.files.take(view.files.text("log_digest").equals(digest)),
+        run_number=row + 1, of_job=AllRuns(view.logs, float(np.nansum(seconds)), int(read.sum()), int(write.sum())),
+    )  # fmt: skip
 
 
 def as_one_run(view: JobView) -> JobView:
     """The view with one row of `applications` and `job_io`, and a rank for each log; itself where that is not so."""
-    if not are_one_run(view):
+    if not are_one_run(view.applications):
         return view
     logs = view.applications
     rank = rows_of(logs.text("log_digest"), view.files.text("log_digest"))

@@ -14,6 +14,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
+from ioweather.core.run_outcomes import AllRuns
 from ioweather.core.units import NS
 from ioweather.studies.job.heat_map import HeatMap
 from ioweather.studies.shared.runs import Runs, instances_of, jobs_of
@@ -79,6 +80,9 @@ class JobView:
     target_count: int | None = None
     # Many logs of processes that know nothing of each other, seen as one run (`together.as_one_run`).
     separate: bool = False
+    # Set where the job has several runs and this view is about one of them (`together.main_run_of`).
+    of_job: AllRuns | None = None
+    run_number: int = 1
 
     @cached_property
     def runs(self) -> Runs:
@@ -108,8 +112,20 @@ class JobView:
         return int(np.nan_to_num(self.job_io.floats("io_seconds"), nan=-1.0).argmax())
 
     @property
+    def run_words(self) -> str:
+        """The run that is judged, such as "run 2 of 3"; empty where the job has one run."""
+        several = self.logs_of_job > 1 and not self.separate
+        return f"run {self.run_number + self.main_run:,} of {self.logs_of_job:,}" if several else ""
+
+    @property
     def logs(self) -> int:
         return self.applications.rows
+
+    @property
+    def logs_of_job(self) -> int:
+        if self.of_job is not None:
+            return self.of_job.count
+        return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
 
     @property
     def forms(self) -> frozenset[str]:
@@ -123,10 +139,7 @@ class JobView:
 
     @property
     def overlapping(self) -> bool:
-        """Some of its runs went on at the same time."""
-        start, end = (self.applications.ints(name) for name in ("start_ns", "end_ns"))
-        order = np.argsort(start, kind="stable")
-        return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
+        return overlapping(self.applications)
 
     @property
     def whole_seconds(self) -> bool:
@@ -134,6 +147,13 @@ class JobView:
         return any(
             version is not None and version < "3.41" for version in self.applications.text("log_version").tolist()
         )
+
+
+def overlapping(runs: Frame) -> bool:
+    """Some of the runs went on at the same time."""
+    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
+    order = np.argsort(start, kind="stable")
+    return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
 
 
 def _wait_seconds(log: LogFacts | None) -> float | None:

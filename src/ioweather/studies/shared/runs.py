@@ -18,7 +18,7 @@ from ioweather.core.results import Cell, Coverage
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
-from ioweather.derive.jobs.instances import merge_instances
+from ioweather.derive.jobs.instances import job_numbers, merge_instances
 from ioweather.derive.jobs.matching import match_jobs, state_counts
 from ioweather.tables import encode_text
 
@@ -116,12 +116,13 @@ class Runs:
 
 
 def instances_of(data: StudyData, facility: Facility, params: Params) -> Runs:
-    """Every application run on its own."""
+    """Every application run on its own, with the number of its job."""
     job_io, applications, matches = _aligned(data)
     joined = job_io.with_columns(
         **{name: applications[name] for name in ("job_id", "uid", "exe")},
         **{name: matches[name] for name in ("state", "account", "user", "node_count")},
         instance_count=np.ones(job_io.rows, np.int64),
+        job_number=job_numbers(applications, matches),
     )
     return _described(joined, applications.array("hosts"), "application runs", data, facility, params, matches)
 

@@ -63,7 +63,7 @@ def slowest(view: OwnView) -> Html:
         period = period_for(view, RANGE_NS)
         result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
         assert isinstance(result, RunsOutcome)
-        title = f"Slowest of {result.count:,} runs against similar ones"
+        title = f"Slowest of {result.count:,} jobs against similar runs"
         return tables_part(runs_table(Place(view, "/"), result.runs, title, brief=True))
 
     return kept(view, "slowest", make)

@@ -28,7 +28,9 @@ def who_page(view: PublicView) -> Html:
 @router.get("/fragments/who")
 def who(view: OwnView) -> Html:
     def make() -> str:
-        answer = view.ask("who", {"by": "user"}, period_for(view, RANGE_NS))
+        low, high = period_for(view, RANGE_NS)
+        # With nothing chosen `who` is about the last hour; here all data are meant.
+        answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
         result = answer.result
         assert isinstance(result, WhoOutcome)
         said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)

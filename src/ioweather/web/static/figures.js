@@ -127,20 +127,51 @@ function reachable(place) {
   place.setAttribute("aria-label", "Chart, scrolls");
 }
 
+// The picture is drawn for a screen and shrinks to its box; the chart gets the size that the picture has there. Plots
+// take all of it: letters keep their size. What is marked at a pixel of a plot moves with the plot's size.
+function fit(spec, figure) {
+  const { width, height } = figure.querySelector("svg").viewBox.baseVal;
+  const lost = 1 - Math.min(1, figure.clientWidth / width);
+  if (lost > 0) shrink(spec, Math.ceil(width * lost), Math.ceil(height * lost));
+}
+
+function shrink(part, x, y) {
+  const rows = part.vconcat?.length ?? Math.ceil((part.concat?.length ?? 1) / (part.columns ?? 1));
+  const columns = part.hconcat?.length ?? part.columns ?? 1;
+  const inner = part.vconcat ?? part.hconcat ?? part.concat;
+  if (inner) { for (const each of inner) shrink(each, x / columns, y / rows); return; }
+  const sizes = { x: [part.width, part.width - x], y: [part.height, Math.max(part.height - y, 60)] };
+  [part.width, part.height] = [sizes.x[1], sizes.y[1]];
+  for (const layer of [part, ...(part.layer ?? [])])
+    for (const [channel, { value } = {}] of Object.entries(layer.encoding ?? {})) {
+      const [before, after] = sizes[channel[0]] ?? [];
+      if (/^[xy]2?$/.test(channel) && value > 0) layer.encoding[channel].value = value * after / before;
+    }
+}
+
 const specOf = (figure) => JSON.parse(figure.querySelector("script[type='application/json']").textContent);
 const isTimed = (figure) => specOf(figure).layer?.some(timed);
 
 async function draw(figure) {
   const [, dark] = await fetched();
   const spec = specOf(figure);
+  fit(spec, figure);
   const place = document.createElement("div");
   place.className = "live";
   const brush = Boolean(figure.closest("[data-brush]"));
   const field = zoomable(spec, brush);
-  const { view } = await window.vegaEmbed(place, night.matches ? recolour(spec, dark) : spec, {
+  const embed = () => window.vegaEmbed(place, night.matches ? recolour(spec, dark) : spec, {
     mode: "vega-lite", ast: true, actions: false, renderer: "canvas", defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   });
+  let { view, finalize } = await embed();
+  // The browser's letters may be wider than those of the picture.
+  const over = Math.ceil(place.querySelector("canvas").width / devicePixelRatio - figure.clientWidth);
+  if (over > 0) {
+    finalize();
+    shrink(spec, over, 0);
+    ({ view } = await embed());
+  }
   figure.querySelector(".live")?.remove();
   figure.prepend(place);
   figure.dataset.live = "drawn";
@@ -162,4 +193,7 @@ document.addEventListener("pointerover", (event) => {
   for (const each of [figure, ...[...others].filter((other) => other !== figure && isTimed(other))]) enliven(each);
 });
 
-night.addEventListener("change", () => document.querySelectorAll('figure[data-live="drawn"]').forEach(draw));
+const redraw = () => document.querySelectorAll('figure[data-live="drawn"]').forEach(draw);
+night.addEventListener("change", redraw);
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 200); });

@@ -101,10 +101,14 @@ def straggler_bytes(profile: Profile) -> Seen | None:
     return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
 
 
+# Nothing in the program makes a process slow that moves no more than the others.
+_REPORT: Final = "report to your site: one node or target is slow"
+
+
 def straggler_time(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves no more than others: something on its way is slow."""
     rows, behind = lagging(profile)
-    lines = ("lfs getstripe FILE  # is one target slow?", 'MPI_Info_set(info, "romio_cb_write", "enable");')
+    lines = ('MPI_Info_set(info, "romio_cb_write", "enable");', _REPORT)
     return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)
 
 
@@ -124,5 +128,5 @@ def uneven_ranks(profile: Profile) -> Seen | None:
     )
     line = "give each process the same bytes and files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
-        evidence, line = f"{evidence}; it moved no more than others", "lfs getstripe FILE  # is one target slow?"
+        evidence, line = f"{evidence}; it moved no more than others", _REPORT
     return Seen(evidence, float(each.max() - each.mean()), (line,))
