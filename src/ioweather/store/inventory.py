@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
-from ioweather.core.clock import utc_day
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal
@@ -33,7 +33,7 @@ _SINGLE_KINDS = ("device", "host")
 # Below this share of what another resolution covers, a resolution is a sample of it.
 _MUCH = 0.9
 _SEALS_KEPT = 400
-# A row this long says nothing about a step of a grid: it comes from a clock that was set, or from a sender that was off.
+# A longer row says nothing about a step of a grid: its clock was set meanwhile, or its sender was off.
 LONGEST_NS = 32 * DAY_NS
 _PLACED = f"FILTER (interval_ns <= {LONGEST_NS})"
 _ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}

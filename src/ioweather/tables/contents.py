@@ -5,7 +5,7 @@ from __future__ import annotations
 from ioweather.core.words import names_of
 from ioweather.tables.ranges import ANY, FILE_SIZE, FILE_TIME, NOT_NEGATIVE, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
-from ioweather.tables.texts import is_numbers, is_object
+from ioweather.tables.texts import is_layout, is_object
 
 HISTOGRAM_NAMES = names_of("""
     age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length
@@ -120,7 +120,7 @@ SCAN_ENTRIES = TableSpec(
             "text",
             "OST numbers of its stripes, comma-separated; parts of its layout apart by ;",
             nullable=True,
-            reads=is_numbers,
+            reads=is_layout,
         ),
     ),
     key=("scan_id", "path"),

@@ -13,7 +13,7 @@ Reads: TypeAlias = "Callable[[str], bool]"  # whether a text can be parsed
 
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
-_NUMBERS = re.compile(r"([0-9]{1,9}([,;][0-9]{1,9})*)?")
+_NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
 # Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.loghistogram`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
@@ -23,6 +23,11 @@ _EVENT_KEYS: Final = {"through": list, "interval_ns": int, "probability": float,
 
 def is_numbers(text: str) -> bool:
     return _NUMBERS.fullmatch(text) is not None
+
+
+def is_layout(text: str) -> bool:
+    """Lists of numbers, one for each part of a file."""
+    return all(map(is_numbers, text.split(";")))
 
 
 def is_histogram(text: str) -> bool:
@@ -73,9 +78,12 @@ def is_event_details(text: str) -> bool:
 
 
 def _is(value: Any, kind: type) -> bool:
+    """Whether JSON has a value of the type there; an int also one that fits into 64 bits."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, (int, float) if kind is float else kind) and (kind is not int or abs(value) < 1 << 63)
+    if kind is int:
+        return isinstance(value, int) and abs(value) < 1 << 63
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _parsed(text: str) -> Any:

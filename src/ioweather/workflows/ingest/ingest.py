@@ -91,6 +91,8 @@ class IngestReport:
     seconds: float = 0.0
     # Time of the first new row, of tables that are searched.
     first_ns: dict[str, int] = field(default_factory=dict)
+    # What was not computed from the new rows, why, and how to repeat it.
+    missing: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         rows = [f"{n:,} rows of {table}" for table, n in sorted(self.rows_added.items()) if n]
@@ -101,6 +103,7 @@ class IngestReport:
         self.outcomes += other.outcomes
         self.known += other.known
         self.rows_added.update(other.rows_added)
+        self.missing += other.missing
         self.seconds += other.seconds
 
     def note_first(self, first_ns: Mapping[str, int]) -> None:
@@ -248,7 +251,7 @@ def ingest(
     if mapping is not None:
         report.rows_added.update(follow_mapping(lake, mapping[0]))
     if search:
-        report.rows_added.update(follow_arrival(lake, report.first_ns))
+        report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
     progress(files.count, files.count, "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
@@ -443,7 +446,7 @@ class _Writer:
                 continue
             added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
             self._note(table, added, int(joined.ints(TABLES[table].time).min()) if added else 0)
-            self._report.rows_added.update(follow_rows(self._lake, table, joined))
+            self._report.rows_added.update(follow_rows(self._lake, table, joined, self._report.missing))
         for table in sorted(self._staged):
             staged = self._staged.pop(table)
             self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
