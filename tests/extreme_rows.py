@@ -28,7 +28,8 @@ _TEXTS = (
 )
 # Of columns that are parsed.
 _WRITTEN = ("{}", "[]", "0,1,2", "999999999;0", "~", "~!!", f"~{chr(1300)}{chr(0x10FFFF)}",
-            "-1200:1 99:999999999999999", "POSIX", "HDF5,STDIO", '{"/": "lustre"}', '{"POSIX": {"total": 1}}', '{"999999999999999999": 9}',
+            "-1200:1 99:999999999999999", "POSIX", "HDF5,STDIO", '{"/": "lustre"}',
+            '{"POSIX": {"total": 1}}', '{"999999999999999999": 9}',
             '{"through": ["OST0000"], "probability": 1e308, "runs": 0, "direction": "slow"}',
             '{"interval_ns": 1, "op": "", "mode": "x", "request_bytes": -1}')  # fmt: skip
 _CLOSED = {"operation": ("read", "write", "open"), "phase": ("write",), "state": ("COMPLETED",)}

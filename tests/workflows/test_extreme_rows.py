@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from small_facility import make_small_lake
 
 from extreme_rows import add_extreme_rows, century_rows
 from ioweather.cli.main import run
 from ioweather.core.clock import now_ns
+from ioweather.core.errors import LakeError, SearchIncomplete
+from ioweather.core.frames import Frame
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store.lake import Lake, open_lake
+from ioweather.tables import TABLES
 from ioweather.web.app import LOOPBACK, create_app
-from small_facility import make_small_lake
+from ioweather.workflows import health
 
 COMMANDS = (
     "lake", "lake --json", "storage", "now", "health", "events", "exhibits", "forecast", "who", "runs", "triage",
@@ -80,15 +85,85 @@ def test_intervals_of_decades_do_not_stop_later_commands(tmp_path: Path, capsys:
     """Reports of a node whose clock was not set at boot: one interval from 1970 until today."""
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", century_rows(now_ns()), source="iostat")
-    later = tmp_path / "good.csv"
-    later.write_text("time,value\n2026-01-01T00:00:00Z,5\n2026-01-01T00:01:00Z,6\n")
-    (tmp_path / "map.toml").write_text(
-        '[columns]\nstart_ns = {column = "time", kind = "time"}\nvalue = "value"\n'
-        '[constants]\ninterval_ns = 60000000000\nsystem = "scratch"\ncomponent_kind = "ost"\ncomponent = "OST0000"\n'
-        'metric = "read_bytes"\nquality = 0\n'
+    good = tmp_path / "good.csv"
+    good.write_text("time,bytes\n2026-01-01T00:00:00Z,5\n2026-01-01T00:01:00Z,6\n")
+    mapping = tmp_path / "map.toml"
+    mapping.write_text(
+        '[columns]\nstart_ns = {from = "time", unit = "iso"}\nvalue = {from = "bytes"}\ninterval_ns = {value = "60s"}\n'
+        'system = {value = "home"}\ncomponent_kind = {value = "ost"}\ncomponent = {value = "OST0000"}\n'
+        'metric = {value = "read_bytes"}\nquality = {value = 0}\n'
     )
+    assert run(["ingest", str(good), "--as", "series", "--map", str(mapping), "--lake", str(lake.root)]) == 0
     lines = ["lake", "storage", "doctor", "exhibits", f"report --out {tmp_path}/r.html", "lake compact --everything"]
     assert _faults(lake, capsys, lines) == []
     with lake.snapshot() as snapshot:
-        assert snapshot.series() == [], "a row of decades has no place on a grid"
-        assert snapshot.tables()["series"] == 40
+        assert {group.system for group in snapshot.series()} == {"home"}, "a row of decades has no place on a grid"
+        assert snapshot.tables()["series"] == 42
+
+
+def _samples(start_ns: int, interval_ns: int = MINUTE_NS, targets: int = 4) -> Frame:
+    names = [f"OST{n:04x}" for n in range(targets)]
+    return TABLES["series"].frame(
+        rows=targets, start_ns=start_ns, interval_ns=interval_ns, system="scratch", component_kind="ost",
+        component=names, metric="read_bytes", value=1.0, quality=0,
+    )  # fmt: skip
+
+
+def test_time_without_samples_is_not_searched(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake", create=True)
+    for year in (2001, 2013, 2025):
+        lake.append("series", _samples((year - 1970) * 365 * DAY_NS), source="lustre")
+    with lake.snapshot() as snapshot:
+        assert len([*health._searches(snapshot, 0)]) == 3
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> list[str]:
+    """A command that brings samples of four targets."""
+    rows = [f"2026-01-0{day}T00:00:00Z,OST{n},5" for day in (1, 2) for n in range(4)]
+    (tmp_path / "good.csv").write_text("\n".join(["time,ost,bytes", *rows]) + "\n")
+    (tmp_path / "map.toml").write_text(
+        '[columns]\nstart_ns = {from = "time", unit = "iso"}\nvalue = {from = "bytes"}\ninterval_ns = {value = "60s"}\n'
+        'system = {value = "home"}\ncomponent_kind = {value = "ost"}\ncomponent = {from = "ost"}\n'
+        'metric = {value = "read_bytes"}\nquality = {value = 0}\n'
+    )
+    ingest = ["ingest", str(tmp_path / "good.csv"), "--as", "series", "--map", str(tmp_path / "map.toml")]
+    return [*ingest, "--lake", str(tmp_path / "lake")]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such bin"), MemoryError(), LakeError("No space left.")])
+def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
+    samples: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:  # fmt: skip
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(health, "incidents_of", fail)
+    assert run(samples) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The search for unhealthy components did not finish" in said
+    assert "ioweather lake compact --everything" in said
+    assert open_lake(tmp_path / "lake").tables()["series"] == 8
+
+
+BEYOND = [
+    ("_MOST_COMPONENTS", 3, "home has 4 components, more than can be compared"),
+    ("_MOST_STRETCHES", 0, "only the newest 0 of 1 stretches of time were searched"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), BEYOND)
+def test_a_search_beyond_its_limits_says_what_was_left_out(
+    samples: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, value: int,
+    words: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(health, name, value)
+    assert run(samples) == 1
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_search_ends_when_its_time_is_over(samples: list[str], tmp_path: Path) -> None:
+    assert run(samples) == 0
+    with pytest.raises(SearchIncomplete, match="1 of 1 stretches of time, from 2026-01-01"):
+        health.find_sick_components(open_lake(tmp_path / "lake"), 0, -1.0)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import duckdb
 
+_WRITER_MEMORY: Final = "512MiB"
 Connect: TypeAlias = "Callable[[], duckdb.DuckDBPyConnection]"
 
 
@@ -39,17 +42,18 @@ def loaded_engine() -> Any:
 
 def connection() -> duckdb.DuckDBPyConnection:
     """To be closed by the caller. Only of the thread that asked, as every connection of DuckDB is."""
-    return _database(os.getpid()).cursor()
+    return _database(os.getpid(), "").cursor()
 
 
 @contextmanager
 def later() -> Iterator[Connect]:
-    """What gives one connection, made when it is first asked for: most commits need none."""
+    """What gives one connection to a writer, made when it is first asked for: most commits need none. It has little
+    memory of its own, beside that of readers, and puts on disk what does not fit."""
     made: list[duckdb.DuckDBPyConnection] = []
 
     def connect() -> duckdb.DuckDBPyConnection:
         if not made:
-            made.append(connection())
+            made.append(_database(os.getpid(), _WRITER_MEMORY).cursor())
         return made[0]
 
     try:
@@ -65,9 +69,13 @@ def or_of_duckdb(*errors: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 @cache
-def _database(_process: int) -> duckdb.DuckDBPyConnection:
+def _database(_process: int, memory: str) -> duckdb.DuckDBPyConnection:
     # A forked child has none of its parent's threads: it makes its own.
     database: duckdb.DuckDBPyConnection = engine().connect(":memory:")
     # Files of the lake do not change once they are written, and one answer reads the same ones many times.
     database.execute("SET GLOBAL parquet_metadata_cache = true")
+    if memory:
+        place = Path(tempfile.gettempdir(), f"ioweather-{os.getuid()}-{os.getpid()}")
+        database.execute(f"SET GLOBAL memory_limit = '{memory}'")
+        database.execute("SET GLOBAL temp_directory = ?", [str(place)])
     return database

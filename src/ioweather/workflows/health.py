@@ -140,7 +140,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
         searches = sorted(_searches(snapshot, since_ns), key=lambda search: search.end_ns)
         left_out = []
         if most_seconds < math.inf and len(searches) > _MOST_STRETCHES:
-            searches, all_of_them = searches[-_MOST_STRETCHES:], len(searches)
+            searches, all_of_them = searches[len(searches) - _MOST_STRETCHES :], len(searches)
             left_out.append(f"only the newest {len(searches)} of {all_of_them} stretches of time were searched")
         for number, search in enumerate(searches):
             if time.monotonic() - began > most_seconds:
