@@ -10,7 +10,7 @@ from store_lakes import DAY, series_frame
 
 from ioweather.store import batches, layout
 from ioweather.store.batches import stage
-from ioweather.store.database import later
+from ioweather.store.database import WRITER_MEMORY, later
 from ioweather.store.lake import Lake, new_ingest_id, open_lake
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest import ingest as module
@@ -49,7 +49,7 @@ def test_the_same_minutes_twice_from_one_source_are_in_once(lake: Lake) -> None:
 
 
 def test_a_writer_has_a_memory_limit_and_a_place_for_what_does_not_fit() -> None:
-    with later() as connect:
+    with later(WRITER_MEMORY) as connect:
         limit, place = (
             connect().execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')").fetchall()[0]
         )
