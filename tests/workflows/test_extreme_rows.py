@@ -61,6 +61,7 @@ def _faults(lake: Lake, capsys: pytest.CaptureFixture[str], lines: list[str]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # an infinite quotient is shown as such
 @pytest.mark.parametrize("spoilt", range(1, 7), indirect=True)
 def test_no_row_of_any_table_makes_a_command_or_a_page_fail(
     spoilt: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
