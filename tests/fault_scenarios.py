@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb  # noqa: F401  the lake loads only a part of it, which has no `sql`
+
 from ioweather.collect.queue import waiting
 from ioweather.collect.spool import Spool, row_line
 from ioweather.core.units import HOUR_NS
 from ioweather.store.backup import check_backup
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
+from planted_logs import write_climate
 from warm_commands import WarmCommands
 
 START_NS = 1_760_000_400_000_000_000  # 2025-10-09T09:00Z
@@ -38,6 +41,7 @@ class Scenario:
     arguments: Callable[[Places], list[object]]
     state: Callable[[Places], Any]
     every: int = 2  # kind of call is disturbed in short
+    done: str = ""  # what a run says that finds nothing left to do, and ends with 2
 
 
 def write_segments(folder: Path, first: int, count: int, host: str = "n1") -> None:
@@ -125,6 +129,54 @@ def _backup_state(places: Places, target: Path) -> Any:
     return {**lake_state(target, places), "drafts": drafts}
 
 
+def _logs_in_lake(commands: WarmCommands, at: Places) -> None:
+    """Two logs that came in by a command each."""
+    for job in (1, 2):
+        folder = at.beside / f"logs{job}"
+        folder.mkdir(parents=True)
+        write_climate(folder / "run.darshan", job_id=job, start_ns=START_NS, end_ns=START_NS + job * HOUR_NS)
+        ended = commands.run("ingest", folder, "--lake", at.here / "lake", "--workers", 1)
+        assert ended.code == 0, ended
+
+
+def _digest_of_first(at: Places) -> str:
+    """Of the first log, wherever it was read from."""
+    name = at.here.parents[1] / "template/here/lake"
+    with open_lake(name).snapshot() as snapshot:
+        return str(snapshot.scalar("SELECT log_digest FROM applications WHERE job_id = 1"))
+
+
+def _old_lake(commands: WarmCommands, at: Places) -> None:
+    _lake_in_pieces(at.here / "lake", commands, at)
+    facility = '[retention]\nresponses = "30d"\nraw_series = "30d"\nversions = "7d"\n'
+    (at.here / "lake/facility.toml").write_text(facility)
+
+
+def _with_backup(commands: WarmCommands, at: Places) -> None:
+    _lake_in_pieces(at.beside / "lake", commands, at)
+    ended = commands.run("lake", "backup", at.beside / "copy", "--lake", at.beside / "lake")
+    assert ended.code == 0, ended
+
+
+FORGET = Scenario(
+    "lake forget",
+    _logs_in_lake,
+    lambda at: ["lake", "forget", _digest_of_first(at), "--yes", "--lake", at.here / "lake"],
+    lambda at: lake_state(at.here / "lake", at),
+    done="The lake has read no file",
+)
+RESTORE = Scenario(
+    "lake restore",
+    _with_backup,
+    lambda at: ["lake", "restore", at.beside / "copy", "--lake", at.here / "lake"],
+    lambda at: lake_state(at.here / "lake", at),
+)
+RETENTION = Scenario(
+    "lake retention",
+    _old_lake,
+    lambda at: ["lake", "retention", "--lake", at.here / "lake"],
+    lambda at: lake_state(at.here / "lake", at),
+)
 SCENARIOS = (
     Scenario(
         "ingest into a new lake",

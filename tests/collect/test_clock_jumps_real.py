@@ -44,8 +44,17 @@ def count_to(root: Path, reads: int) -> None:
 
 
 @pytest.mark.skipif(not LIBRARY, reason="faketime is not installed")
-@pytest.mark.parametrize("jumps", [("+45m", "-2h", "+0"), ("-20h", "+10h")])
-def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys, jumps):
+@pytest.mark.parametrize(
+    ("zone", "jumps"),
+    [
+        ("UTC", ("+45m", "-2h", "+0")),
+        ("UTC", ("-20h", "+10h")),
+        # A second before clocks in Berlin are set an hour back, and ahead, in 2026; local time, as faketime reads it.
+        ("Europe/Berlin", ("@2026-10-25 02:59:59",)),
+        ("Europe/Berlin", ("@2026-03-29 01:59:59",)),
+    ],
+)
+def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys, zone, jumps):
     """By less than a day: for a clock that is years back, what was measured before is of the future, and is refused."""
     lake = tmp_path / "lake"
     open_lake(lake, create=True)
@@ -56,6 +65,8 @@ def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys
     counted = first = 1000
     count_to(tmp_path, counted)
     clock = Clock(tmp_path)
+    clock.environment["TZ"] = zone
+    clock.set(jumps[0] if jumps[0].startswith("@") else "+0")
     command = ["collect", "block", "--lake", str(lake), "--spool", str(tmp_path / "spool")]
     agent = subprocess.Popen(
         [sys.executable, "-m", "ioweather", *command],
@@ -68,8 +79,9 @@ def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys
             if status.exists() and read_status(tmp_path / "spool").sources[0].runs:
                 break
             time.sleep(0.02)
-        for offset in ("+0", *jumps):
-            clock.set(offset)
+        for offset in jumps if jumps[0].startswith("@") else ("+0", *jumps):
+            if not offset.startswith("@"):
+                clock.set(offset)
             end = time.monotonic() + 1.5
             while time.monotonic() < end:
                 counted += 7

@@ -28,7 +28,7 @@ def good(spec: TableSpec, rows: int = 3) -> Frame:
     columns: dict[str, Any] = {}
     for place, column in enumerate(spec.columns):
         if column.type == "text":
-            columns[column.name] = sorted(column.choices)[0] if column.choices else f"{column.name}"
+            columns[column.name] = sorted(column.choices)[0] if column.choices else good_text(column)
         elif column.type == "bool":
             columns[column.name] = [False] * rows
         elif column.name.endswith("_ns") and column.name not in ("interval_ns", "duration_ns"):
@@ -36,6 +36,26 @@ def good(spec: TableSpec, rows: int = 3) -> Frame:
         else:
             columns[column.name] = [1 if column.type == "int64" else 1.0] * rows
     return spec.frame(columns, rows=rows)
+
+
+def good_text(column: ColumnSpec) -> str:
+    return next(text for text in (column.name, "{}", "") if column.reads is None or column.reads(text))
+
+
+PARSED = [(spec, column) for spec in TABLES.values() for column in spec.columns if column.reads is not None]
+
+
+@pytest.mark.parametrize(("spec", "column"), PARSED, ids=[f"{spec.name}.{column.name}" for spec, column in PARSED])
+@pytest.mark.parametrize("text", ["{", "nonsense", "[" * 100_000, '{"through": 1, "1e9": {}, "x": 1e400}', "1,2,,x"])
+def test_a_text_that_no_reader_can_parse_is_refused_and_named(spec, column, text):
+    if column.reads(text):
+        pytest.skip("it can be parsed here")
+    frame = good(spec).with_columns(**{column.name: build_column(column, [text, *[good_text(column)] * 2], 3)})
+    checked = spec.check(frame, NOW)
+    assert checked.frame.rows == 2
+    assert [complaint.rule for complaint in checked.complaints] == [
+        f"{column.name} is not written as a {column.name} is"
+    ]
 
 
 def with_value(frame: Frame, column: ColumnSpec, place: int, value: Any) -> Frame:

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
+from fault_scenarios import wait_until_written
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import LOOPBACK, create_app
@@ -72,3 +73,8 @@ def token_file(tmp_path, token):
 def server(root):
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         yield where.rstrip("/")
+
+
+@pytest.fixture
+def wait_written():
+    return wait_until_written

@@ -24,6 +24,9 @@ from typing import Any
 import pytest
 
 from fault_scenarios import (
+    FORGET,
+    RESTORE,
+    RETENTION,
     SCENARIOS,
     Places,
     Scenario,
@@ -41,6 +44,7 @@ from ioweather.collect.ship import Server, Shipper
 from ioweather.core.clock import now_ns
 from ioweather.core.units import HOUR_NS
 from ioweather.store.lake import open_lake
+from ioweather.store.layout import is_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
@@ -111,7 +115,7 @@ CATCH_UP = Scenario(
     lambda at: ["catch-up", _template(at) / "logs", "--lake", at.here / "lake", "--no-accounting"],
     catch_up_state,
 )
-WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], SCAN, CATCH_UP)
+WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], FORGET, RETENTION, SCAN, CATCH_UP)
 
 
 class Victim:
@@ -130,6 +134,10 @@ class Victim:
     def run(self, places: Places, kill_at: int = 0) -> Ended:
         return self.commands.run(*self.scenario.arguments(places), kill_at=kill_at)
 
+    def _is_done(self, ended: Ended) -> bool:
+        """The kill before came after the last change."""
+        return bool(self.scenario.done) and ended.code == 2 and self.scenario.done in " ".join(ended.errors.split())
+
     def kill_often(self, wanted: int, rng: random.Random) -> tuple[int, int]:
         """How many kills there were, and calls that a whole run makes."""
         places = self.new_case("whole")
@@ -145,13 +153,13 @@ class Victim:
                 # What is in is not written again: later runs make fewer calls.
                 points.append(rng.randint(1, max(1, whole.changes // (1 + len(points)))))
                 ended = self.run(places, kill_at=points[-1])
-                if ended.code == 0:
+                if ended.code == 0 or self._is_done(ended):
                     break
                 assert ended.code == -9, (points, ended)
                 kills += 1
             else:
                 ended = self.run(places)
-                assert ended.code == 0, (points, ended)
+                assert ended.code == 0 or self._is_done(ended), (points, ended)
             assert self.scenario.state(places) == expected, points
         return kills, whole.changes
 
@@ -162,6 +170,30 @@ def test_killed_at_any_point_and_run_again_everything_is_there_once(
 ) -> None:
     kills, changes = Victim(scenario, commands, tmp_path).kill_often(KILLS, random.Random(scenario.name))
     print(f"\n{scenario.name}: {kills} kills at {changes} points")
+
+
+def test_an_interrupted_restore_is_no_lake_and_a_new_one_is_whole(commands: WarmCommands, tmp_path: Path) -> None:
+    victim, rng, kills = Victim(RESTORE, commands, tmp_path), random.Random(11), 0
+    places = victim.new_case("whole")
+    whole = victim.run(places)
+    assert whole.code == 0, whole
+    expected = RESTORE.state(places)
+    lake = places.here / "lake"
+    while kills < KILLS:
+        shutil.rmtree(lake)
+        point = rng.randint(1, whole.changes)
+        ended = victim.run(places, kill_at=point)
+        assert ended.code in (0, -9), (point, ended)
+        kills += ended.code == -9
+        if is_lake(lake):
+            assert RESTORE.state(places) == expected, point
+        else:
+            again = victim.run(places)  # the directory alone may have been made
+            assert again.code == 0 or (again.code == 2 and "is there already" in again.errors), (point, again)
+    shutil.rmtree(lake)
+    assert victim.run(places).code == 0
+    assert RESTORE.state(places) == expected
+    print(f"\nlake restore: {kills} kills at {whole.changes} points")
 
 
 def kill_agents(

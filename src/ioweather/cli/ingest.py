@@ -118,7 +118,7 @@ def ingest(
         for server in servers:
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
     _print(report, form, str(lake.root))
-    return 1 if report.bad else 0
+    return 1 if report.bad or report.missing else 0
 
 
 def _context(known: dict[str, Any], facility: Facility) -> Any:
@@ -195,6 +195,7 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
             "rows_flagged": sum(o.flagged_rows for o in report.outcomes),
             "flagged": [{"path": str(o.path), "rows": o.flagged_rows, "message": o.message} for o in report.flagged],
             "noted": [{"path": str(o.path), "message": o.message} for o in report.noted],
+            "not_computed": report.missing,
             "seconds": round(report.seconds, 3),
         }
         say_json(body)
@@ -212,6 +213,9 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
     if report.known:
         say(f"{report.known:,} files were in already.")
     _print_refused(report)
+    if report.missing:
+        say("All rows are in the lake. Not computed from them")
+        _print_messages(report.missing, "ioweather ingest --json")
     if report.noted:
         say(f"{len(report.noted):,} hold more than could be taken")
         _print_messages([outcome.message or "" for outcome in report.noted], "ioweather ingest --csv")

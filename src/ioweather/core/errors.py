@@ -139,6 +139,10 @@ class LakeConflict(LakeError):
     """Racing writers did not come to an end in time."""
 
 
+class SearchIncomplete(IoweatherError):
+    """A search of new rows reached its limit; what was found until then is stored."""
+
+
 class UnsafePlace(IoweatherError):
     """A directory or file is not ours alone: somebody else may have put it there. Nothing was written."""
 

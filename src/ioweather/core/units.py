@@ -64,7 +64,7 @@ def parse_duration_ns(text: str) -> int:
 
 def format_bytes(value: float) -> str:
     magnitude = abs(value)
-    power = 0 if magnitude < KIB else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
+    power = 0 if magnitude < KIB or math.isinf(value) else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
     scaled = value / (1 << (10 * power))
     return f"{scaled:.0f} B" if power == 0 else f"{_digits(scaled)} {_BINARY[power]}"
 

@@ -18,6 +18,7 @@ NONE = "(none)"
 _NS_PER_MS = 1_000_000
 TIME_UNITS = ("time_ns", "date")
 _BEYOND = 1e30  # no facility measures more; arithmetic near the end of floats would not hold
+_LONGEST_NAME = 200
 FIRST_MS, LAST_MS = -62_000_000_000_000.0, 253_000_000_000_000.0  # the years 5 and 9987
 
 
@@ -74,7 +75,9 @@ def name_of(cell: Cell, unit: str) -> str:
     if cell is None or cell == "":
         return NONE
     try:
-        return legible(format_value(cell, unit))
+        name = legible(format_value(cell, unit))
+        # To draw a name of 100,000 characters takes minutes.
+        return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 50]}…{name[-49:]}"
     except (OverflowError, ValueError):  # a time that no calendar holds
         return str(cell)
 

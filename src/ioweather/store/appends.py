@@ -19,7 +19,7 @@ from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame
 from ioweather.store.batches import Batch, Staged, discard, load_frame, load_staged, not_written
 from ioweather.store.convert import literal, quote
-from ioweather.store.database import Connect, later, or_of_duckdb
+from ioweather.store.database import WRITER_MEMORY, Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_query, replace_rows, rewrite_day, written
 from ioweather.store.delta_tables import Held, Refused, Table, TableFault, make_table, open_table
 from ioweather.store.overlap import Extent, are_distinct, files_near
@@ -60,7 +60,7 @@ def commit(root: Path, spec: TableSpec, staged: Sequence[Staged]) -> int:
 
 @contextmanager
 def _writing(spec: TableSpec) -> Iterator[Connect]:
-    with later() as connect:
+    with later(WRITER_MEMORY) as connect:
         try:
             yield connect
         except or_of_duckdb(OSError, TableFault) as error:

@@ -7,16 +7,20 @@ goes when the connection is closed.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import duckdb
 
+WRITER_MEMORY: Final = "512MiB"
 Connect: TypeAlias = "Callable[[], duckdb.DuckDBPyConnection]"
 
 
@@ -39,17 +43,18 @@ def loaded_engine() -> Any:
 
 def connection() -> duckdb.DuckDBPyConnection:
     """To be closed by the caller. Only of the thread that asked, as every connection of DuckDB is."""
-    return _database(os.getpid()).cursor()
+    return _database(os.getpid(), "").cursor()
 
 
 @contextmanager
-def later() -> Iterator[Connect]:
-    """What gives one connection, made when it is first asked for: most commits need none."""
+def later(memory: str = "") -> Iterator[Connect]:
+    """What gives one connection, made when it is first asked for: most commits need none. With a limit of memory, its
+    database is another one, and puts on disk what does not fit."""
     made: list[duckdb.DuckDBPyConnection] = []
 
     def connect() -> duckdb.DuckDBPyConnection:
         if not made:
-            made.append(connection())
+            made.append(_database(os.getpid(), memory).cursor())
         return made[0]
 
     try:
@@ -64,10 +69,20 @@ def or_of_duckdb(*errors: type[Exception]) -> tuple[type[Exception], ...]:
     return (*errors, found.Error) if (found := loaded_engine()) else errors
 
 
+def _remove(place: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child ends too
+        shutil.rmtree(place, ignore_errors=True)
+
+
 @cache
-def _database(_process: int) -> duckdb.DuckDBPyConnection:
+def _database(_process: int, memory: str) -> duckdb.DuckDBPyConnection:
     # A forked child has none of its parent's threads: it makes its own.
     database: duckdb.DuckDBPyConnection = engine().connect(":memory:")
     # Files of the lake do not change once they are written, and one answer reads the same ones many times.
     database.execute("SET GLOBAL parquet_metadata_cache = true")
+    if memory:
+        place = tempfile.mkdtemp(prefix="ioweather-")  # nobody else's, whatever others plant in /tmp
+        atexit.register(_remove, place, os.getpid())
+        database.execute(f"SET GLOBAL memory_limit = '{memory}'")
+        database.execute(f"SET GLOBAL temp_directory = '{place}'")
     return database

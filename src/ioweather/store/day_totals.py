@@ -7,6 +7,7 @@ other metrics together and shares of coverage are made of them when they are ask
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,6 +35,7 @@ POSSIBLE: Final = "value >= 0"
 _NAME: Final = ("source", "system", "component_kind", "metric", "selection")
 _VERSION: Final = 2  # 1 had no hours of components
 _HOURS: Final = DAY_NS // HOUR_NS
+_LONGEST_NAME: Final = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,9 @@ def has_sums(root: Path, day: str, uris: Iterable[str]) -> bool:
 
 
 def name_of(group: SeriesGroup) -> str:
-    return " ".join(str(getattr(group, name)) for name in _NAME)
+    """Short enough for the name of an array in a zip file."""
+    name = " ".join(str(getattr(group, name)) for name in _NAME)
+    return name if len(name) < _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 def _file(root: Path, day: str) -> Path:

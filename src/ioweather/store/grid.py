@@ -24,7 +24,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
 from ioweather.store.database import engine
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
-from ioweather.store.inventory import IS_MINUTE, seal_of
+from ioweather.store.inventory import IS_MINUTE, LONGEST_NS, seal_of
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality, concat
 
@@ -115,8 +115,10 @@ class Selection:
         columns = "metric, system, component, value, interval_ns"
         if self.regular(metrics):
             return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
-        pieces = f"""SELECT *, unnest(range(start_ns // {step}, (start_ns + interval_ns - 1) // {step} + 1)) * {step}
-            AS cell FROM ({scan})"""
+        # Of a long row only the cells of the period are made.
+        first, last = f"greatest(start_ns, {self.start_ns})", f"least(start_ns + interval_ns, {self.end_ns}) - 1"
+        pieces = f"""SELECT *, unnest(range({first} // {step}, ({last}) // {step} + 1)) * {step} AS cell
+            FROM ({scan}) WHERE interval_ns <= {LONGEST_NS}"""
         overlap = f"least(start_ns + interval_ns, cell + {step}) - greatest(start_ns, cell)"
         inside = f"cell >= {self.start_ns - self.start_ns % step} AND cell < {self.end_ns}"
         return f"SELECT cell, {columns}, {overlap} AS weight FROM ({pieces}) WHERE {inside}"

@@ -13,13 +13,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import Quality
+from ioweather.tables.checks import OLDEST_NS
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +33,11 @@ _SINGLE_KINDS = ("device", "host")
 # Below this share of what another resolution covers, a resolution is a sample of it.
 _MUCH = 0.9
 _SEALS_KEPT = 400
+# A longer row says nothing about a step of a grid: its clock was set meanwhile, or its sender was off.
+LONGEST_NS = 32 * DAY_NS
+_PLACED = f"FILTER (interval_ns <= {LONGEST_NS})"
 _ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
+_OLDEST_DAY = utc_day(OLDEST_NS)
 _Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
 
 
@@ -63,14 +69,15 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
         f"""WITH per_component AS (
             SELECT day, source, system, component_kind, metric, {IS_MINUTE} AS minute, component,
                 min(interval_ns) AS least, max(interval_ns) AS most, count(*) AS rows,
-                count(*) FILTER (start_ns % interval_ns <> 0) AS off_grid, min(start_ns) AS first_ns,
-                max(start_ns + interval_ns) AS end_ns, sum(interval_ns)::BIGINT AS covered, sum(value) AS total,
+                count(*) FILTER (start_ns % interval_ns <> 0) AS off_grid, min(start_ns) {_PLACED} AS first_ns,
+                max(start_ns + interval_ns) {_PLACED} AS end_ns, sum(interval_ns) AS covered, sum(value) AS total,
                 {count_flags}
             FROM ({scan}) GROUP BY ALL)
         SELECT day, source, system, component_kind, metric, minute,
             CASE WHEN min(least) = max(most) THEN min(least) ELSE (sum(covered) // sum(rows))::BIGINT END,
-            min(least) = max(most) AND sum(off_grid) = 0, sum(rows)::BIGINT, count(*), min(first_ns), max(end_ns),
-            sum(covered)::BIGINT, sum(total), {", ".join(f"sum({n})::BIGINT" for n in flags)}
+            min(least) = max(most) AND sum(off_grid) = 0 AND max(most) <= {LONGEST_NS}, sum(rows)::BIGINT, count(*),
+            coalesce(min(first_ns), 0), coalesce(max(end_ns), 0),
+            sum(covered), sum(total), {", ".join(f"sum({n})::BIGINT" for n in flags)}
         FROM per_component GROUP BY day, source, system, component_kind, metric, minute ORDER BY ALL"""
     ).fetchall()
     groups: dict[tuple[str, ...], list[SeriesGroup]] = {}
@@ -136,7 +143,8 @@ def _one_resolution(groups: list[SeriesGroup]) -> SeriesGroup:
 def inventory(
     root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
 ) -> list[SeriesGroup]:
-    """Every group of `series`, sealed days from their seals, the rest counted."""
+    """Every group of `series` with rows that can be placed in time, sealed days from their seals, the rest counted.
+    Rows of before the year 2000 (a clock that was never set) and rows longer than LONGEST_NS are left out."""
     groups: list[SeriesGroup] = []
     unsealed: set[str] = set()
     for day, uris in files.days().items():
@@ -149,7 +157,11 @@ def inventory(
         groups += group_rows(con(), files.scan(unsealed))
     names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
     return sorted(
-        (replace(group, filesystem=names[group.system]) for group in groups),
+        (
+            replace(group, filesystem=names[group.system])
+            for group in groups
+            if group.day >= _OLDEST_DAY and group.end_ns > group.first_ns
+        ),
         key=lambda g: (g.day, g.filesystem, g.component_kind, g.metric, g.source, g.system),
     )
 

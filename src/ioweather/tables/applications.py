@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ioweather.tables.ranges import ANY, FILE_SIZE, PARTS, PROCESSES, RANK, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
+from ioweather.tables.texts import INTERFACES as INTERFACES
+from ioweather.tables.texts import is_interfaces, is_numbers, is_object_of_objects, is_object_of_texts
 
 # Darshan's ten access-size bins, as column-name parts, and the largest size in each (the last is open).
 SIZE_BINS = ("0_100", "100_1k", "1k_10k", "10k_100k", "100k_1m", "1m_4m", "4m_10m", "10m_100m", "100m_1g", "1g_plus")
@@ -12,8 +14,6 @@ READ_BINS = tuple(f"read_{size}_count" for size in SIZE_BINS)
 WRITE_BINS = tuple(f"write_{size}_count" for size in SIZE_BINS)
 
 FILE_MODULES = ("MPI-IO", "POSIX", "STDIO")
-# An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
-INTERFACES = ("HDF5", "PnetCDF", "MPI-IO", "POSIX", "STDIO")
 STRATEGIES = ("unique", "partially_shared", "shared")
 
 APPLICATIONS = TableSpec(
@@ -35,7 +35,7 @@ APPLICATIONS = TableSpec(
             "comma-separated modules to whose records a fork of Darshan added counters, which are not read",
             nullable=True,
         ),
-        ColumnSpec("mounts", "text", "JSON: mount point to file system type", nullable=True),
+        ColumnSpec("mounts", "text", "JSON: mount point to file system type", nullable=True, reads=is_object_of_texts),
         ColumnSpec("modules", "text", "comma-separated modules present"),
         ColumnSpec("hosts", "int64", "distinct host names in DXT, where recorded", nullable=True, range=PARTS),
         ColumnSpec(
@@ -50,6 +50,7 @@ APPLICATIONS = TableSpec(
             "text",
             "JSON: files by module and kind, where form is totals and they were printed",
             nullable=True,
+            reads=is_object_of_objects,
         ),
     ),
     key=("log_digest",),
@@ -146,7 +147,7 @@ FILES = TableSpec(
         *_SPAN_COLUMNS,
         _optional("stripe_count", "Lustre stripes, where recorded"),
         _optional("stripe_bytes", "Lustre stripe size, where recorded"),
-        ColumnSpec("osts", "text", "comma-separated OST numbers, where recorded", nullable=True),
+        ColumnSpec("osts", "text", "comma-separated OST numbers, where recorded", nullable=True, reads=is_numbers),
     ),
     key=("log_digest", "record_id", "rank", "module"),
     time="start_ns",
@@ -224,7 +225,7 @@ JOB_IO = TableSpec(
         *_bins("at the layer the application called", nullable=False),
         _optional("common_access_bytes", "most common access size"),
         _optional("common_access_count", "accesses of that size"),
-        ColumnSpec("interfaces", "text", "comma-separated interfaces used directly; '' = no file"),
+        ColumnSpec("interfaces", "text", "comma-separated interfaces used directly; '' = no file", reads=is_interfaces),
         *(
             _count(f"{interface.lower().replace('-', '')}_{verb}_bytes", f"bytes of {verb}s through {interface}")
             for interface in INTERFACES

@@ -9,6 +9,7 @@ from ioweather.tables.ranges import BENCHMARK_BYTES_PER_S, BENCHMARK_OPS_PER_S, 
 from ioweather.tables.responses import RESPONSE_ROLLUPS, RESPONSES
 from ioweather.tables.schema import ColumnSpec, TableSpec
 from ioweather.tables.series import COMPONENTS, SERIES
+from ioweather.tables.texts import is_object
 from ioweather.tables.verdicts import VERDICTS
 
 # `ingests`: the ledger of files that came in, or did not, and why. Quarantine is a view of it.
@@ -23,7 +24,7 @@ INGESTS = TableSpec(
         ColumnSpec("status", "text", "ok, partial or quarantined"),
         ColumnSpec("reason", "text", "why not ok: the error's name", nullable=True),
         ColumnSpec("message", "text", "what is wrong with the file, or with some of its rows", nullable=True),
-        ColumnSpec("rows", "text", "JSON: rows read per table, those that were there already too"),
+        ColumnSpec("rows", "text", "JSON: rows read per table, those that were there already too", reads=is_object),
         ColumnSpec("refused_count", "int64", "rows left out, because they cannot be", nullable=True),
         ColumnSpec("flagged_count", "int64", "rows kept, with a complaint", nullable=True),
         ColumnSpec(
@@ -61,7 +62,13 @@ BENCHMARKS = TableSpec(
         ColumnSpec("duration_seconds", "float64", "time it printed", nullable=True),
         ColumnSpec("start_ns", "int64", "start of the phase", nullable=True),
         ColumnSpec("end_ns", "int64", "end of the phase", nullable=True),
-        ColumnSpec("parameters", "text", "JSON: tasks, transfer size, block size, command line", nullable=True),
+        ColumnSpec(
+            "parameters",
+            "text",
+            "JSON: tasks, transfer size, block size, command line",
+            nullable=True,
+            reads=is_object,
+        ),
     ),
     key=("digest", "phase"),
     time="start_ns",

@@ -126,6 +126,10 @@ def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[Fault]:
         wrong = np.isin(text.codes, strange)
         if wrong.any():
             yield Fault(wrong, column.name, f"is no {column.name} of the list")
+    if column.reads is not None:
+        strange = [code for code, name in enumerate(text.categories) if not column.reads(name)]
+        if strange and (wrong := np.isin(text.codes, strange)).any():
+            yield Fault(wrong, column.name, f"is not written as a {column.name} is")
 
 
 def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ioweather.core.words import names_of
 from ioweather.tables.ranges import ANY, FILE_SIZE, FILE_TIME, NOT_NEGATIVE, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
+from ioweather.tables.texts import is_layout, is_object
 
 HISTOGRAM_NAMES = names_of("""
     age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length
@@ -53,8 +54,14 @@ SCANS = TableSpec(
         _total("free_bytes", "free for users"),
         _total("total_inodes", "inodes of the file system; null where it makes them as needed", NOT_NEGATIVE),
         _total("used_inodes", "inodes in use in the whole file system", NOT_NEGATIVE),
-        ColumnSpec("errors", "text", "JSON: errors by name, with examples", nullable=True),
-        ColumnSpec("largest", "text", "JSON: largest files, directories with most entries and bytes", nullable=True),
+        ColumnSpec("errors", "text", "JSON: errors by name, with examples", nullable=True, reads=is_object),
+        ColumnSpec(
+            "largest",
+            "text",
+            "JSON: largest files, directories with most entries and bytes",
+            nullable=True,
+            reads=is_object,
+        ),
         ColumnSpec("cpu_seconds", "float64", "processor time it took", nullable=True),
     ),
     key=("scan_id",),
@@ -109,7 +116,11 @@ SCAN_ENTRIES = TableSpec(
         _known("gid", "group", NOT_NEGATIVE),
         _known("link_count", "hard links"),
         ColumnSpec(
-            "osts", "text", "OST numbers of its stripes, comma-separated; parts of its layout apart by ;", nullable=True
+            "osts",
+            "text",
+            "OST numbers of its stripes, comma-separated; parts of its layout apart by ;",
+            nullable=True,
+            reads=is_layout,
         ),
     ),
     key=("scan_id", "path"),

@@ -12,6 +12,7 @@ from ioweather.tables.checks import Fault
 from ioweather.tables.ranges import ANY, FACTOR, FLAGS, NOT_NEGATIVE, PARTS, PLANNED_TIME
 from ioweather.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
 from ioweather.tables.series import most_per_s
+from ioweather.tables.texts import is_event_details, is_object_of_counts
 
 # The cluster of accounting that does not name its own, where nobody else did.
 UNNAMED_CLUSTER = "cluster"
@@ -76,7 +77,7 @@ EVENTS = TableSpec(
         ColumnSpec("end_ns", "int64", "end; null = ongoing", nullable=True, range=PLANNED_TIME),
         ColumnSpec("label", "text", "what people call it"),
         ColumnSpec("strength_ratio", "float64", "how strong, where that has a meaning", nullable=True, range=FACTOR),
-        ColumnSpec("details", "text", "JSON with the rest", nullable=True),
+        ColumnSpec("details", "text", "JSON with the rest", nullable=True, reads=is_event_details),
         ColumnSpec("withdrawn", "bool", "true where a later look found that it was none: not shown", nullable=True),
     ),
     key=("event_id",),
@@ -123,7 +124,13 @@ JOB_OPERATIONS = TableSpec(
             nullable=True,
             range=NOT_NEGATIVE,
         ),
-        ColumnSpec("histogram", "text", "JSON: bytes up to -> operations, where it is counted", nullable=True),
+        ColumnSpec(
+            "histogram",
+            "text",
+            "JSON: bytes up to -> operations, where it is counted",
+            nullable=True,
+            reads=is_object_of_counts,
+        ),
         ColumnSpec(
             "quality",
             "int64",

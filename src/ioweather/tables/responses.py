@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ioweather.tables.ranges import ERRNO
 from ioweather.tables.schema import ColumnSpec, TableSpec
+from ioweather.tables.texts import is_histogram
 
 OPERATIONS = ("create", "delete", "file_read", "read", "stat", "write", "write_sync")
 MODES = ("cache", "nocache")
@@ -56,7 +57,10 @@ RESPONSE_ROLLUPS = TableSpec(
         ColumnSpec("min_seconds", "float64", "shortest", nullable=True),
         ColumnSpec("max_seconds", "float64", "longest", nullable=True),
         ColumnSpec(
-            "histogram", "text", "of durations, in bins of ratio 1.02 (quantiles are within 1%), packed; see weather.md"
+            "histogram",
+            "text",
+            "of durations, in bins of ratio 1.02 (quantiles are within 1%), packed; see weather.md",
+            reads=is_histogram,
         ),
         ColumnSpec(
             "omitted_sum_seconds",
@@ -65,7 +69,13 @@ RESPONSE_ROLLUPS = TableSpec(
             nullable=True,
         ),
         ColumnSpec("omitted_max_seconds", "float64", "longest of these waits", nullable=True),
-        ColumnSpec("omitted_histogram", "text", "of these waits; null or empty where none was", nullable=True),
+        ColumnSpec(
+            "omitted_histogram",
+            "text",
+            "of these waits; null or empty where none was",
+            nullable=True,
+            reads=is_histogram,
+        ),
     ),
     key=("start_ns", "interval_ns", "system", "target", "host", "op", "request_bytes", "mode"),
     time="start_ns",

@@ -13,6 +13,7 @@ from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.words import pairs_of
 from ioweather.tables.checks import Checked, Fault, check
 from ioweather.tables.ranges import SAMPLE, Range, range_of
+from ioweather.tables.texts import Reads
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 
@@ -32,6 +33,8 @@ class ColumnSpec:
     # What a number may be, where its name does not say; what a text may be, where that is a closed list.
     range: Range | None = None
     choices: frozenset[str] | None = None
+    # Of a text that programs parse: whether they can.
+    reads: Reads | None = None
     # Of a number outside of its range: whether it alone is left out, and its row stays.
     else_null: bool = False
 

@@ -78,7 +78,7 @@ def _is_among(stored: Frame, found: Frame) -> Bools:
 
 def _is_too_short(stored: Frame, interval_ns: int) -> Bools:
     """What was found by shorter intervals may be too short for a look at this one; unless it was going on then."""
-    found_by = [json.loads(event["details"]).get("interval_ns", interval_ns) for event in stored.records()]
+    found_by = [json.loads(event["details"] or "{}").get("interval_ns", interval_ns) for event in stored.records()]
     has_ended = stored.known("end_ns")
     return (np.array(found_by, np.int64) < interval_ns) & has_ended
 
@@ -99,7 +99,7 @@ def _frame(found: list[Episode]) -> Frame:
 
 def _series_of(event: Mapping[str, Any]) -> Hashable:
     """What an episode is one of."""
-    details = json.loads(event["details"])
+    details = json.loads(event["details"] or "{}")
     return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
 
 

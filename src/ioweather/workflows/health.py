@@ -5,6 +5,9 @@ Who looks reads what is stored. So everybody gets the same answer, whoever looke
 
 from __future__ import annotations
 
+import math
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -13,10 +16,11 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.errors import DataUnavailable
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import DataUnavailable, SearchIncomplete
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
-from ioweather.core.units import DAY_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
 from ioweather.derive.system.evidence import (
@@ -70,6 +74,10 @@ _OVERLAP_NS: Final = 2 * DAY_NS
 _SAMPLES: Final = 12
 _LOOKS_IN_BIN: Final = 8
 _SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
+# A search holds some tables of bins and components: so many cells each, or components where bins cannot be longer.
+_MOST_CELLS: Final = 30_000_000
+_MOST_COMPONENTS: Final = 5_000
+_MOST_STRETCHES: Final = 200  # six years of one file system
 _METADATA_OPERATIONS: Final = ("create", "stat", "delete")
 # A run lost time where it took 15% longer than usual, the least that counts as a slowdown.
 _HARMED: Final = float(np.log(1.15))
@@ -87,6 +95,7 @@ class _Search:
     start_ns: int
     end_ns: int
     bin_ns: int
+    components: int = 0
 
     @property
     def bins(self) -> int:
@@ -122,11 +131,27 @@ class _Search:
         return found
 
 
-def find_sick_components(lake: Lake, since_ns: int = 0) -> int:
-    """Search from the first new row on; returns how many rows of `events` are new."""
+def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
+    """Search from the first new row on; returns how many rows of `events` are new. Raises SearchIncomplete where the
+    time is over before all is searched, or a file system has too many components."""
     changed = 0
+    began = time.monotonic()
     with lake.snapshot() as snapshot:
-        for search in _searches(snapshot, since_ns):
+        searches = sorted(_searches(snapshot, since_ns), key=lambda search: search.end_ns)
+        left_out = []
+        if most_seconds < math.inf and len(searches) > _MOST_STRETCHES:
+            searches, all_of_them = searches[len(searches) - _MOST_STRETCHES :], len(searches)
+            left_out.append(f"only the newest {len(searches)} of {all_of_them} stretches of time were searched")
+        for number, search in enumerate(searches):
+            if time.monotonic() - began > most_seconds:
+                left_out.append(
+                    f"{len(searches) - number} of {len(searches)} stretches of time, from "
+                    f"{format_time_ns(search.start_ns)} on, were left out after {most_seconds:.0f} s"
+                )
+                break
+            if search.components > _MOST_COMPONENTS:
+                left_out.append(f"{search.filesystem} has {search.components:,} components, more than can be compared")
+                continue
             found = health_events(incidents_of(search), search.system)
             stored = snapshot.frame("events", where={
                 "kind": "component_health", "source": SOURCE, "system": search.system,
@@ -135,6 +160,8 @@ def find_sick_components(lake: Lake, since_ns: int = 0) -> int:
             known = set(found.text("event_id").tolist())
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
             changed += settle(lake, found, stored.take(gone), SOURCE)
+    if left_out:
+        raise SearchIncomplete("; ".join(left_out))
     return changed
 
 
@@ -151,18 +178,29 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
         finest = min((g.interval_ns for g in timed if g.end_ns > since_ns), default=None)
         if finest is None:  # what came is of another file system, or of other tables
             continue
-        wanted = min(max(_SAMPLES * finest, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
+        least = _LONGEST_NS * _most_at_once(timed) // _MOST_CELLS
+        wanted = min(max(_SAMPLES * finest, _SHORTEST_BIN_NS, least), _LONGEST_BIN_NS)
         unit = MINUTE_NS if wanted >= MINUTE_NS else NS
         bin_ns = round(wanted / unit) * unit
         system = max(timed, key=lambda g: g.end_ns).system
         start = max(first, since_ns - _HISTORY_NS) // bin_ns * bin_ns
         while True:
             end = min(last, start + _LONGEST_NS)
-            yield _Search(snapshot, filesystem, system, start, end, bin_ns)
+            here = [g for g in timed if g.first_ns < end and g.end_ns > start]
+            yield _Search(snapshot, filesystem, system, start, end, bin_ns, _most_at_once(here))
             if end >= last:
                 break
-            start = (end - _OVERLAP_NS) // bin_ns * bin_ns
+            following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # a gap is not searched
+            start = (following - _OVERLAP_NS) // bin_ns * bin_ns
     yield from (each for each in _of_probes(snapshot, since_ns) if each.filesystem not in sampled)
+
+
+def _most_at_once(groups: Sequence[SeriesGroup]) -> int:
+    """Components of one metric on one day."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for group in groups:
+        counts[group.day, group.metric, group.source] += group.components
+    return max(counts.values(), default=0)
 
 
 def _tells_of_servers(kind: str, metric: str) -> bool:

@@ -65,7 +65,10 @@ def _outcome(row: dict[str, Any]) -> WhyOutcome:
         else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
         for part in PARTS
     ]
-    worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
+    try:
+        worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
+    except (ValueError, TypeError, KeyError):  # not as this version writes it
+        worth = ()
     return WhyOutcome(
         cast(VerdictKind, row["kind"]), None if row["reason"] is None else Reason(row["reason"]),
         cast(VerdictKind, row["likeliest"]), row["probability_ratio"], filesystem=row["filesystem"],

@@ -8,6 +8,8 @@ That is learned when rows arrive and kept among the lake's records.
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Period
-from ioweather.core.errors import DataUnavailable
+from ioweather.core.errors import DataUnavailable, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import DAY_NS
@@ -200,10 +202,11 @@ def slowness_about(snapshot: Snapshot, filesystem: str, moment_ns: int) -> Slown
     return learned(kept["work"], kept["slow"])
 
 
-def learn_slowness(lake: Lake, since_ns: int) -> None:
+def learn_slowness(lake: Lake, since_ns: int, most_seconds: float = math.inf) -> None:
     """When rows have come: of months from the first new row on that hold half as many runs again as when they were
     looked at. Of the facility's file systems and the busiest: where none is described, each disk counts as one, and who
     asks about such a one waits."""
+    end = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
         sampled &= {each.name for each in snapshot.facility.filesystems} | {choices.busiest_filesystem(snapshot)}
@@ -212,6 +215,8 @@ def learn_slowness(lake: Lake, since_ns: int) -> None:
             rows = snapshot.rows("job_io", days={day for day in days if day[:7] == month})
             ((there,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
             for filesystem in sorted(sampled):
+                if time.monotonic() > end:
+                    raise SearchIncomplete(f"months from {month} on were left out after {most_seconds:.0f} s")
                 kept = _kept(snapshot, filesystem, month)
                 if kept is None or there > _GROWN * int(kept["runs"]):
                     _compared(snapshot, filesystem, month)

@@ -248,6 +248,59 @@ print(outcomes)
 """
 
 
+RUN = """
+import sys, time
+from pathlib import Path
+from ioweather.core.errors import IoweatherError
+from ioweather.sources.live.probe import Probe, ProbeSettings
+from live_reporter import Heard
+probe = Probe(sys.argv[1], ProbeSettings(block_bytes=4096, file_bytes=16384, pool_files=2), host="flip")
+probe.prepare(Heard())
+Path(sys.argv[3]).touch()
+outcomes = {}
+end, n = time.monotonic() + float(sys.argv[2]), 0
+while time.monotonic() < end:
+    n += 1
+    try:
+        probe.cycle(n, Heard())
+        outcome = "measured"
+    except (OSError, IoweatherError) as error:
+        outcome = type(error).__name__
+    outcomes[outcome] = outcomes.get(outcome, 0) + 1
+try:
+    probe.finish(Heard())
+except (OSError, IoweatherError):
+    pass
+print(outcomes)
+"""
+
+
+@pytest.mark.parametrize("uid", [ALICE, ROOT])
+def test_a_folder_that_is_swapped_while_its_probe_runs(fresh, uid):
+    """Mallory begins when the probe has prepared its files, and moves and replaces its folder until it ends."""
+    victim = victim_of(fresh, uid)
+    before = facts_of(victim)
+    flipping = fresh.shared / "open"
+    flipping.mkdir()
+    flipping.chmod(0o777)
+    ready = fresh.shared / f"ready{uid}"
+    ready.mkdir()
+    ready.chmod(0o777)
+    end = fresh.shared / "end"
+    waiting = f"import os, time\nwhile not os.path.exists({str(ready / 'now')!r}): time.sleep(0.001)\n{FLIP}"
+    mallory = fresh.start_as(MALLORY, sys.executable, "-c", waiting, flipping / ".ioweather-flip", victim, end)
+    try:
+        code = f"import sys; sys.path.insert(0, {TESTS!r})\n{RUN}"
+        done = fresh.run_as(uid, sys.executable, "-c", code, flipping, "3", ready / "now")
+    finally:
+        end.touch()
+        mallory.wait(10)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    assert "measured" in done.stdout or "Error" in done.stdout or "UnsafePlace" in done.stdout
+    assert facts_of(victim) == before
+
+
 @pytest.mark.parametrize("uid", [ALICE, ROOT])
 def test_names_that_flip_between_look_and_use(fresh, uid):
     """The directory lets everybody rename everything, and Mallory does, all the time."""

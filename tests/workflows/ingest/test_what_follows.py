@@ -55,11 +55,11 @@ def test_what_runs_meet_is_learned_only_beside_series(tmp_path, monkeypatch):
     from ioweather.workflows import slowed_runs
 
     learned = []
-    monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns: learned.append(since_ns))
+    monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
     lake = open_lake(tmp_path / "lake", create=True)
     (learn,) = (each for each in what_follows.FOLLOWS_ARRIVAL if each.make is what_follows._learn_slowness)
     for tables, calls in ((set(), 0), ({"series"}, 0), ({"job_io"}, 0), ({"series", "job_io"}, 1)):
         pinned = {name: SimpleNamespace(uris=["file"] if name in tables else []) for name in ("series", "job_io")}
         monkeypatch.setattr(type(lake), "pinned", lambda self, pinned=pinned: pinned)
-        assert learn.make(lake, 5) == 0
+        assert learn.make(lake, 5, 60.0) == 0
         assert learned == [5] * calls

@@ -69,7 +69,7 @@ def share_estimate(name: str, count: int, n: int) -> Estimate:
     if n == 0:
         return Estimate(name, None, "ratio", n=0, method="no values")
     z = -NormalDist().inv_cdf((1 - LEVEL) / 2)
-    share = count / n
+    share = min(1.0, count / n)  # rows that contradict each other may count more
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     low, high = max(0.0, centre - half), min(1.0, centre + half)

@@ -155,7 +155,8 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         mine = part.seconds[part.of(filesystem, op)]
         middle = float(np.median(mine))
         estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
-        name, slower = f"slower[{op} {filesystem}]", float(mine.max()) / middle
+        slower = float(mine.max()) / middle if middle else None
+        name = f"slower[{op} {filesystem}]"
         estimates.append(plain(name, slower, "factor", n=len(mine), method="slowest over median"))
         slow = float((mine >= 10 * middle).mean())
         if slow > 0:

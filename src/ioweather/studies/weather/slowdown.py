@@ -265,7 +265,8 @@ def _boxes(
         for name in STATISTICS:
             for counting in _countings(series):
                 values = series.counted(counting)[name]
-                q = [number(v) for v in np.quantile(values[np.isfinite(values)], (0.05, 0.25, 0.5, 0.75, 0.95))]
+                known = values[np.isfinite(values)]
+                q = [number(v) for v in np.quantile(known if len(known) else [np.nan], (0.05, 0.25, 0.5, 0.75, 0.95))]
                 rows.append((series.filesystem, series.op, name, counting, *q, series.label))
         medians = series.statistics["median"][series.count > 0]
         yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")

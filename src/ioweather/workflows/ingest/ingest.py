@@ -52,13 +52,15 @@ _LOG = logging.getLogger("ioweather.ingest")
 _BATCH_LEAST, _BATCHES_EACH = 32, 2
 # Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows. To open a
 # file and to say what became of it takes as long as to read so many bytes of a log.
-_BATCH_BYTES, _FILE_BYTES = 4 << 20, 512
+_BATCH_BYTES, _FILE_BYTES = 1 << 20, 512
 # Many files are logs most often: what their readers need is loaded while the others are still being found.
 _FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.batches arro3.io")
 # Larger files come back piece by piece, not whole.
 _STREAM_BYTES = 256 << 20
-# One commit: so many numbers (50 MB, and seven times as much while they are written), or seconds, what comes first.
-_FLUSH_CELLS = 6_000_000
+# One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds, what comes first.
+_FLUSH_CELLS = 4_000_000
+# Of rows that workers wrote: those that meet others are read again to compare them.
+_FLUSH_ROWS, _FLUSH_BYTES = 500_000, 64 << 20
 _FLUSH_SECONDS = 10.0
 _COPY = "The lake has this run in a fuller form: nothing was added."
 # Of a worker, before all files are found.
@@ -91,6 +93,8 @@ class IngestReport:
     seconds: float = 0.0
     # Time of the first new row, of tables that are searched.
     first_ns: dict[str, int] = field(default_factory=dict)
+    # What was not computed from the new rows, why, and how to repeat it.
+    missing: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         rows = [f"{n:,} rows of {table}" for table, n in sorted(self.rows_added.items()) if n]
@@ -101,6 +105,7 @@ class IngestReport:
         self.outcomes += other.outcomes
         self.known += other.known
         self.rows_added.update(other.rows_added)
+        self.missing += other.missing
         self.seconds += other.seconds
 
     def note_first(self, first_ns: Mapping[str, int]) -> None:
@@ -245,10 +250,12 @@ def ingest(
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
         readers().rest()
+    if files.count > _SMALL_FILES:
+        readers().stop()  # a search needs the memory that they hold
     if mapping is not None:
         report.rows_added.update(follow_mapping(lake, mapping[0]))
     if search:
-        report.rows_added.update(follow_arrival(lake, report.first_ns))
+        report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
     progress(files.count, files.count, "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
@@ -408,7 +415,7 @@ class _Writer:
         self._frames: dict[tuple[str, str], list[Frame]] = {}
         self._staged: dict[str, list[Staged]] = {}
         self._entries: list[LedgerEntry] = []
-        self._cells = 0
+        self._cells = self._rows = self._bytes = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
@@ -429,7 +436,10 @@ class _Writer:
                     self._cells += piece.rows * len(piece)
                 else:
                     self._staged.setdefault(key[1], []).append(piece)
-        if self._cells >= _FLUSH_CELLS or time.monotonic() - self._since > _FLUSH_SECONDS:
+                    self._rows += piece.rows
+                    self._bytes += sum(file.size for file in piece.files)
+        is_full = self._cells >= _FLUSH_CELLS or self._rows >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES
+        if is_full or time.monotonic() - self._since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -443,14 +453,15 @@ class _Writer:
                 continue
             added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
             self._note(table, added, int(joined.ints(TABLES[table].time).min()) if added else 0)
-            self._report.rows_added.update(follow_rows(self._lake, table, joined))
+            self._report.rows_added.update(follow_rows(self._lake, table, joined, self._report.missing))
         for table in sorted(self._staged):
             staged = self._staged.pop(table)
             self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
-        self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
+        self._frames, self._entries, self._since = {}, [], time.monotonic()
+        self._cells = self._rows = self._bytes = 0
 
     def discard(self) -> None:
         """Files that nobody will commit."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
-from ioweather.core.units import HOUR_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, all_intervals
 from ioweather.store.convert import fetch_frame
 from ioweather.store.lake import Lake
@@ -20,6 +20,8 @@ SOURCE = "rollup"
 _COMMIT_ROWS = 200_000
 # A day with the hours beside it, and no other stretch that would share one of these.
 _READ_HOURS = 28
+# Of a longer operation only its first and last hours are reduced again.
+_LONGEST_NS = 32 * DAY_NS
 
 
 def refresh_rollups(lake: Lake, added: Frame) -> int:
@@ -81,6 +83,6 @@ def _touched(added: Frame) -> NDArray[np.int64]:
     """Hours in which these operations began or went on, and the one before: its last ticks may have waited for them."""
     start, duration = added.ints("start_ns"), added.ints("duration_ns")
     first, last = start // HOUR_NS - 1, (start + duration) // HOUR_NS
-    long = last - first > 1
+    long = (last - first > 1) & (duration <= _LONGEST_NS)
     spans = set(zip(first[long].tolist(), last[long].tolist(), strict=True))
     return np.unique(np.concatenate([first, last, *(np.arange(low, high) for low, high in spans)]))

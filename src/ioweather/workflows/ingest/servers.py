@@ -158,7 +158,7 @@ def ingest_server(
     except SourceError as error:
         status: Literal["partial", "quarantined"] = "partial" if rows else "quarantined"
         outcome = FileOutcome(str(path), "", 0, server.source, status, dict(rows), error.reason, str(error))
-    report.rows_added.update(follow_arrival(lake, report.first_ns))
+    report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
     counted = outcome._replace(refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
     report.outcomes.append(counted)
     report.seconds = time.monotonic() - began

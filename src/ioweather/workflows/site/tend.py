@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from ioweather.core.errors import SearchIncomplete
 from ioweather.core.progress import Progress, silent
 from ioweather.store.lake import Lake
 from ioweather.store.seal import Sealed, compact
@@ -17,4 +19,8 @@ def tend(lake: Lake, *, everything: bool = False, progress: Progress = silent) -
     if not everything:
         return sealed, 0
     progress(0, None, "searching for episodes and unhealthy components")
-    return sealed, sum(follow_arrival(lake, dict.fromkeys(SEARCHED, 0)).values())
+    missing: list[str] = []
+    changed = sum(follow_arrival(lake, dict.fromkeys(SEARCHED, 0), missing, math.inf).values())
+    if missing:
+        raise SearchIncomplete(" ".join(missing))
+    return sealed, changed

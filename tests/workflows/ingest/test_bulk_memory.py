@@ -1,0 +1,56 @@
+"""Rows that workers wrote are committed in pieces of bounded size, whatever the clock says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_lakes import DAY, series_frame
+
+from ioweather.store import batches, layout
+from ioweather.store.batches import stage
+from ioweather.store.database import WRITER_MEMORY, later
+from ioweather.store.lake import Lake, new_ingest_id, open_lake
+from ioweather.tables import TABLES
+from ioweather.workflows.ingest import ingest as module
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake", create=True)
+
+
+def _staged(lake: Lake, source: str, start_ns: int = DAY, steps: int = 60) -> batches.Staged:
+    rows = series_frame(np.ones((steps, 10)), start_ns=start_ns)
+    return stage(layout.tables_dir(lake.root), TABLES["series"], rows, source, new_ingest_id())
+
+
+@pytest.mark.parametrize("limit", ["_FLUSH_ROWS", "_FLUSH_BYTES"])
+def test_staged_rows_are_committed_when_there_are_enough(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(module, limit, 1000)
+    writer = module._Writer(lake, module.IngestReport())
+    writer.add([], {("lmt", "series"): [_staged(lake, "lmt")]})
+    writer.add([], {("lmt", "series"): [_staged(lake, "lmt", DAY + 10**13)]})
+    assert lake.tables()["series"] == 1200, "not left to a clock"
+
+
+def test_the_same_minutes_from_two_sources_are_committed_without_reading_them(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_one_each", lambda *_: pytest.fail("rows of two sources were compared"))
+    assert lake.commit("series", [_staged(lake, "lmt"), _staged(lake, "tts")]) == 1200
+
+
+def test_the_same_minutes_twice_from_one_source_are_in_once(lake: Lake) -> None:
+    assert lake.commit("series", [_staged(lake, "lmt"), _staged(lake, "lmt", steps=30)]) == 600
+
+
+def test_a_writer_has_a_memory_limit_and_a_place_for_what_does_not_fit() -> None:
+    with later(WRITER_MEMORY) as connect:
+        limit, place = (
+            connect().execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')").fetchall()[0]
+        )
+    assert (limit, "ioweather-" in place) == ("512.0 MiB", True)
