@@ -9,7 +9,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
 from ioweather.store.lake import Lake
-from ioweather.tables import METRICS, TABLES, ColumnSpec, Complaints, TableSpec, concat
+from ioweather.tables import METRICS, TABLES, Checked, ColumnSpec, Complaints, TableSpec, concat
 
 _YEAR_NS = 365 * DAY_NS
 _TEXTS = (
@@ -90,7 +90,7 @@ def century_rows(now: int) -> Frame:
 def add_extreme_rows(lake: Lake, seed: int, count: int = 40) -> dict[str, int]:
     """Rows that each table took."""
     rng, now = random.Random(seed), now_ns()
-    added = {"series": lake.append("series", century_rows(now), source="iostat", complaints=Complaints())}
+    added = {"series": lake.append("series", Checked(century_rows(now)), source="iostat")}
     for name, spec in TABLES.items():
         rows = extreme_rows(spec, count, rng, now)
         added[name] = added.get(name, 0) + lake.append(name, rows, source="extreme", complaints=Complaints())

@@ -16,7 +16,7 @@ from ioweather.core.errors import LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
+from ioweather.tables import TABLES, Checked
 from ioweather.web.app import LOOPBACK, create_app
 from ioweather.workflows import health
 
@@ -85,7 +85,7 @@ def test_no_row_of_any_table_makes_a_command_or_a_page_fail(
 def test_intervals_of_decades_do_not_stop_later_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Reports of a node whose clock was not set at boot: one interval from 1970 until today."""
     lake = open_lake(tmp_path / "lake", create=True)
-    lake.append("series", century_rows(now_ns()), source="iostat")
+    lake.append("series", Checked(century_rows(now_ns())), source="iostat")  # as ioweather 0.2 stored them
     good = tmp_path / "good.csv"
     good.write_text("time,bytes\n2026-01-01T00:00:00Z,5\n2026-01-01T00:01:00Z,6\n")
     mapping = tmp_path / "map.toml"

@@ -97,7 +97,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 def _row_counts(snapshot: Snapshot) -> dict[str, int]:
     """Rows that the table's rules left out, and that they flagged, of all files that came."""
-    sums = ", ".join(f"coalesce(sum({name}_count), 0)::BIGINT" for name in ("refused", "flagged"))
+    sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
     return {"refused": refused, "flagged": flagged}
 

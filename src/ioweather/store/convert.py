@@ -92,7 +92,8 @@ def fetch_frame(
     """Run a query whose result holds at least these columns. `keep` says when the result is kept as a table, for it is
     asked for its number of rows, its texts and its values: of rows of files and no more, only where they are many, for
     the first of them cost little; of very many such rows never, which takes a tenth of the memory."""
-    plain = {c.name: f"CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
+    # A sum beyond 64 bits is null: one absurd row must not make every question fail.
+    plain = {c.name: f"TRY_CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
     asked = f"SELECT {', '.join(plain.values())} FROM ({sql})"
     source = f"({asked})"
     try:

@@ -160,6 +160,6 @@ def require_undamaged(paths: Iterable[str | Path]) -> None:
     if damaged := damaged_files(paths):
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise LakeError(
-            f"{damaged[0]}{more} is damaged: its content is not what was written.",
+            f"{damaged[0]}{more} is damaged or missing: its content is not what was written.",
             hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
         )

@@ -29,7 +29,7 @@ def server_volumes(snapshot: Snapshot, period: Period) -> Frame:
                                        ORDER BY interval_ns DESC) = 1))
         SELECT job_key, job_id, cluster, uid, any_value(exe) AS exe, min(start_ns) AS start_ns,
             max(start_ns + interval_ns) AS end_ns,
-            coalesce(sum(bytes) FILTER (operation = 'read'), 0)::BIGINT AS read_bytes,
-            coalesce(sum(bytes) FILTER (operation = 'write'), 0)::BIGINT AS write_bytes
+            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'read'), 0) AS BIGINT) AS read_bytes,
+            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'write'), 0) AS BIGINT) AS write_bytes
         FROM once GROUP BY job_key, job_id, cluster, uid ORDER BY ALL"""
     return fetch_frame(snapshot.bare, sql, _COLUMNS)

@@ -233,7 +233,7 @@ def _rows(lake: Lake) -> Iterator[Check]:
     """Rows that were refused or flagged when they came, and rows in the lake that would be today."""
     with lake.snapshot() as snapshot:
         refused, flagged = (
-            snapshot.scalar(f"SELECT coalesce(sum({name}), 0)::BIGINT FROM ingests")
+            snapshot.scalar(f"SELECT coalesce(sum({name}), 0) FROM ingests")
             for name in ("refused_count", "flagged_count")
         )
         held = [*impossible_rows(snapshot, now_ns())]
