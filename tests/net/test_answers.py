@@ -30,9 +30,9 @@ lake
 lake check
 lake quarantine
 predict 10GiB
-predict 1GiB --widths 1,4
+predict 1GiB
 predictability
-project
+project fusion
 relieve scratch-OST0003
 runs
 runs --order slowest
@@ -190,5 +190,5 @@ def test_page(client, jobs, logs, page: str) -> None:
     parts = sorted(set(re.findall(r'"(/fragments/[^"]+)"', response.text)))
     found = {"status": response.status_code}
     for part in parts:
-        assert client.get(html.unescape(part)).status_code == 200, part
+        assert client.get(html.unescape(part)).status_code in (200, 405), part  # 405: a form that is posted
     compare("pages", page, found)

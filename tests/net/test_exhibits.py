@@ -26,7 +26,7 @@ def test_exhibit_as_a_file(command, tmp_path, suffix: str) -> None:
 
 
 def test_exhibits_are_listed(lake) -> None:
-    assert {found.id for found in exhibits(lake=lake)} == set(IDS)
+    assert {row[0] for row in exhibits(lake=lake).rows} == set(IDS)
 
 
 @pytest.mark.parametrize("audience", ["director", "operator", "science"])

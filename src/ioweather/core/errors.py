@@ -21,6 +21,7 @@ IoweatherError              caught by the command line: message, exit code 2
 ├── LakeError               the lake cannot be opened, read or written
 │   ├── LakeVersionError    the lake was written by another schema version
 │   └── LakeConflict        racing writers did not come to an end in time
+├── SearchIncomplete        a search of new rows reached its limit; what was found until then is stored
 ├── UnsafePlace             a directory or file is not ours alone; nothing was written
 ├── QueryRefused            a user's SQL is not allowed, or ran past its limits
 ├── AccessDenied            whoever asks may not see or do this

@@ -163,7 +163,7 @@ def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("count", "workers", "batches"), [(8000, 1, 5), (8000, 2, 6), (8000, 4, 8), (100, 2, 4), (3, 2, 2)]
+    ("count", "workers", "batches"), [(8000, 1, 20), (8000, 2, 20), (8000, 4, 20), (100, 2, 4), (3, 2, 2)]
 )
 def test_all_workers_have_as_many_batches_and_all_batches_as_much(count, workers, batches):
     files = [Found(str(number), 2000 + number % 7) for number in range(count)]
