@@ -115,7 +115,7 @@ def _add(
         before = table.version
         if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
             same = f"EXISTS (SELECT 1 FROM finished b WHERE {_same((*spec.identity, 'day'))})"
-            replace_rows(connect(), table, same, "finished")
+            replace_rows(connect(), table, same, "finished", files_near(table.held(), batch.extent))
             completed += _count(connect(), "finished")
             return add()  # the rows to add are those that the new version does not have
         files, added, write = batch.files, batch.rows, batch.write

@@ -182,10 +182,13 @@ def rewrite_day(
     return table.folder / files[0].path, files[0].rows
 
 
-def replace_rows(con: duckdb.DuckDBPyConnection, table: Table, condition: str, added: str = "") -> None:
+def replace_rows(
+    con: duckdb.DuckDBPyConnection, table: Table, condition: str, added: str = "", names: Collection[str] | None = None
+) -> None:
     """Remove the rows `s` for which the condition is true, and add the rows of the table `added`, which are of the same
-    days, in one commit. Raises Refused where another writer replaced one of the files."""
-    files, spec = table.files(), table.spec
+    days, in one commit. Only the files of these names are searched, where some are given. Raises Refused where another
+    writer replaced one of the files."""
+    files, spec = table.files() if names is None else table.files().only(names), table.spec
     if not files.uris:
         return
     if table.unknown_columns:
