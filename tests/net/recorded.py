@@ -20,7 +20,7 @@ _MOST_ITEMS: Final = 8
 _MOST_DEPTH: Final = 9
 # They tell of this machine and this moment.
 _VOLATILE: Final = re.compile(
-    r"^(software_version|version|versions|lake|root|path|made_ns|ingested_ns|ingest_id|as_of_ns|checked_ns|seconds_taken"
+    r"^(provenance|software_version|version|versions|lake|root|path|made_ns|ingested_ns|ingest_id|as_of_ns|checked_ns|seconds_taken"
     r"|digest|log_digest|svg|html|spec|vega.*|href|link|url|now_ns|age_seconds|model|alt.*|caption)$"
 )
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
