@@ -99,7 +99,8 @@ class _Files:
         self.last = stem.with_suffix(".last")
 
     def remove_state(self) -> None:
-        for file in (self.state, self.state.with_name(f"{self.state.name}-journal"), self.listing):
+        # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
+        for file in (self.listing, self.state.with_name(f"{self.state.name}-journal"), self.state):
             file.unlink(missing_ok=True)
 
 
