@@ -550,7 +550,7 @@ def _darshan() -> list[Seed]:
 
 
 def _darshan_texts() -> list[Seed]:
-    """Records, sums and operations, as Darshan's tools print them."""
+    """Records, as darshan-parser prints them."""
     head = (
         f"# darshan log version: 3.41\n# exe: ./a\n# uid: 5\n# jobid: 7\n# start_time: {T0}\n# end_time: {T0 + 9}\n"
         "# nprocs: 2\n# run time: 9.1\n# STDIO module: 9 bytes (compressed), ver=2\n# mount entry:\t/\text4\n"
@@ -558,13 +558,6 @@ def _darshan_texts() -> list[Seed]:
     names = FIXED["STDIO", 2]
     counters = [*((name, "1") for name in names.counters), *((name, "0.500000") for name in names.fcounters)]
     records = "".join(f"STDIO\t1\t11\t{name}\t{value}\t/a\t/\text4\n" for name, value in counters)
-    sums = "# STDIO module data\n" + "".join(f"total_{name}: {value}\n" for name, value in counters)
-    speeds = "# unique files: slowest_rank_io_time: 0.5\n# shared files: time_by_slowest: 0.25\n"
-    trace = (
-        "# DXT_POSIX module data\n# DXT, file_id: 11, file_name: /a\n# DXT, rank: 1, hostname: n1\n"
-        "# DXT, write_count: 1, read_count: 1\n# Module    Rank  Wt/Rd  Segment  Offset  Length  Start(s)  End(s)\n"
-        " X_POSIX  1  write  0  0  5  0.5000  1.0000\n X_POSIX  1  read  0  5  6  1.5000  2.0000\n"
-    )
     lists = [
         _darshan_list("LUSTRE", [*((name, 1) for name in LUSTRE_V1), ("LUSTRE_OST_ID_0", 3), ("LUSTRE_OST_ID_1", 4)])
     ]
@@ -573,7 +566,7 @@ def _darshan_texts() -> list[Seed]:
     lists.append(_darshan_list("LUSTRE", [("LUSTRE_NUM_COMPONENTS", 2), *parts, *words]))
     bins = [(f"HEATMAP_{verb}_BIN_{number}", 7) for verb in ("READ", "WRITE") for number in range(3)]
     lists.append(_darshan_list("HEATMAP", [("HEATMAP_F_BIN_WIDTH_SECONDS", 0.1), *bins]))
-    return [Seed("text", (head + body).encode()) for body in (records, sums + speeds, trace, *lists)]
+    return [Seed("text", (head + body).encode()) for body in (records, *lists)]
 
 
 def _darshan_list(module: str, counters: Iterable[tuple[str, object]]) -> str:

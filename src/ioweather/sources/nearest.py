@@ -39,9 +39,9 @@ _TEXTS = (
     _near(r"procs -{3,20}memory", "what vmstat prints: it has no devices", "S_TIME_FORMAT=ISO iostat -xtky 60"),
     _near(r'"(?:pcp )?[Dd](?:stat|ool) ', "what dstat or dool writes", "S_TIME_FORMAT=ISO iostat -xtky 60"),
     _near(r"[Ll]inux \S{1,99} \(\S{1,255}\)", "output of sysstat without disks or CPUs", _SADF),
-    _near(r"# DXT, file_id:", "a part of darshan-dxt-parser's text", "darshan-dxt-parser JOB.darshan > trace.txt"),
-    _near(r"total_[A-Z]{1,9}_\w{1,60}: ", "a part of darshan-parser's text, without its first lines",
-          "darshan-parser --total --file --perf JOB.darshan > job.txt"),
+    _near(r"# DXT, file_id:", "a trace of darshan-dxt-parser", "darshan-parser JOB.darshan > job.txt"),
+    _near(r"total_[A-Z]{1,9}_\w{1,60}: ", "sums of darshan-parser, not its records",
+          "darshan-parser JOB.darshan > job.txt"),
     _near(r"(?i:create table) ", "the text of a database",
           "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME"),
 )  # fmt: skip
