@@ -488,14 +488,6 @@ def _sadf() -> list[Seed]:
     return [*_text(disks, totals, cpu + totals, tabs), *_json(document)]
 
 
-def _sar() -> list[Seed]:
-    head = "Linux 6.1.0 (oss1) \t2024-03-09 \t_x86_64_\t(2 CPU)\n\n"
-    disks = "{}          DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util\n".format
-    row = "          sda    615.84    114.85 306855.45 304162.38    992.35      0.41      0.66     24.16\n"
-    text = head + disks("16:00:00") + "".join(f"16:0{i}:00{row}" for i in range(1, 4)) + f"Average: {row}"
-    return _text(text, text.replace("2024-03-09", "03/09/24"))
-
-
 def _spool() -> list[Seed]:
     header = {"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"}
     series = {"table": "series", "start_ns": T0 * 10**9, "interval_ns": 10**10, "system": "n1:sda",
@@ -717,7 +709,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "find": _find, "fsstats": _fsstats, "gpfs": _gpfs,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
-    "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sar": _sar, "sge": _sge, "spool": _spool, "tts": _tts,
+    "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
     "prometheus": _prometheus, "telegraf": _telegraf, "ldms": _ldms, "collectd": _collectd,
     "rank_details": _rank_details,
