@@ -9,7 +9,6 @@ import gzip
 import json
 import struct
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +33,7 @@ class Seed:
     kind: str
     data: bytes | Mapping[str, bytes]
     suffix: str = ""
-    mapping: tuple[str, Mapping[str, Any]] | None = None
+    select: tuple[str, str] | None = None
 
 
 def _text(*texts: str) -> list[Seed]:
@@ -622,47 +621,23 @@ def _lmt() -> list[Seed]:
 
 
 _WIDE = """
-[columns]
-start_ns = {from = "time", unit = "s", shift = "-60s"}
-interval_ns = {value = "60s"}
-system = {value = "scratch"}
-component_kind = {value = "ost"}
-component = {from = "ost"}
-[[rows]]
-metric = {value = "read_bytes"}
-value = {from = "read_kb", factor = 1024}
-[[rows]]
-metric = {value = "busy_ratio"}
-value = {from = "busy"}
+SELECT ns(time) - 60000000000 AS start_ns, 60000000000 AS interval_ns, 'scratch' AS system, 'ost' AS component_kind,
+       ost AS component, metric, value
+FROM (SELECT time, ost, read_kb::DOUBLE * 1024 AS read_bytes, busy::DOUBLE AS busy_ratio FROM input)
+UNPIVOT INCLUDE NULLS (value FOR metric IN (read_bytes, busy_ratio))
 """
 _JOBS = """
-[csv]
-delimiter = ";"
-nulls = ["", "Unknown"]
-comment = "#"
-[columns]
-cluster = {value = "edison"}
-raw_job_id = {from = "id"}
-job_id = {from = "id"}
-uid = {from = "uid"}
-state = {from = "state", map = {CD = "COMPLETED", F = "FAILED"}}
-submit_ns = {from = "submit", unit = "iso"}
-start_ns = {from = "start", unit = "local"}
-end_ns = {from = "end", unit = "local", format = "%d.%m.%Y %H:%M"}
-node_count = {from = "nodes"}
-[where]
-step = ["alloc"]
+SELECT 'edison' AS cluster, id AS raw_job_id, id AS job_id, uid,
+       CASE state WHEN 'CD' THEN 'COMPLETED' WHEN 'F' THEN 'FAILED' END AS state,
+       ns(submit) AS submit_ns, ns(start) AS start_ns, ns(strptime("end", '%d.%m.%Y %H:%M')) AS end_ns,
+       nodes AS node_count
+FROM read_csv(getvariable('file'), all_varchar = true, delim = ';', comment = '#', nullstr = ['', 'Unknown'])
+WHERE step = 'alloc'
 """
 _RESPONSES = """
-[columns]
-start_ns = {from = "t", unit = "ms"}
-host = {from = "host"}
-target = {from = "target"}
-op = {from = "op"}
-request_bytes = {from = "bytes"}
-mode = {value = "nocache"}
-duration_ns = {from = "took", unit = "us"}
-system = {value = "scratch"}
+SELECT t::BIGINT * 1000000 AS start_ns, host, target, op, bytes AS request_bytes, 'nocache' AS mode,
+       (took::DECIMAL(18, 3) * 1000)::BIGINT AS duration_ns, 'scratch' AS system
+FROM input
 """
 
 
@@ -676,8 +651,8 @@ def _mapped_csv() -> list[Seed]:
     )
     responses = f"t,host,target,op,bytes,took\n{T0}000,n1,/s,read,1048576,700\n{T0}500,n1,/s,write,4096,70.5\n"
     return [
-        Seed("text", text.encode(), ".csv", (table, tomllib.loads(mapping)))
-        for text, table, mapping in (
+        Seed("text", text.encode(), ".csv", (table, sql))
+        for text, table, sql in (
             (wide, "series", _WIDE), (jobs, "jobs", _JOBS), (responses, "responses", _RESPONSES),
         )
     ]  # fmt: skip
@@ -689,16 +664,16 @@ def _mapped_parquet() -> list[Seed]:
 
     wide = (
         f"SELECT {T0} + 60 * i AS time, 'OST' || i AS ost, i * 1.5 AS read_kb, 0.25 AS busy FROM range(4) AS t(i)",
-        ("series", tomllib.loads(_WIDE)),
+        ("series", _WIDE),
     )
     responses = (
         f"SELECT {T0}000 + i AS t, 'n1' AS host, '/s' AS target, 'read' AS op, 4096 AS bytes, "
         "CASE WHEN i = 2 THEN NULL ELSE i * 10 END AS took FROM range(4) AS t(i)",
-        ("responses", tomllib.loads(_RESPONSES)),
+        ("responses", _RESPONSES),
     )
     return [
-        Seed("parquet", seed.data, ".parquet", mapping)
-        for sql, mapping in (wide, responses)
+        Seed("parquet", seed.data, ".parquet", select)
+        for sql, select in (wide, responses)
         for seed in _made(".parquet", "parquet", write(sql))
     ]
 

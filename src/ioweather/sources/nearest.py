@@ -46,7 +46,7 @@ _TEXTS = (
           "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME"),
 )  # fmt: skip
 _BYTES = (
-    (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --map MAP.toml FILE (docs/how-to/any-csv.md)"),
+    (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --select map.sql FILE (docs/how-to/any-csv.md)"),
     (b"\x96\xd5", "a daily file of sar", _SADF),  # sa.h: SYSSTAT_MAGIC, in either byte order
     (b"\xd5\x96", "a daily file of sar", _SADF),
     (b"PK\x03\x04", "a zip archive", "unzip it, then ingest its folder"),
