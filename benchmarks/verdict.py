@@ -20,6 +20,7 @@ import itertools
 import json
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from ioweather.cli.main import run as command
 from ioweather.core.results import to_jsonable
 from ioweather.store.lake import open_lake
 from ioweather.studies.job.heat_map import SCREEN
+from ioweather.workflows.ingest.selected import select_of
 from ioweather.workflows.job_log import view_of_log
 from ioweather.workflows.similar_runs import conditions, similar_runs
 
@@ -57,7 +59,9 @@ def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
         lake.mkdir(parents=True)
         (lake / "facility.toml").write_bytes((folder / "facility.toml").read_bytes())
         assert command([*common, str(logs), str(folder / "probe"), str(folder / "jobs.txt")]) == 0
-        as_series = ["--as", "series", "--map", str(folder / "targets_map.toml"), str(folder / "targets.csv")]
+        sql = place / "targets.sql"
+        sql.write_text(select_of(tomllib.loads((folder / "targets_map.toml").read_text())) or "")
+        as_series = ["--as", "series", "--select", str(sql), str(folder / "targets.csv")]
         assert command([*common, *as_series]) == 0
     else:
         assert command([*common, *map(str, sorted(folder.glob("*.darshan"))), str(folder / "diskstats.log")]) == 0

@@ -226,7 +226,7 @@ def testbed(folder: Path, every: int, *, layout: bool, counted: bool) -> None:
         lake = made_lake(folder, Path(place), layout=layout)
         if counted:
             table = job_operations_of(folder, Path(place))
-            mapped = ["--as", "job_operations", "--map", str(table.with_suffix(".toml")), str(table)]
+            mapped = ["--as", "job_operations", "--select", str(table.with_suffix(".sql")), str(table)]
             assert command(["ingest", "--lake", str(lake), "--raw", "--workers", "1", *mapped]) == 0
         beside = [run for run in truth["runs"] if run["culprits"]]
         others = [run for run in truth["runs"] if not run["culprits"]]
@@ -250,7 +250,7 @@ def _asked_testbed(lake: Path, runs: Sequence[dict[str, Any]]) -> Iterator[tuple
 
 
 def job_operations_of(folder: Path, place: Path) -> Path:
-    """Bytes per job and target as servers would count them, in a form that `ingest --map` reads."""
+    """Bytes per job and target as servers would count them, in a form that `ingest --select` reads."""
     table = place / "job_operations.csv"
     lines = ["start_ns,interval_ns,job_key,job_id,target,operation,bytes,count"]
     for line in (folder / "job_targets.csv").read_text().splitlines()[1:]:
@@ -261,12 +261,10 @@ def job_operations_of(folder: Path, place: Path) -> Path:
                     f"{start},{int(end) - int(start)},{job},{job},{target},{operation},{size},{size // 2**20 + 1}"
                 )
     table.write_text("\n".join(lines) + "\n")
-    columns = {name: f'{{from = "{name}"}}' for name in ("job_key", "job_id", "operation", "bytes", "count")}
-    columns |= {name: f'{{from = "{name}", unit = "ns"}}' for name in ("start_ns", "interval_ns")}
-    columns |= {"component": '{from = "target"}', "system": '{value = "mfs"}', "component_kind": '{value = "ost"}',
-                "quality": '{value = "0"}'}  # fmt: skip
-    body = "\n".join(f"{name} = {value}" for name, value in columns.items())
-    table.with_suffix(".toml").write_text(f"[columns]\n{body}\n")
+    table.with_suffix(".sql").write_text(
+        "SELECT start_ns, interval_ns, job_key, job_id, operation, bytes, count, target AS component, 'mfs' AS system, "
+        "'ost' AS component_kind, 0 AS quality FROM input"
+    )
     return table
 
 

@@ -9,7 +9,6 @@ import gzip
 import json
 import struct
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +33,7 @@ class Seed:
     kind: str
     data: bytes | Mapping[str, bytes]
     suffix: str = ""
-    mapping: tuple[str, Mapping[str, Any]] | None = None
+    select: tuple[str, str] | None = None
 
 
 def _text(*texts: str) -> list[Seed]:
@@ -488,14 +487,6 @@ def _sadf() -> list[Seed]:
     return [*_text(disks, totals, cpu + totals, tabs), *_json(document)]
 
 
-def _sar() -> list[Seed]:
-    head = "Linux 6.1.0 (oss1) \t2024-03-09 \t_x86_64_\t(2 CPU)\n\n"
-    disks = "{}          DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util\n".format
-    row = "          sda    615.84    114.85 306855.45 304162.38    992.35      0.41      0.66     24.16\n"
-    text = head + disks("16:00:00") + "".join(f"16:0{i}:00{row}" for i in range(1, 4)) + f"Average: {row}"
-    return _text(text, text.replace("2024-03-09", "03/09/24"))
-
-
 def _spool() -> list[Seed]:
     header = {"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"}
     series = {"table": "series", "start_ns": T0 * 10**9, "interval_ns": 10**10, "system": "n1:sda",
@@ -550,7 +541,7 @@ def _darshan() -> list[Seed]:
 
 
 def _darshan_texts() -> list[Seed]:
-    """Records, sums and operations, as Darshan's tools print them."""
+    """Records, as darshan-parser prints them."""
     head = (
         f"# darshan log version: 3.41\n# exe: ./a\n# uid: 5\n# jobid: 7\n# start_time: {T0}\n# end_time: {T0 + 9}\n"
         "# nprocs: 2\n# run time: 9.1\n# STDIO module: 9 bytes (compressed), ver=2\n# mount entry:\t/\text4\n"
@@ -558,13 +549,6 @@ def _darshan_texts() -> list[Seed]:
     names = FIXED["STDIO", 2]
     counters = [*((name, "1") for name in names.counters), *((name, "0.500000") for name in names.fcounters)]
     records = "".join(f"STDIO\t1\t11\t{name}\t{value}\t/a\t/\text4\n" for name, value in counters)
-    sums = "# STDIO module data\n" + "".join(f"total_{name}: {value}\n" for name, value in counters)
-    speeds = "# unique files: slowest_rank_io_time: 0.5\n# shared files: time_by_slowest: 0.25\n"
-    trace = (
-        "# DXT_POSIX module data\n# DXT, file_id: 11, file_name: /a\n# DXT, rank: 1, hostname: n1\n"
-        "# DXT, write_count: 1, read_count: 1\n# Module    Rank  Wt/Rd  Segment  Offset  Length  Start(s)  End(s)\n"
-        " X_POSIX  1  write  0  0  5  0.5000  1.0000\n X_POSIX  1  read  0  5  6  1.5000  2.0000\n"
-    )
     lists = [
         _darshan_list("LUSTRE", [*((name, 1) for name in LUSTRE_V1), ("LUSTRE_OST_ID_0", 3), ("LUSTRE_OST_ID_1", 4)])
     ]
@@ -573,7 +557,7 @@ def _darshan_texts() -> list[Seed]:
     lists.append(_darshan_list("LUSTRE", [("LUSTRE_NUM_COMPONENTS", 2), *parts, *words]))
     bins = [(f"HEATMAP_{verb}_BIN_{number}", 7) for verb in ("READ", "WRITE") for number in range(3)]
     lists.append(_darshan_list("HEATMAP", [("HEATMAP_F_BIN_WIDTH_SECONDS", 0.1), *bins]))
-    return [Seed("text", (head + body).encode()) for body in (records, sums + speeds, trace, *lists)]
+    return [Seed("text", (head + body).encode()) for body in (records, *lists)]
 
 
 def _darshan_list(module: str, counters: Iterable[tuple[str, object]]) -> str:
@@ -637,47 +621,23 @@ def _lmt() -> list[Seed]:
 
 
 _WIDE = """
-[columns]
-start_ns = {from = "time", unit = "s", shift = "-60s"}
-interval_ns = {value = "60s"}
-system = {value = "scratch"}
-component_kind = {value = "ost"}
-component = {from = "ost"}
-[[rows]]
-metric = {value = "read_bytes"}
-value = {from = "read_kb", factor = 1024}
-[[rows]]
-metric = {value = "busy_ratio"}
-value = {from = "busy"}
+SELECT ns(time) - 60000000000 AS start_ns, 60000000000 AS interval_ns, 'scratch' AS system, 'ost' AS component_kind,
+       ost AS component, metric, value
+FROM (SELECT time, ost, read_kb::DOUBLE * 1024 AS read_bytes, busy::DOUBLE AS busy_ratio FROM input)
+UNPIVOT INCLUDE NULLS (value FOR metric IN (read_bytes, busy_ratio))
 """
 _JOBS = """
-[csv]
-delimiter = ";"
-nulls = ["", "Unknown"]
-comment = "#"
-[columns]
-cluster = {value = "edison"}
-raw_job_id = {from = "id"}
-job_id = {from = "id"}
-uid = {from = "uid"}
-state = {from = "state", map = {CD = "COMPLETED", F = "FAILED"}}
-submit_ns = {from = "submit", unit = "iso"}
-start_ns = {from = "start", unit = "local"}
-end_ns = {from = "end", unit = "local", format = "%d.%m.%Y %H:%M"}
-node_count = {from = "nodes"}
-[where]
-step = ["alloc"]
+SELECT 'edison' AS cluster, id AS raw_job_id, id AS job_id, uid,
+       CASE state WHEN 'CD' THEN 'COMPLETED' WHEN 'F' THEN 'FAILED' END AS state,
+       ns(submit) AS submit_ns, ns(start) AS start_ns, ns(strptime("end", '%d.%m.%Y %H:%M')) AS end_ns,
+       nodes AS node_count
+FROM read_csv(getvariable('file'), all_varchar = true, delim = ';', comment = '#', nullstr = ['', 'Unknown'])
+WHERE step = 'alloc'
 """
 _RESPONSES = """
-[columns]
-start_ns = {from = "t", unit = "ms"}
-host = {from = "host"}
-target = {from = "target"}
-op = {from = "op"}
-request_bytes = {from = "bytes"}
-mode = {value = "nocache"}
-duration_ns = {from = "took", unit = "us"}
-system = {value = "scratch"}
+SELECT t::BIGINT * 1000000 AS start_ns, host, target, op, bytes AS request_bytes, 'nocache' AS mode,
+       (took::DECIMAL(18, 3) * 1000)::BIGINT AS duration_ns, 'scratch' AS system
+FROM input
 """
 
 
@@ -691,8 +651,8 @@ def _mapped_csv() -> list[Seed]:
     )
     responses = f"t,host,target,op,bytes,took\n{T0}000,n1,/s,read,1048576,700\n{T0}500,n1,/s,write,4096,70.5\n"
     return [
-        Seed("text", text.encode(), ".csv", (table, tomllib.loads(mapping)))
-        for text, table, mapping in (
+        Seed("text", text.encode(), ".csv", (table, sql))
+        for text, table, sql in (
             (wide, "series", _WIDE), (jobs, "jobs", _JOBS), (responses, "responses", _RESPONSES),
         )
     ]  # fmt: skip
@@ -704,16 +664,16 @@ def _mapped_parquet() -> list[Seed]:
 
     wide = (
         f"SELECT {T0} + 60 * i AS time, 'OST' || i AS ost, i * 1.5 AS read_kb, 0.25 AS busy FROM range(4) AS t(i)",
-        ("series", tomllib.loads(_WIDE)),
+        ("series", _WIDE),
     )
     responses = (
         f"SELECT {T0}000 + i AS t, 'n1' AS host, '/s' AS target, 'read' AS op, 4096 AS bytes, "
         "CASE WHEN i = 2 THEN NULL ELSE i * 10 END AS took FROM range(4) AS t(i)",
-        ("responses", tomllib.loads(_RESPONSES)),
+        ("responses", _RESPONSES),
     )
     return [
-        Seed("parquet", seed.data, ".parquet", mapping)
-        for sql, mapping in (wide, responses)
+        Seed("parquet", seed.data, ".parquet", select)
+        for sql, select in (wide, responses)
         for seed in _made(".parquet", "parquet", write(sql))
     ]
 
@@ -724,7 +684,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "find": _find, "fsstats": _fsstats, "gpfs": _gpfs,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
-    "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sar": _sar, "sge": _sge, "spool": _spool, "tts": _tts,
+    "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
     "prometheus": _prometheus, "telegraf": _telegraf, "ldms": _ldms, "collectd": _collectd,
     "rank_details": _rank_details,

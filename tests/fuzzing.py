@@ -147,7 +147,7 @@ class Judge:
 
         reading.Cadence = Recording  # type: ignore[misc]
 
-    def judge(self, path: Path, mapping: Any, context: Any, *, chosen: bool = False) -> tuple[str, str, str]:
+    def judge(self, path: Path, select: Any, context: Any, *, chosen: bool = False) -> tuple[str, str, str]:
         """(status, signature, detail); the status is untyped, absurd, or what ingest would say.
 
         With `chosen` only this source is asked whether it knows the file, as under --source; else all are.
@@ -157,10 +157,10 @@ class Judge:
         self.error = None
         self.given.clear()
         try:
-            if chosen and mapping is None and not self._recognises(path):
+            if chosen and select is None and not self._recognises(path):
                 return "unrecognised", "", ""
-            name = self.name if chosen and mapping is None else None
-            outcome, frames = self._read(path, self.reading.Reading(context, source=name, mapping=mapping))
+            name = self.name if chosen and select is None else None
+            outcome, frames = self._read(path, self.reading.Reading(context, source=name, select=select))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a panic in a library written in Rust is no Exception
@@ -338,7 +338,7 @@ def attack(
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder = Path(name)
         for warm in seeds_of(source, sample_data):  # what is loaded once is no mutation's doing
-            judge.judge(put(folder, warm, warm.data), warm.mapping, context_for(Random(0)))
+            judge.judge(put(folder, warm, warm.data), warm.select, context_for(Random(0)))
         while sum(tallies[1:]) < count and index < last:
             _STATE.pack_into(state, 0, index, *tallies)
             status, signature, detail = _one(judge, source, seed, index, sample_data, folder)
@@ -358,7 +358,7 @@ def _one(
     path = put(folder, origin, data)
     context = context_for(rng)
     with _limits():
-        return judge.judge(path, origin.mapping, context, chosen=index % 8 > 0)
+        return judge.judge(path, origin.select, context, chosen=index % 8 > 0)
 
 
 class _limits:  # noqa: N801
@@ -465,7 +465,7 @@ def minimised(source: str, seed: str, index: int, sample_data: Path | None) -> t
 
         def outcome(candidate: Any) -> tuple[str, str]:
             with _limits():
-                return judge.judge(put(Path(name), origin, candidate), origin.mapping, context)[:2]
+                return judge.judge(put(Path(name), origin, candidate), origin.select, context)[:2]
 
         wanted = outcome(data)
         if not isinstance(data, bytes):
@@ -489,7 +489,7 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
 
     code = "import sys, importlib; from ioweather.sources.catalogue import SOURCES; "
     code += (
-        "importlib.import_module('ioweather.sources.mapped.source')"
+        "importlib.import_module('ioweather.workflows.ingest.selected')"
         if source.startswith("mapped")
         else f"SOURCES[{reader_of(source)!r}]"
     )

@@ -49,7 +49,7 @@ def test_rows_of_good_files(tmp_path, capsys, kind: str) -> None:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(data)
             file = folder
-        if seed.mapping is not None:
+        if seed.select is not None:
             continue
         lake = tmp_path / f"lake{number}"
         code = run(["ingest", str(file), "--zone", "UTC", "--host", "n1", "--lake", str(lake), *options])

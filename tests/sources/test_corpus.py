@@ -233,11 +233,6 @@ def iostat_indented(path: Path, tables: Tables) -> None:
     assert {row["system"] for row in tables["series"]} == {"object1", "object1:sda"}
 
 
-def sar_disks(path: Path, tables: Tables) -> None:
-    printed = _printed(path, "DEV", "wkB/s", "vda")["vda"][:-1]  # the last is the average
-    assert _amounts(tables, "write_bytes", "vda") == pytest.approx([value * 1024 for value in printed])
-
-
 # What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
 NO_INPUT = (
     "schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt", "darshan/real/rank0writer.out",
@@ -400,7 +395,7 @@ CORPUS = [
         refused="empty_input",
         context=ReadContext(start_ns=0, interval_ns=NS),
     ),
-    Entry("sysstat/sar_d.txt", "sar", sar_disks, context=NEW_YORK),
+    Entry("sysstat/sar_d.txt", None, refused="unknown_format"),
     Entry("darshan/fork/*.darshan", "darshan", darshan_fork),
 ]
 

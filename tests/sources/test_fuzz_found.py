@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -74,8 +75,8 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
 ]
 
 
-def outcome_of(path: Path, source: str | None, mapping: object = None) -> FileOutcome:
-    *_, outcome = read_file(path, "0" * 32, path.stat().st_size, Reading(CONTEXT, source=source, mapping=mapping))
+def outcome_of(path: Path, source: str | None, select: Any = None) -> FileOutcome:
+    *_, outcome = read_file(path, "0" * 32, path.stat().st_size, Reading(CONTEXT, source=source, select=select))
     assert isinstance(outcome, FileOutcome)
     return outcome
 
@@ -188,5 +189,5 @@ def test_types_of_parquet_that_are_no_number(value: str, tmp_path: Path) -> None
     path = tmp_path / "x.parquet"
     columns = f"{T0} AS time, 'OST0' AS ost, {value} AS read_kb, 0.5 AS busy"
     duckdb.sql(f"COPY (SELECT {columns}) TO '{path}' (FORMAT parquet)")
-    outcome = outcome_of(path, None, seeds_of("mapped_parquet")[0].mapping)
+    outcome = outcome_of(path, None, seeds_of("mapped_parquet")[0].select)
     assert outcome.reason == "corrupt_input", outcome.message

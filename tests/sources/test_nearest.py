@@ -8,12 +8,18 @@ import tarfile
 
 import pytest
 
+from ioweather.cli.main import run
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UnknownFormat
 from ioweather.sources.nearest import nearest
 from ioweather.workflows.ingest.reading import FileOutcome, Reading, choose_source, read_file
 
 NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
+
+23:59:00          DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util
+23:59:30          sda     10.00    100.00    200.00      0.00     30.00      0.41      0.66     24.00
+"""
 
 
 @pytest.mark.parametrize(
@@ -28,10 +34,11 @@ NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
         ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "text of a database", "mysql://"),
-        ("# DXT, file_id: 11, file_name: /a\n", "part of darshan-dxt-parser", "darshan-dxt-parser JOB"),
-        ("total_POSIX_OPENS: 4\n", "without its first lines", "darshan-parser --total"),
+        ("# DXT, file_id: 11, file_name: /a\n", "trace of darshan-dxt-parser", "darshan-parser JOB"),
+        ("total_POSIX_OPENS: 4\n", "sums of darshan-parser", "darshan-parser JOB"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
-        ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "without disks", "sadf -j"),
+        ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "text of sar", "sadf -j FILE -- -d -b -u > file.json"),
+        (SAR, "text of sar", "sadf -j FILE -- -d -b -u > file.json"),
     ],
 )
 def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
@@ -42,6 +49,16 @@ def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
     assert remedy in str(refused.value)
     packed = gzip.compress(text.encode())
     assert nearest(packed) == nearest(text.encode())
+
+
+@pytest.mark.parametrize("magic", [b"\x96\xd5\x75\x21", b"\xd5\x96\x21\x75"])
+def test_daily_files_of_sar(tmp_path, magic, capsys):
+    path = tmp_path / "sa15"
+    path.write_bytes(magic + bytes(200))
+    assert run(["ingest", "--lake", str(tmp_path / "lake"), str(path), "--csv"]) == 1
+    told = capsys.readouterr().out
+    assert "daily file of sar" in told
+    assert "sadf -j FILE -- -d -b -u > file.json" in told
 
 
 def test_archives(tmp_path):

@@ -203,18 +203,10 @@ def test_entries_of_anybodys_csv_make_a_scan(lake_dir, tmp_path):
         "/x/y/b.nc,3000,1002,2020-01-01\n"
         "/x/y/c,0,1001,2026-01-02\n"
     )
-    mapping = {
-        "columns": {
-            "scan_id": {"value": "table-1"},
-            "start_ns": {"value": "2026-01-03T00:00:00Z"},
-            "path": {"from": "file"},
-            "size_bytes": {"from": "size"},
-            "uid": {"from": "user"},
-            "mtime_ns": {"from": "changed", "unit": "utc"},
-        }
-    }
+    sql = """SELECT 'table-1' AS scan_id, ns('2026-01-03T00:00:00Z') AS start_ns, file AS path, size AS size_bytes,
+             "user" AS uid, ns(changed || 'T00:00Z') AS mtime_ns FROM input"""
     lake = open_lake(lake_dir, create=True)
-    report = ingest(lake, [table], mapping=("scan_entries", mapping))
+    report = ingest(lake, [table], select=("scan_entries", sql))
     assert not report.bad, report.bad
     assert report.rows_added == {"scan_entries": 3, "scans": 1}
     assert rows(lake_dir, "SELECT scan_id, root, file_count, file_bytes, source FROM scans") == [

@@ -41,12 +41,18 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @lake_option
 @output_options
 @click.option("--source", help="Read as this source instead of looking at the content.")
-@click.option("--as", "table", metavar="TABLE", help="Read CSV or Parquet into this table (with --map).")
+@click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
+@click.option(
+    "--select",
+    "select_file",
+    type=click.Path(path_type=Path),
+    help="File with the SELECT that makes rows of the table.",
+)
 @click.option(
     "--map",
     "map_file",
     type=click.Path(path_type=Path),
-    help="TOML file: which column, or which metric of Prometheus, is which.",
+    help="TOML file: which metric of Prometheus, telegraf, collectd or LDMS is which.",
 )
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
@@ -73,6 +79,7 @@ def ingest(
     as_csv: bool,
     source: str | None,
     table: str | None,
+    select_file: Path | None,
     map_file: Path | None,
     engine: dict[str, Any],
     list_sources: bool,
@@ -92,18 +99,20 @@ def ingest(
         return _list_sources(form)
     if not paths:
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
-    if table is not None and map_file is None:
-        raise UsageError("--as needs --map.", hint="See docs/how-to/any-csv.md.")
+    if table is not None and map_file is not None:
+        raise _no_map(table, map_file)
+    if (table is None) != (select_file is None):
+        raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.workflows.ingest.ingest import IngestReport, is_address
     from ioweather.workflows.ingest.ingest import ingest as run
     from ioweather.workflows.ingest.site_mapping import own_mapping
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
-    mapping = (table, _mapping(map_file)) if table and map_file else None
+    select = (table, _text_of(select_file, "--select")) if table and select_file else None
     if not table:
         context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
-    token = _token(token_file) if token_file else None
+    token = _text_of(token_file, "--token-file") if token_file else None
     addresses = [path for path in paths if is_address(path)]
     if addresses:  # what asks servers is not loaded for files
         from ioweather.workflows.ingest.servers import ingest_server, server_at
@@ -113,7 +122,7 @@ def ingest(
     with progress_bar() as progress:
         if files:
             with executor(engine, lake_dir, progress) as pool:
-                ask = partial(run, context=context, source=source, mapping=mapping, again=again)
+                ask = partial(run, context=context, source=source, select=select, again=again)
                 report = ask(lake, files, executor=pool, progress=progress)
         for server in servers:
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
@@ -147,18 +156,29 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
     document = _mapping(file)
     if "metric" not in document:
         raise UsageError(
-            f"--map {file} has no [[metric]], as samples with labels need; for CSV and Parquet say --as TABLE too.",
+            f"--map {file} has no [[metric]], as samples with labels need; for CSV use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
     mappings_of(document)
     return document
 
 
-def _token(file: Path) -> str:
+def _no_map(table: str, file: Path) -> UsageError:
+    from ioweather.workflows.ingest.selected import select_of
+
+    sql = select_of(_mapping(file))
+    return UsageError(
+        f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE; examples are in "
+        "docs/how-to/any-csv.md.",
+        hint=f"This does what {file} did; write it to map.sql: {sql}" if sql else "",
+    )
+
+
+def _text_of(file: Path, option: str) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file {file}: {getattr(error, 'strerror', None) or error}.") from None
+        raise UsageError(f"{option} {file}: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _mapping(file: Path) -> dict[str, Any]:

@@ -52,7 +52,6 @@ SOURCES: Catalogue[Source] = Catalogue(
         "rank_details": "ioweather.sources.benchmarks.rank_details:SOURCE",
         "sacct": "ioweather.sources.slurm.source:SOURCE",
         "sadf": "ioweather.sources.devices.sadf:SOURCE",
-        "sar": "ioweather.sources.devices.sar:SOURCE",
         "sge": "ioweather.sources.schedulers.grid_engine:SOURCE",
         "spool": "ioweather.sources.spool:SOURCE",
         "telegraf": "ioweather.sources.labelled.line_protocol:SOURCE",

@@ -20,7 +20,7 @@ _SACCT = (
     "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
     "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList > jobs.txt"
 )
-_SADF = "sadf -j /var/log/sysstat/saDD -- -d -b -u > saDD.json"
+_SADF = "sadf -j FILE -- -d -b -u > file.json, with sar's daily file (/var/log/sysstat/saDD)"
 
 
 def _near(pattern: str, what: str, remedy: str) -> Nearest:
@@ -38,15 +38,17 @@ _TEXTS = (
     _near(r"Job <\d{1,18}", "what bhist or bjobs -l prints", "ioweather ingest LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
     _near(r"procs -{3,20}memory", "what vmstat prints: it has no devices", "S_TIME_FORMAT=ISO iostat -xtky 60"),
     _near(r'"(?:pcp )?[Dd](?:stat|ool) ', "what dstat or dool writes", "S_TIME_FORMAT=ISO iostat -xtky 60"),
-    _near(r"[Ll]inux \S{1,99} \(\S{1,255}\)", "output of sysstat without disks or CPUs", _SADF),
-    _near(r"# DXT, file_id:", "a part of darshan-dxt-parser's text", "darshan-dxt-parser JOB.darshan > trace.txt"),
-    _near(r"total_[A-Z]{1,9}_\w{1,60}: ", "a part of darshan-parser's text, without its first lines",
-          "darshan-parser --total --file --perf JOB.darshan > job.txt"),
+    _near(r"[Ll]inux \S{1,99} \(\S{1,255}\)", "text of sar or of another program of sysstat", _SADF),
+    _near(r"# DXT, file_id:", "a trace of darshan-dxt-parser", "darshan-parser JOB.darshan > job.txt"),
+    _near(r"total_[A-Z]{1,9}_\w{1,60}: ", "sums of darshan-parser, not its records",
+          "darshan-parser JOB.darshan > job.txt"),
     _near(r"(?i:create table) ", "the text of a database",
           "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME"),
 )  # fmt: skip
 _BYTES = (
-    (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --map MAP.toml FILE (docs/how-to/any-csv.md)"),
+    (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --select map.sql FILE (docs/how-to/any-csv.md)"),
+    (b"\x96\xd5", "a daily file of sar", _SADF),  # sa.h: SYSSTAT_MAGIC, in either byte order
+    (b"\xd5\x96", "a daily file of sar", _SADF),
     (b"PK\x03\x04", "a zip archive", "unzip it, then ingest its folder"),
     (
         b"\x89HDF\r\n\x1a\n",

@@ -78,7 +78,7 @@ def _run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
     try:
         for line in setup:
             con.execute(line)
-        statement = _checked_statement(con, sql)
+        statement = checked_statement(con, sql)
         with _time_limit(con, limits.seconds):
             asked = con.sql(statement)
             columns, types = asked.columns, asked.types
@@ -147,7 +147,7 @@ def too_large(limits: Limits) -> QueryRefused:
     )
 
 
-def _checked_statement(con: Any, sql: str) -> str:
+def checked_statement(con: Any, sql: str) -> str:
     """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises QueryRefused otherwise.
 
     EXPLAIN ANALYZE runs its statement, and DuckDB calls both EXPLAIN, so what follows is checked by itself.
@@ -164,15 +164,20 @@ def _checked_statement(con: Any, sql: str) -> str:
         prefixes = 2 if words[1:] == [b"ANALYZE"] else 1
     start = tokens[prefixes] if len(tokens) > prefixes else len(text)
     select = text[start:end].decode()
-    _require_single_select(sql, select)
+    require_select(sql, select)
     _require_visible(con, select)
     return " ".join([*(word.decode() for word in words[:prefixes]), select])
 
 
-def _require_single_select(sql: str, select: str) -> None:
+def require_select(sql: str, select: str) -> None:
+    """Raise QueryRefused where `sql` is not one statement, or its part `select` is no SELECT."""
     import duckdb
 
-    if (count := len(duckdb.extract_statements(sql))) != 1:
+    try:
+        count = len(duckdb.extract_statements(sql))
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    if count != 1:
         raise QueryRefused(f"Expected one statement, found {count}.")
     kinds = [
         str(found.type).rsplit(".", 1)[-1].removesuffix("_STATEMENT") for found in duckdb.extract_statements(select)
@@ -267,7 +272,7 @@ def _lower(what: int, value: int) -> None:
     resource.setrlimit(what, (most, most))
 
 
-def _give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None:
+def give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None:
     import duckdb  # noqa: F401  its code cannot be read later
 
     _lower(resource.RLIMIT_AS, _OWN_BYTES + parse_size(limits.memory))
@@ -284,7 +289,7 @@ def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
     limits = Limits(**question["limits"])
     try:
-        _give_up_rights(question["directory"], question["files"], limits)
+        give_up_rights(question["directory"], question["files"], limits)
         data = json.dumps(vars(_run(question["setup"], question["sql"], limits)), default=_encode)
         if len(data) > limits.answer_bytes:
             raise QueryRefused(f"The answer is larger than {limits.answer_bytes >> 20} MiB.", hint="Ask for less.")

@@ -42,13 +42,13 @@ APPLICATIONS = TableSpec(
             "form",
             "text",
             "what the run was read from: null = its log, text = records of darshan-parser, export = records in "
-            "Parquet, trace = text of darshan-dxt-parser, totals = sums over its files",
+            "Parquet, totals = sums over its files, trace = text of darshan-dxt-parser (up to 0.2)",
             nullable=True,
         ),
         ColumnSpec(
             "file_counts",
             "text",
-            "JSON: files by module and kind, where form is totals and they were printed",
+            "JSON: files by module and kind, of sums that darshan-parser printed (up to 0.2)",
             nullable=True,
             reads=is_object_of_objects,
         ),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from darshan_logs import LogParts, record
+from ioweather.cli.main import run
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from ioweather.core.frames import Frame
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import DARSHAN, rows_of_logs
+from ioweather.tables.schema import encode_text
 
 
 def parser_text(log) -> str:
@@ -76,21 +81,6 @@ def head(log) -> str:
     return parser_text(log).split("POSIX\t")[0]
 
 
-def sums_text(log, **perf) -> str:
-    """As darshan-parser --total prints a log."""
-    lines = [head(log)]
-    for name, module in log.modules.items():
-        lines.append(f"\n# {name} module data\n")
-        for counter in module.records.dtype.names[2:]:
-            value = module.records[counter].sum()
-            lines.append(f"total_{counter}: {f'{value:f}' if '_F_' in counter else value}")
-        lines += [f"# {kind}: {count} 9 9" for kind, count in perf.get("files", {}).items()]
-        if "seconds" in perf:
-            lines += [f"# unique files: slowest_rank_io_time: {perf['seconds'][0]:f}",
-                      f"# shared files: time_by_slowest: {perf['seconds'][1]:f}"]  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
 TRACE = """
 # ***************************************************
 # DXT_POSIX module data
@@ -113,87 +103,33 @@ def job_row(log):
     return job_io(*rows_of_logs([log])).records()[0]
 
 
-def test_sums_are_one_record_of_all_files(log):
-    text = read_log(sums_text(log).encode())
-    assert (text.form, text.names, list(text.modules)) == ("totals", {}, ["POSIX", "STDIO"])
-    assert text.modules["POSIX"].records["id"].tolist() == [0]
-    row, whole = job_row(text), job_row(log)
-    for known in ("read_count", "fs_write_bytes", "seek_count", "sequential_count", "write_seconds"):
-        assert row[known] == whole[known], known
-    unknown = ("file_count", "unique_file_count", "shared_write_bytes", "io_seconds", "bytes_per_s", "io_rank_count",
-               "rank0_bytes", "main_mount", "files_per_process", "d_f_w_seconds")  # fmt: skip
-    assert {name: row[name] for name in unknown} == dict.fromkeys(unknown)
-    assert row["partial"]
-
-
-def test_file_counts_and_speeds_of_sums(log):
-    kinds = {"total": 5, "read_only": 1, "write_only": 3, "read_write": 0, "unique": 4, "shared": 1}
-    row = job_row(read_log(sums_text(log, files=kinds, seconds=(1.5, 2.0)).encode()))
-    assert (row["file_count"], row["write_only_file_count"], row["unique_file_count"]) == (10, 6, 8)
-    assert row["shared_file_count"] is None  # by some or by all: one number
-    assert row["io_seconds"] == pytest.approx(2 * 3.5)
-    assert row["bytes_per_s"] == pytest.approx((row["read_bytes"] + row["write_bytes"]) / 7.0)
-
-
 def test_records_count_where_sums_stand_beside_them(log):
     """--all prints both."""
-    both = parser_text(log) + sums_text(log, seconds=(1.0, 1.0)).split("\n\n")[-1]
+    both = parser_text(log) + "# POSIX module data\ntotal_POSIX_OPENS: 4\n# total: 5 9 9\n# total_bytes: 9\n"
     both += "# POSIX module data\n12345\t/a/path\t4\t0.1\t0.2\n"  # and --file-list
     pasted = read_log(both.encode())
     assert pasted.form == "text"
     assert job_row(pasted)["read_bytes"] == job_row(log)["read_bytes"]
 
 
-def test_a_trace_gives_what_follows_from_operations(log):
-    text = read_log((head(log) + TRACE).encode())
-    assert text.form == "trace"
-    (segments,) = (text.modules["DXT_POSIX"].segments,)
-    assert segments["length"].tolist() == [1000, 2000000, 100]
-    assert segments["offset"].tolist() == [0, 1000, 10]
-    (_, files) = rows_of_logs([text])
-    (row,) = files.records()
-    known = {"path": "/scratch/a b", "mount": "/scratch", "rank": 2, "read_count": 1, "write_count": 2,
-             "read_bytes": 100, "write_bytes": 2001000, "write_extent_bytes": 2001000, "read_0_100_count": 1,
-             "write_100_1k_count": 1, "write_1m_4m_count": 1, "write_seconds": 1.75, "max_write_seconds": 1.5,
-             "open_count": None, "seek_count": None, "sequential_read_count": None}  # fmt: skip
-    assert {name: row[name] for name in known} == pytest.approx(known, nan_ok=True)
-    assert row["meta_seconds"] is None
-    assert row["first_write_ns"] == log.job.start_ns // 10**9 * 10**9 + 10**9
-    assert read_log((head(log) + TRACE).encode(), modules=["POSIX"]).skipped_modules == ("DXT_POSIX",)
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "error", "reason"),
+    ("body", "error", "reason"),
     [
-        (" X_POSIX       2   read", "# cut", TruncatedInput, "2 of 3 operations"),
-        ("1.0000      2.5000", "1.0000      soon", CorruptInput, "no operation"),
-        ("X_POSIX       2  write        1", "X_POSIX       1  write        1", CorruptInput, "no operation"),
-        ("X_POSIX       2   read", "X_MPIIO       2   read", CorruptInput, "lines before"),
-        ("rank: 2,", "rank: 9,", CorruptInput, "no operation"),
-        ("# DXT, file_id: 11, file_name: /scratch/a b\n", "", TruncatedInput, "before the file"),
-        (TRACE[TRACE.index("# DXT, ") :], "", TruncatedInput, "no operation"),
+        (TRACE, UnsupportedVersion, "darshan-dxt-parser"),
+        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n", TruncatedInput, "it was cut"),
     ],
 )
-def test_traces_that_are_refused(log, old, new, error, reason):
-    assert old in TRACE
-    text = head(log).replace("# POSIX module:", "# DXT_POSIX module: 9 bytes, ver=1\n# POSIX module:")
-    with pytest.raises(error, match=reason):
-        read_log((text + TRACE.replace(old, new)).encode())
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "error", "reason"),
-    [
-        ("total_POSIX_READS: ", "total_POSIX_READS: x", CorruptInput, "not a number"),
-        ("total_POSIX_READS: ", "# ", TruncatedInput, "lack POSIX_READS"),
-        ("total_", "# ", TruncatedInput, "file counts or speeds"),
-    ],
-)
-def test_sums_that_are_refused(log, old, new, error, reason):
-    text = sums_text(log, seconds=(1.0, 2.0))
+def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, error, reason):
+    text = head(log) + body
     with pytest.raises(error, match=reason) as refused:
-        read_log(text.replace(old, new).encode())
-    assert error is not TruncatedInput or "darshan-parser" in refused.value.hint
+        read_log(text.encode())
+    assert refused.value.hint == "Print all records: darshan-parser JOB.darshan > job.txt"
+    (tmp_path / "job.txt").write_text(text)
+    assert run(["ingest", "--lake", str(tmp_path / "lake"), str(tmp_path / "job.txt"), "--csv"]) == 1
+    assert "darshan-parser JOB.darshan > job.txt" in capsys.readouterr().out
 
 
 def test_noise_before_the_first_line(tmp_path, log):
@@ -202,3 +138,22 @@ def test_noise_before_the_first_line(tmp_path, log):
     path.write_bytes((noise + parser_text(log)).replace("\n", "\r\n").encode())
     assert DARSHAN.detect(path.read_bytes(), path) == 0.95
     assert job_row(read_log(path))["write_bytes"] == job_row(log)["write_bytes"]
+
+
+def test_rows_that_an_older_version_read_from_sums_and_traces(log):
+    """They are in lakes: what the text did not tell is null, and the file counts that it printed are shown."""
+    applications, files = rows_of_logs([log])
+    kinds = {"total": 5, "read_only": 1, "write_only": 3, "read_write": 0, "unique": 4, "shared": 1}
+    columns = {name: applications[name] for name in applications}
+    sums = columns | {"form": encode_text(["totals"]), "file_counts": encode_text([json.dumps({"POSIX": kinds})])}
+    row = job_io(Frame(sums), files).records()[0]
+    assert (row["file_count"], row["write_only_file_count"], row["unique_file_count"]) == (5, 3, 4)
+    assert (row["shared_file_count"], row["io_rank_count"], row["main_mount"], row["partial"]) == (
+        None,
+        None,
+        None,
+        True,
+    )
+    row = job_io(Frame(columns | {"form": encode_text(["trace"])}), files).records()[0]
+    assert [row[name] for name in ("meta_seconds", "collective_count", "seek_count")] == [None] * 3
+    assert row["partial"]

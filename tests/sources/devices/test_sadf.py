@@ -1,7 +1,9 @@
-"""sadf in its three dresses: the same data file must give the same rows."""
+"""sadf in its three forms: the same data file must give the same rows."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnknownFormat, UnsupportedVersion
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.devices.sadf import SOURCE
 from ioweather.tables import concat
+from ioweather.workflows.ingest.reading import choose_source
 
+_SADC = Path("/usr/lib/sysstat/sadc")
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9
 
@@ -144,3 +148,18 @@ def test_activities_that_nobody_needs_are_passed_over(tmp_path):
     path.write_text("".join(f"h\t60\t2026-11-15 10:00:00 UTC\t{what}\t{name}\t{n}\n" for what, name, n in lines))
     rows = concat([frame for _, frame in SOURCE.read(path, ReadContext())]).records()
     assert {(row["component"], row["metric"]) for row in rows} == {("sda", "read_bytes"), ("sda", "write_bytes")}
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not _SADC.exists() or shutil.which("sadf") is None, reason="sysstat is not installed")
+def test_a_daily_file_recorded_here_through_the_command_that_its_refusal_names(tmp_path):
+    daily = tmp_path / "sa15"
+    subprocess.run([_SADC, "-S", "DISK", "1", "4", daily], check=True, timeout=60)
+    with pytest.raises(UnknownFormat, match=r"sadf -j FILE -- -d -b -u > file\.json"):
+        choose_source(daily.read_bytes(), daily)
+    path = tmp_path / "sa15.json"
+    with path.open("wb") as output:
+        subprocess.run(["sadf", "-j", daily, "--", "-d", "-b", "-u"], stdout=output, check=True, timeout=60)
+    assert choose_source(path.read_bytes(), path) is SOURCE
+    rows = concat([frame for _, frame in SOURCE.read(path, ReadContext())]).records()
+    assert {"read_bytes", "write_bytes", "cpu_ratio"} <= {row["metric"] for row in rows}

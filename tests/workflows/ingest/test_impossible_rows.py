@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +27,11 @@ from ioweather.workflows.site.doctor import examine
 from planted_logs import JOB, climate_modules, write_climate
 from shipments import finish_queue
 
-MAP = """
-[columns]
-start_ns = {from = "time", unit = "s"}
-interval_ns = {value = "60s"}
-system = {value = "scratch"}
-component_kind = {value = "ost"}
-component = {from = "ost"}
-[[rows]]
-metric = {value = "read_bytes"}
-value = {from = "read"}
-[[rows]]
-metric = {value = "write_bytes"}
-value = {from = "written"}
+SELECT = """
+SELECT ns(time) AS start_ns, 60000000000 AS interval_ns, 'scratch' AS system, 'ost' AS component_kind, ost AS component,
+       metric, value::DOUBLE AS value
+FROM (SELECT time, ost, read AS read_bytes, written AS write_bytes FROM input)
+UNPIVOT (value FOR metric IN (read_bytes, write_bytes))
 """
 RESETS = (100, 700, 1300)
 
@@ -63,11 +54,11 @@ def write_csv(path: Path, resets: tuple[int, ...] = ()) -> Path:
 
 
 def test_resets_in_anybodys_csv_are_flagged_and_make_no_negative_volume(lake, tmp_path, capsys):
-    mapping = tmp_path / "map.toml"
-    mapping.write_text(MAP)
+    sql = tmp_path / "map.sql"
+    sql.write_text(SELECT)
     root = str(lake.root)
     file = str(write_csv(tmp_path / "r.csv", RESETS))
-    assert run(["ingest", "--lake", root, "--as", "series", "--map", str(mapping), file]) == 0
+    assert run(["ingest", "--lake", root, "--as", "series", "--select", str(sql), file]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "3 rows flagged, in 1 files" in said
     assert "value is an amount below 0 (RESET) (3; first: value = -900000000000.0" in said
@@ -88,7 +79,7 @@ def test_resets_in_anybodys_csv_are_flagged_and_make_no_negative_volume(lake, tm
 
 
 def test_reads_that_equal_writes_are_led_by_neither(lake, tmp_path, capsys):
-    ingest(lake, [write_csv(tmp_path / "even.csv")], mapping=("series", tomllib.loads(MAP)))
+    ingest(lake, [write_csv(tmp_path / "even.csv")], select=("series", SELECT))
     assert run(["show", "pat19.fig3", "--lake", str(lake.root), "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert "Reads equal writes in all 24 hours with traffic." in [found["text"] for found in findings]
@@ -98,13 +89,9 @@ def test_reads_that_equal_writes_are_led_by_neither(lake, tmp_path, capsys):
 def test_mapped_rows_outside_are_left_out_and_the_others_go_in(lake, tmp_path):
     table = tmp_path / "jobs.csv"
     table.write_text("id,submit,nodes\n1,1700000000,4\n2,1700000000,-4\n3,4575000000,4\n")
-    mapping = """[columns]
-    cluster = {value = "c"}
-    job_id = {from = "id"}
-    state = {value = "COMPLETED"}
-    submit_ns = {from = "submit", unit = "s"}
-    node_count = {from = "nodes"}"""
-    (outcome,) = ingest(lake, [table], mapping=("jobs", tomllib.loads(mapping))).outcomes
+    sql = """SELECT 'c' AS cluster, id AS job_id, 'COMPLETED' AS state, ns(submit) AS submit_ns, nodes AS node_count
+             FROM input"""
+    (outcome,) = ingest(lake, [table], select=("jobs", sql)).outcomes
     assert (outcome.status, outcome.reason, outcome.refused_rows) == ("partial", "impossible_rows", 2)
     assert outcome.rows == {"jobs": 1}
     assert "2 rows of jobs left out: submit_ns is outside of what can be (1970 to tomorrow)" in str(outcome.message)
@@ -114,11 +101,10 @@ def test_mapped_rows_outside_are_left_out_and_the_others_go_in(lake, tmp_path):
 
 def test_the_clock_says_what_tomorrow_is(lake, tmp_path):
     file = write_csv(tmp_path / "a.csv")
-    mapping = ("series", tomllib.loads(MAP))
-    early = ingest(lake, [file], mapping=mapping, clock=lambda: DAY - DAY_NS - 1)
+    early = ingest(lake, [file], select=("series", SELECT), clock=lambda: DAY - DAY_NS - 1)
     assert (early.outcomes[0].status, early.rows_added["series"]) == ("quarantined", 0)
     # What was refused by a clock that was wrong is tried again.
-    assert ingest(lake, [file], mapping=mapping, clock=lambda: DAY).rows_added["series"] == 5760
+    assert ingest(lake, [file], select=("series", SELECT), clock=lambda: DAY).rows_added["series"] == 5760
 
 
 SAMPLE = {"table": "series", "start_ns": DAY, "interval_ns": 10**9, "system": "n1:sda", "component_kind": "device",

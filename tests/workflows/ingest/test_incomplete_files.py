@@ -14,7 +14,6 @@ import pytest
 from iostat_sample import write_sample
 from ioweather.cli.main import run as run_command
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.mapped.rules import CsvShape, read_batches
 from ioweather.sources.textfiles import line_blocks, take_cuts
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import reading
@@ -78,18 +77,6 @@ def test_json_of_iostat_that_ends_early_is_partial(tmp_path: Path) -> None:
     assert (code, "truncated input" in said) == (1, True)
     path.write_text(text)
     assert run("ingest", str(path), "--lake", str(tmp_path / "lake"), "--zone", "UTC", "--source", "iostat")[0] == 0
-
-
-def test_a_csv_whose_last_line_is_cut_is_partial(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n1,128\n2,12")
-    take_cuts()
-    (batch,) = read_batches(path, CsvShape(), frozenset({"a", "b"}))
-    assert batch.columns == {"a": ["1"], "b": ["128"]}
-    assert "line 3" in take_cuts()
-    path.write_text('a,b\n1,128\n2,"12"')
-    (batch,) = read_batches(path, CsvShape(), frozenset({"a", "b"}))
-    assert (batch.columns["b"], take_cuts()) == (["128", "12"], "")
 
 
 def test_the_last_line_of_a_text_is_reported(tmp_path: Path) -> None:

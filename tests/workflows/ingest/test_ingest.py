@@ -332,11 +332,12 @@ def test_copied_lustre_trees_are_read_as_one(samples, own_samples, tmp_path):
 
 def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
-    (tmp_path / "x.csv").write_text("when,what\n@5,first\n")
-    common = {"start_ns": {"from": "when", "unit": "iso"}, "label": {"from": "what"}}
+    (tmp_path / "x.csv").write_text("when,what\n1700000000,first\n")
     for number in (1, 2):
-        mapping = {"columns": {"event_id": {"value": f"e{number}"}, "kind": {"value": "annotation"}, **common}}
-        report = ingest(lake, [tmp_path / "x.csv"], mapping=("events", mapping))
+        sql = (
+            f"SELECT 'e{number}' AS event_id, 'annotation' AS kind, ns(\"when\") AS start_ns, what AS label FROM input"
+        )
+        report = ingest(lake, [tmp_path / "x.csv"], select=("events", sql))
         assert not report.bad, report.bad
         assert len(report.good) == 1
 
@@ -361,12 +362,11 @@ def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, m
         assert snapshot.scalar("SELECT count(*) FROM job_io") == 2
 
 
-def test_a_mistake_in_the_mapping_stops_at_once(lake, tmp_path):
-    (tmp_path / "x.csv").write_text("when,what\n@5,first\n")
-    for table, columns, words in (("events", {"labels": {"from": "what"}}, "no column 'labels'"),
-                                  ("event", {}, "no table"), ("events", {}, "does not say")):  # fmt: skip
+def test_a_mistake_in_the_statement_stops_at_once(lake, tmp_path):
+    (tmp_path / "x.csv").write_text("when,what\n5,first\n")
+    for table, sql, words in (("event", "SELECT 1", "no table"), ("events", "SELECT FROM", "syntax error")):
         with pytest.raises(UsageError, match=words):
-            ingest(lake, [tmp_path / "x.csv"], mapping=(table, {"columns": columns}))
+            ingest(lake, [tmp_path / "x.csv"], select=(table, sql))
     with lake.snapshot() as snapshot:
         assert not snapshot.pinned["ingests"].uris, "and leaves nothing in the quarantine"
 
@@ -425,13 +425,12 @@ def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lak
 
 def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake, tmp_path, monkeypatch):
     (tmp_path / "list.csv").write_text("path,size\n/scratch/a,5\n")
-    columns = {"path": {"from": "path"}, "size_bytes": {"from": "size"}, "kind": {"value": "file"}}
-    mapping = {"columns": {"scan_id": {"value": "s"}, "start_ns": {"value": 10**18}, **columns}}
+    sql = f"SELECT path, size AS size_bytes, 'file' AS kind, 's' AS scan_id, {10**18} AS start_ns FROM input"
     with monkeypatch.context() as patch:
         patch.setattr(what_follows, "FOLLOWS_MAPPING", (FollowsMapping("scan_entries", "scans", _stopped),))
         with pytest.raises(KeyboardInterrupt):
-            ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
-    ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
+            ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
+    ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT file_bytes FROM scans") == 5
 

@@ -123,12 +123,14 @@ def test_stopped_before_a_commit_it_leaves_nothing(logs, lake, monkeypatch):
 def test_a_log_takes_the_place_of_its_text(logs, lake, tmp_path):
     job = parts(7)
     zeros = new_records("POSIX", 1)
-    sums = (f"total_{name}: {'0.0' if '_F_' in name else 0}\n" for name in zeros.dtype.names[2:])
+    records = (
+        f"POSIX\t-1\t11\t{name}\t{'0.0' if '_F_' in name else 0}\t/a\t/\text4\n" for name in zeros.dtype.names[2:]
+    )
     text = tmp_path / "7.txt"
     text.write_text(
         f"# darshan log version: 3.41\n# exe: ./app -x\n# uid: {job.uid}\n# jobid: 7\n"
         f"# start_time: {job.start[0]}\n# end_time: {job.end[0]}\n# nprocs: {job.nprocs}\n# run time: 60.0\n"
-        f"# POSIX module: 9 bytes (compressed), ver=4\n# POSIX module data\n{''.join(sums)}"
+        f"# POSIX module: 9 bytes (compressed), ver=4\n# POSIX module data\n{''.join(records)}"
     )
     report = ingest(lake, [text])
     assert report.rows_added["applications"] == 1, report.outcomes

@@ -31,22 +31,13 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
     monkeypatch.setattr(what_follows, "FOLLOWS_ROWS", (FollowsRows("series", "scans", of_rows),))
     monkeypatch.setattr(what_follows, "FOLLOWS_MAPPING", (FollowsMapping("series", "scan_bins", of_mapping),))
     (tmp_path / "some.csv").write_text("t,v\n1700000000,5\n1700000060,6\n")
-    mapping = {
-        "columns": {
-            "start_ns": {"from": "t", "unit": "s"},
-            "interval_ns": {"value": "60s"},
-            "system": {"value": "scratch"},
-            "component_kind": {"value": "ost"},
-            "component": {"value": "OST0"},
-            "metric": {"value": "read_bytes"},
-            "value": {"from": "v"},
-        }
-    }
+    sql = """SELECT ns(t) AS start_ns, 60000000000 AS interval_ns, 'scratch' AS system, 'ost' AS component_kind,
+             'OST0' AS component, 'read_bytes' AS metric, v AS value FROM input"""
     lake = open_lake(tmp_path / "lake", create=True)
-    report = ingest(lake, [tmp_path / "some.csv"], mapping=("series", mapping))
+    report = ingest(lake, [tmp_path / "some.csv"], select=("series", sql))
     assert report.bad == []
     assert (report.rows_added["scans"], report.rows_added["scan_bins"]) == (7, 5)
-    ingest(lake, [tmp_path / "some.csv"], mapping=("series", mapping))
+    ingest(lake, [tmp_path / "some.csv"], select=("series", sql))
     assert seen == [("rows", 2), ("mapping", None), ("mapping", None)]
 
 

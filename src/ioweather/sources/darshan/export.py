@@ -8,6 +8,7 @@ stand beside the counters: they tell one run from another. `export.toml` says wh
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ from ioweather.sources.darshan.layout import NATIVE
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Form, Module
 from ioweather.sources.darshan.reader3 import check_ranks
 from ioweather.sources.darshan.rows import rows_of_logs
-from ioweather.sources.darshan.text_sums import ALL_FILES, has_sum
 from ioweather.sources.parquet_files import opened_parquet
 
 _MAGIC: Final = b"PAR1"
+_ALL_FILES: Final = 0  # the record id of sums over all files
+# Counters of one file, which have no sum.
+_NO_SUM: Final = re.compile(r"RANK|VARIANCE|_MODE$|_MEM_ALIGNMENT$|TIME_SIZE$|_STRIDE\d|RENAMED_FROM")
 _LONGEST_FOOTER: Final = 16 << 20
 _MODULES: Final = {"POSIX": "POSIX_", "MPI-IO": "MPIIO_", "STDIO": "STDIO_"}
 _NEEDED: Final = ("BYTES_READ", "BYTES_WRITTEN")
@@ -224,10 +227,10 @@ def _modules(shape: _Shape, table: Mapping[str, NDArray[Any]], rows: NDArray[Any
         here = rows[(table[f"{prefix}BYTES_READ"][rows] >= 0) | (table[f"{prefix}BYTES_WRITTEN"][rows] >= 0)]
         if not len(here):
             continue
-        kept = [name for name in columns if not shape.whole_runs or has_sum(name)]
+        kept = [name for name in columns if not shape.whole_runs or not _NO_SUM.search(name)]
         kinds = [(name, "f8" if "_F_" in name else "i8") for name in kept]
         records = np.zeros(len(here), [("id", "u8"), ("rank", "i8"), *kinds])
-        records["id"] = ALL_FILES if shape.whole_runs else table["id_"][here]
+        records["id"] = _ALL_FILES if shape.whole_runs else table["id_"][here]
         records["rank"] = -1 if shape.whole_runs else table["rank_"][here]
         for name in kept:
             records[name] = table[name][here]

@@ -18,7 +18,7 @@ from ioweather.sources.darshan import dataframes
 if TYPE_CHECKING:
     from ioweather.sources.darshan.layout import ByteOrder, Compression
 
-Form: TypeAlias = Literal["log", "text", "export", "trace", "totals"]
+Form: TypeAlias = Literal["log", "text", "export", "totals"]
 
 # Tuples with names: to make these takes a third of the time of data classes, and there are five for each small log.
 
@@ -114,7 +114,7 @@ class DarshanLog(NamedTuple):
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
     `skipped_modules` could be read but were not asked for. `longer_records` are modules whose records a fork of Darshan
     made longer: what it put behind the known counters is not read. `form` is what was read: the log, or text or an
-    export made of it; `file_counts` are files by module and kind, where sums (`totals`) were printed with them.
+    export made of it (`totals`: sums over all files).
     """
 
     version: str
@@ -129,7 +129,6 @@ class DarshanLog(NamedTuple):
     skipped_modules: tuple[str, ...] = ()
     longer_records: tuple[str, ...] = ()
     form: Form = "log"
-    file_counts: Mapping[str, Mapping[str, int]] = _NOTHING
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -1,8 +1,7 @@
-"""The text of Darshan's own tools: what people paste into tickets where they cannot send the log.
+"""The text of darshan-parser: what people paste into tickets where they cannot send the log.
 
-Three forms begin with the same lines about the job: the records of darshan-parser, one counter a line (`text_records`);
-its sums over all files with --total, --file and --perf (`text_sums`); the operations of darshan-dxt-parser
-(`text_trace`). Floats have six decimals (traces four), and the start is known to the second.
+Its records are read, one counter a line; floats have six decimals, and the start is known to the second. Sums alone
+(--total, --file, --perf) and the text of darshan-dxt-parser are refused with the command that prints records.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import FIXED, LUSTRE_COMPONENT, LUSTRE_V1, printed_version
 from ioweather.sources.darshan.job import check_job, longest_first
@@ -29,8 +28,6 @@ from ioweather.sources.darshan.layout import (
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged
 from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.reader3 import check_ranks, digest_of
-from ioweather.sources.darshan.text_sums import Sums, modules_of_sums
-from ioweather.sources.darshan.text_trace import TRACES, modules_of_trace
 from ioweather.sources.plain_values import whole_number
 
 # Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
@@ -177,13 +174,13 @@ _LISTS: Final = {"LUSTRE": _lustre, "HEATMAP": _heat_map}
 FIRST_LINE: Final = b"# darshan log version:"
 _MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})")
 _INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
-_SECTION: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module data")
-_SUM: Final = re.compile(r"total_[A-Z]\w{2,80}: ")
+_SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
 _RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
-_OPERATION: Final = re.compile(r" {0,9}X_[A-Z]{1,20} ")
+# Lines of --total, --file, --perf and darshan-dxt-parser, which stand beside records or alone.
+_OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
 # A line of --file-list: id, path, times of the file; what it says is in the records too.
 _FILE_LIST: Final = re.compile(r"\d{1,20}\t")
-_WHOLE: Final = "darshan-parser --base --total --file --perf JOB.darshan > job.txt"
+_WHOLE: Final = "darshan-parser JOB.darshan > job.txt"
 
 
 def is_darshan_text(data: bytes) -> bool:
@@ -193,7 +190,7 @@ def is_darshan_text(data: bytes) -> bool:
 
 @dataclass
 class _Parts:
-    """The lines of a text, by what they are. `sums` is by module, `trace` is lines with their numbers."""
+    """The lines of a text, by what they are. `other_form` is a line of a form that is not read."""
 
     facts: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
@@ -201,11 +198,10 @@ class _Parts:
     versions: dict[str, int] = field(default_factory=dict)
     partial: list[str] = field(default_factory=list)
     records: list[tuple[int, str]] = field(default_factory=list)
-    sums: dict[str, Sums] = field(default_factory=dict)
-    trace: list[tuple[int, str]] = field(default_factory=list)
-    sections: set[str] = field(default_factory=set)
+    in_modules: bool = False
+    other_form: str = ""
 
-    def comment(self, line: str, section: str) -> None:
+    def comment(self, line: str) -> None:
         name, _, value = line[1:].strip().partition(": ")
         if line.startswith("# mount entry:"):
             path, _, kind = line.partition(":")[2].strip().partition("\t")
@@ -217,9 +213,9 @@ class _Parts:
             self.versions[match[1]] = int(match[2])
         elif match := _INCOMPLETE.match(line):
             self.partial.append(match[1])
-        elif section:
-            self.sums.setdefault(section, Sums()).comment(line)
-        else:
+        elif _SECTION.match(line):
+            self.in_modules = True
+        elif not self.in_modules:
             self.facts.setdefault(name, value.strip())
 
 
@@ -232,14 +228,8 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     if parts.records:
         modules, names, unknown = modules_of_records(parts.records, parts.versions, parts.partial)
         log = log._replace(modules=modules, names=names, unknown_modules=unknown, form="text")
-    elif parts.trace:
-        modules, names = modules_of_trace(parts.trace, parts.versions, parts.partial)
-        log = log._replace(modules=modules, names=names, form="trace")
-    elif any(part.counters for part in parts.sums.values()):
-        modules, counts = modules_of_sums(parts.sums, parts.versions, parts.partial)
-        log = log._replace(modules=modules, file_counts=counts, form="totals")
-    elif parts.versions or parts.sums:
-        raise _without_counters(parts)
+    elif parts.versions or parts.in_modules:
+        raise _without_records(parts.other_form)
     for module in log.modules.values():
         check_ranks(module, job.nprocs)
     if wanted is not None:
@@ -250,22 +240,15 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 def _parts(whole: str) -> _Parts:
     parts = _Parts()
-    section, began = "", False
+    began = False
     for number, line in enumerate(whole.split("\n"), 1):
         began = began or line.startswith(FIRST_LINE.decode())
         if not began or not line or line.isspace():
             continue
-        if line.startswith("# DXT, ") or (
-            section in TRACES and (line.startswith("# Module ") or _OPERATION.match(line))
-        ):
-            parts.trace.append((number, line.rstrip("\r")))
-        elif match := _SECTION.match(line):
-            section = match[1]
-            parts.sections.add(section)
+        if _OTHER_FORM.match(line):
+            parts.other_form = line
         elif line.startswith("#"):
-            parts.comment(line.rstrip("\r"), section)
-        elif _SUM.match(line):
-            parts.sums.setdefault(section, Sums()).counter(number, line)
+            parts.comment(line.rstrip("\r"))
         elif _RECORD.match(line):
             parts.records.append((number, line))
         elif not _FILE_LIST.match(line):
@@ -275,20 +258,13 @@ def _parts(whole: str) -> _Parts:
     return parts
 
 
-def _without_counters(parts: _Parts) -> TruncatedInput:
-    if any(part.files or part.seconds for part in parts.sums.values()):
-        return TruncatedInput(
-            "The text has file counts or speeds, but no counters: what --file and --perf print says not how much was "
-            "read and written.",
-            hint=f"Print the counters too: {_WHOLE}",
-        )
-    if parts.sections - set(TRACES) or not parts.sections:
-        return TruncatedInput(
-            "The text names modules, but has no counter of them: it was cut.", hint=f"Paste it whole: {_WHOLE}"
-        )
-    return TruncatedInput(
-        "The text of the trace has no operation: it was cut.", hint="darshan-dxt-parser JOB.darshan > trace.txt"
-    )
+def _without_records(other_form: str) -> SourceError:
+    hint = f"Print all records: {_WHOLE}"
+    if other_form.lstrip("# ").startswith(("X_", "DXT")):
+        return UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not read.", hint=hint)
+    if other_form:
+        return UnsupportedVersion("This has sums of darshan-parser, but no records.", hint=hint)
+    return TruncatedInput("The text names modules, but has no counter of them: it was cut.", hint=hint)
 
 
 def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:

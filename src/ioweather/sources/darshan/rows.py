@@ -178,7 +178,7 @@ class DarshanSource:
     """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
 
     name: str = "darshan"
-    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser and darshan-dxt-parser"
+    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser"
     tables: tuple[str, ...] = ("applications", "files")
     is_of_one_person: bool = True  # who ran the job
     hosts: bool = False
@@ -258,7 +258,6 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
         hosts=[_host_count(log) for log in logs],
         form=encode_text([None if log.form == "log" else log.form for log in logs]),
-        file_counts=encode_text([json.dumps(log.file_counts) if log.file_counts else None for log in logs]),
     )
 
 

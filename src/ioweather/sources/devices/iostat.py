@@ -30,7 +30,7 @@ from ioweather.sources.devices.stamps import (
 from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks, whole_lines
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
 _PREFIXED_RUN = re.compile(r"([^\s:]{1,255}: )\s{0,99}[Ll]inux \S+ \(\S+\)")
 _MOST_PREFIXED_BYTES = 256 << 20
 _DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}")
@@ -44,7 +44,7 @@ def looks_like_iostat(head: str) -> bool:
     prefix = _prefix_of(lines)
     lines = [line.removeprefix(prefix).strip() for line in lines[:400]]
     has_table = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
-    return has_table and any(RUN_LINE.match(line) or is_stamp(line) for line in lines[:40])
+    return has_table and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40])
 
 
 def _prefix_of(lines: list[str]) -> str:
@@ -121,7 +121,7 @@ class _Parser:
         self._report: Report | None = None
         self._host: str | None = None
         self._run_date: str | None = None
-        self._clock = DayClock()
+        self._clock = _DayClock()
         self._table = ""  # which table the next line belongs to: '', cpu, device, other
         self._name_last = False
         self._opens_run = True
@@ -155,7 +155,7 @@ class _Parser:
 
     def _special(self, line: str, stripped: str, number: int) -> Report | None:
         """Everything but the common line of a device."""
-        run = RUN_LINE.match(stripped)
+        run = _RUN_LINE.match(stripped)
         if run is not None:
             self._learn_indent(line)
             return self._open_run(run)
@@ -205,8 +205,8 @@ class _Parser:
     def _open_run(self, run: re.Match[str]) -> Report | None:
         finished, self._report = self._report, None
         self._host = run["host"]
-        self._run_date = date_in(run["rest"])
-        self._clock = DayClock()
+        self._run_date = _date_in(run["rest"])
+        self._clock = _DayClock()
         self._table, self._opens_run, self._blank_lines, self._date_stamp = "", True, 0, None
         return finished
 
@@ -277,13 +277,13 @@ _KEYWORDS = frozenset(
 )
 
 
-def date_in(rest: str) -> str | None:
+def _date_in(rest: str) -> str | None:
     """The date in what follows the host in the first line."""
     date = _DATE.search(plain_stamp(rest))
     return date[0] if date else None
 
 
-class DayClock:
+class _DayClock:
     """Stamps that are a time of day alone ('Time: 11:58:03 PM', sysstat 8 and 9): the date stands in the first line
     and goes on at midnight."""
 

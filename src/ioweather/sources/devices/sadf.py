@@ -6,7 +6,7 @@ restarted within the second) and notes (restarts, comments) make no rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,12 @@ from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import beginning, plain_head, whole_lines
 
 _HEADER = "# hostname;interval;timestamp"
-OF_CPUS = frozenset(
+_OF_CPUS = frozenset(
     ("%user", "%usr", "%nice", "%system", "%sys", "%iowait", "%steal", "%irq", "%soft", "%guest", "%gnice", "%idle")
 )
 # What sadf -p calls the numbers that are wanted; it gives one a line, and those of other activities are not looked at.
-_WANTED = frozenset((*SAR, *OF_CPUS, "tps"))
-ALL_CPUS = ("-1", "all")
+_WANTED = frozenset((*SAR, *_OF_CPUS, "tps"))
+_ALL_CPUS = ("-1", "all")
 _LONGEST_INTERVAL = 10 * 366 * 86_400
 
 
@@ -58,7 +58,9 @@ class Sadf:
         return 0.8 if _is_tabbed(text) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        return series_of(path, _tables(path, context), "Export them with: sadf -j FILE -- -d -b -u")
+        frames = (frame for table in _tables(path, context) for frame in table.frames(path))
+        empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
+        return with_rows(frames, EmptyInput(empty, hint="Export them with: sadf -j FILE -- -d -b -u"))
 
 
 def _is_tabbed(text: str) -> bool:
@@ -70,7 +72,7 @@ def _is_tabbed(text: str) -> bool:
 
 
 @dataclass
-class SampleTable:
+class _SampleTable:
     """Samples of one activity with the same columns. `kind` is what a sample is of: device, host or cpu."""
 
     kind: str
@@ -105,13 +107,7 @@ class SampleTable:
             yield host_rows(self.hosts, spans, values)
 
 
-def series_of(path: Path, tables: Iterable[SampleTable], hint: str) -> Iterator[tuple[str, Frame]]:
-    frames = (frame for table in tables for frame in table.frames(path))
-    empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
-    return with_rows(frames, EmptyInput(empty, hint=hint))
-
-
-def _tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
+def _tables(path: Path, context: ReadContext) -> Iterator[_SampleTable]:
     head = beginning(path)
     if head.startswith("{"):
         return _json_tables(path, context)
@@ -126,10 +122,10 @@ def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
     return end_ns - interval * NS, interval * NS
 
 
-def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
+def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[_SampleTable]:
     """sadf -d: a header per activity, then its records in the order of time."""
     stamps = StampReader(str(path), context.zone)
-    table: SampleTable | None = None
+    table: _SampleTable | None = None
     for number, line in whole_lines(path):
         if line.startswith("#"):
             if table is not None:
@@ -144,31 +140,31 @@ def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]
         _add_record(path, table, stamps, line, number, context.host)
         if len(table.spans) >= BATCH_SAMPLES:
             yield table
-            table = SampleTable(table.kind, table.columns)
+            table = _SampleTable(table.kind, table.columns)
     if table is not None:
         yield table
 
 
-def _open_table(path: Path, line: str, number: int) -> SampleTable:
+def _open_table(path: Path, line: str, number: int) -> _SampleTable:
     columns = line[2:].split(";")
     if columns[:3] != ["hostname", "interval", "timestamp"]:
         raise CorruptInput(f"{path}, line {number}: expected {_HEADER!r}, found {line[:60]!r}.")
     names = tuple(columns[3:])
     several = len(set(names)) < len(names) or any("[...]" in name for name in names)
     if several and names[:1] != ("CPU",) and "DEV" not in names:
-        return SampleTable("other", names)
+        return _SampleTable("other", names)
     if several:
         raise UnsupportedVersion(
             f"{path}, line {number}: several devices or activities in one line (sadf -h).", hint="Run sadf without -h."
         )
     if names[:1] == ("DEV",):
-        return SampleTable("device", names[1:])
-    if names[:1] == ("CPU",) and not set(names).isdisjoint(OF_CPUS):
-        return SampleTable("cpu", names[1:])
-    return SampleTable("other" if set(names).isdisjoint(SAR) else "host", names)
+        return _SampleTable("device", names[1:])
+    if names[:1] == ("CPU",) and not set(names).isdisjoint(_OF_CPUS):
+        return _SampleTable("cpu", names[1:])
+    return _SampleTable("other" if set(names).isdisjoint(SAR) else "host", names)
 
 
-def _add_record(path: Path, table: SampleTable, stamps: StampReader, line: str, number: int, host: str | None) -> None:
+def _add_record(path: Path, table: _SampleTable, stamps: StampReader, line: str, number: int, host: str | None) -> None:
     if table.kind == "other":
         return  # sar -A: memory, network, interrupts, batteries
     named = table.kind != "host"
@@ -178,7 +174,7 @@ def _add_record(path: Path, table: SampleTable, stamps: StampReader, line: str, 
     interval = whole_number(parts[1]) if len(parts) >= (5 if named else 4) else None
     if interval is None:
         raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
-    if interval == 0 or (table.kind == "cpu" and parts[3] not in ALL_CPUS):
+    if interval == 0 or (table.kind == "cpu" and parts[3] not in _ALL_CPUS):
         return
     span = _span(path, number, stamps.read(parts[2], number), interval)
     table.add(span, host or parts[0], parts[3] if named else "", parts[-1], number)
@@ -193,7 +189,7 @@ class _Sample:
     values: dict[str, float] = field(default_factory=dict)
 
 
-def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
+def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_SampleTable]:
     """sadf -p: one number a line; lines of one sample stand together, each with its name."""
     stamps = StampReader(str(path), context.zone)
     samples: list[_Sample] = []
@@ -219,8 +215,8 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     yield from _pivot(path, samples, stamps, context.host)
 
 
-def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | None) -> Iterator[SampleTable]:
-    tables: dict[tuple[str, tuple[str, ...]], SampleTable] = {}
+def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | None) -> Iterator[_SampleTable]:
+    tables: dict[tuple[str, tuple[str, ...]], _SampleTable] = {}
     activity = ""
     for sample in samples:
         name, interval, stamp, device = sample.key
@@ -229,16 +225,16 @@ def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | 
             activity = columns[0]
             stamps.restart()  # each activity begins at the first time again
         kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
-        if interval == "0" or (kind == "cpu" and device not in ALL_CPUS):
+        if interval == "0" or (kind == "cpu" and device not in _ALL_CPUS):
             continue
-        table = tables.setdefault((kind, columns), SampleTable(kind, columns))
+        table = tables.setdefault((kind, columns), _SampleTable(kind, columns))
         span = _span(path, sample.line, stamps.read(stamp, sample.line), int(interval))
         table.add(span, host or name, device, list(sample.values.values()), sample.line)
     yield from tables.values()
 
 
-def _json_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
-    tables: dict[tuple[str, tuple[str, ...]], SampleTable] = {}
+def _json_tables(path: Path, context: ReadContext) -> Iterator[_SampleTable]:
+    tables: dict[tuple[str, tuple[str, ...]], _SampleTable] = {}
     stamps = StampReader(str(path), context.zone)
     for record in read_records(path):
         if record.opens_run:
@@ -254,7 +250,7 @@ def _json_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
             raise CorruptInput(f"{path}, line {record.line}: no nodename before the statistics.", hint="Give --host.")
         span = _span(path, record.line, stamps.read(text, record.line), interval)
         for kind, name, columns, values in _activities(path, record):
-            table = tables.setdefault((kind, columns), SampleTable(kind, columns))
+            table = tables.setdefault((kind, columns), _SampleTable(kind, columns))
             table.add(span, host, name, values, record.line)
         if sum(len(table.spans) for table in tables.values()) >= BATCH_SAMPLES:
             yield from tables.values()
@@ -280,7 +276,7 @@ def _activities(path: Path, record: Record) -> Iterator[tuple[str, str, tuple[st
         yield ("host", *numbers_of(path, record.line, {"host": "", **flat}, "host"))
     for entry in entries(path, record, "cpu-load"):
         name, columns, values = numbers_of(path, record.line, entry, "cpu")
-        if name in ALL_CPUS:
+        if name in _ALL_CPUS:
             yield "cpu", name, columns, values
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
@@ -203,7 +203,7 @@ def ingest(
     *,
     context: ReadContext | None = None,
     source: str | None = None,
-    mapping: tuple[str, Mapping[str, Any]] | None = None,
+    select: tuple[str, str] | None = None,
     executor: Executor | None = None,
     known_since_ns: int = 0,
     again: bool = False,
@@ -211,7 +211,7 @@ def ingest(
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
-    """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
+    """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
     Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
     added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
     left to the caller (`follow_arrival`).
@@ -220,7 +220,7 @@ def ingest(
     in the order of what was read, so that it does not matter who read it.
     """
     started = time.monotonic()
-    _check_asked(lake, context or ReadContext(), source, mapping)
+    _check_asked(lake, source, select)
     found = find_files(paths)
     most = max(_SMALL_FILES, workers_of(executor or local_executor()))
     first = [*islice(found, most + 1)]
@@ -232,7 +232,7 @@ def ingest(
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = _Files(chain(first, found))
     limits, staging = limits_of(lake.facility), Staging.of(lake.root)
-    reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
+    reading = Reading(context or ReadContext(), source, select, limits, clock(), staging)
     report = IngestReport()
     writer = _Writer(lake, report)
     known: Known = {}
@@ -252,8 +252,8 @@ def ingest(
         readers().rest()
     if files.count > _SMALL_FILES:
         readers().stop()  # a search needs the memory that they hold
-    if mapping is not None:
-        report.rows_added.update(follow_mapping(lake, mapping[0]))
+    if select is not None:
+        report.rows_added.update(follow_mapping(lake, select[0]))
     if search:
         report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
     progress(files.count, files.count, "files")
@@ -269,16 +269,14 @@ def _log(report: IngestReport, lake: Lake) -> None:
     _LOG.info(text, len(report.good), report.known, len(report.bad), added, lake.root, report.seconds)
 
 
-def _check_asked(
-    lake: Lake, context: ReadContext, source: str | None, mapping: tuple[str, Mapping[str, Any]] | None
-) -> None:
+def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None) -> None:
     """What is wrong with the command is one mistake, not one per file."""
     if source is not None:
         SOURCES[source]
-    if mapping is not None:
-        from ioweather.sources.mapped.source import read_mapped
+    if select is not None:
+        from ioweather.workflows.ingest.selected import check_select
 
-        read_mapped(Path(), *mapping, context)  # no file is read yet
+        check_select(*select)
     if not os.access(lake.root, os.W_OK):
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
 

@@ -96,12 +96,12 @@ def limits_of(facility: Facility) -> Limits:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, which source or mapping if they said, what it may take, and what time it is:
-    rows from after tomorrow are refused."""
+    """How to read: what the person knows, which source or (table, SELECT) if they said, what it may take, and what time
+    it is: rows from after tomorrow are refused."""
 
     context: ReadContext
     source: str | None = None
-    mapping: tuple[str, Mapping[str, Any]] | None = None
+    select: tuple[str, str] | None = None
     limits: Limits = field(default_factory=lambda: limits_of(Facility()))
     now_ns: int = field(default_factory=now_ns)
     # Where rows may be written by who reads them; None: they are given back.
@@ -142,7 +142,7 @@ def head_of(path: Path) -> bytes:
 
 
 def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
-    """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
+    """Of the content, and of the SELECT or mapping, because one CSV may hold rows of several tables."""
     head = head_of(path) if head is None else head
     digest = hashlib.sha256(head)
     if not head and path.is_dir():
@@ -155,7 +155,7 @@ def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
             file.seek(_HEAD_BYTES)
             while piece := file.read(_PIECE_BYTES):
                 digest.update(piece)
-    for mapping in (reading.mapping, reading.context.mapping):
+    for mapping in (reading.select, reading.context.mapping):
         if mapping is not None:
             digest.update(repr(mapping).encode())
     return digest.hexdigest()[:32]
@@ -246,8 +246,8 @@ def choose_source(head: bytes, path: Path) -> Source:
     if best <= 0:
         raise UnknownFormat(
             f"{path} is not in a format that ioweather knows.",
-            hint="`ioweather ingest --list-sources` lists those it knows; any CSV or Parquet goes in with --as TABLE "
-            "--map FILE.",
+            hint="`ioweather ingest --list-sources` lists those it knows; any CSV, JSON or Parquet goes in with "
+            "--as TABLE --select FILE.sql.",
         )
     if len(scores) > 1 and scores[1][0] == best:
         raise AmbiguousFormat(f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.")
@@ -272,11 +272,19 @@ def read_file(
     try:
         version = _Version(path, reading)
         digest = version.digest
-        if reading.mapping is not None:
-            from ioweather.sources.mapped.source import read_mapped
+        if reading.select is not None:
+            from ioweather.workflows.ingest.selected import SOURCE_NAME, read_selected
 
-            source_name = "mapped"
-            pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)
+            source_name = SOURCE_NAME
+            most = reading.limits
+            pieces: Iterator[tuple[str, Frame]] = read_selected(
+                path,
+                *reading.select,
+                reading.context,
+                seconds=most.seconds_for(size),
+                memory_bytes=most.memory_for(size),
+                rows=most.rows_for(size),
+            )
         else:
             source = _source_for(path, head_of(path), reading)
             source_name = source.name
@@ -365,7 +373,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
         try:
             head = head_of(path)
             is_whole = 0 < len(head) < _HEAD_BYTES
-            source = None if reading.mapping is not None else _source_for(path, head, reading)
+            source = None if reading.select is not None else _source_for(path, head, reading)
             if source is not None and _is_batch(source.name):
                 batched = cast(BatchSource, source)
                 if is_whole and reading.context.mapping is None:

@@ -1,1 +1,0 @@
-"""Anybody's CSV or Parquet as rows of a table, by a mapping that a person writes."""
