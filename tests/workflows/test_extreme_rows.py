@@ -82,19 +82,21 @@ def test_no_row_of_any_table_makes_a_command_or_a_page_fail(
     assert not found, "\n".join(found)
 
 
+SELECT = """SELECT ns(time) AS start_ns, 60000000000 AS interval_ns, 'home' AS system, 'ost' AS component_kind,
+    {} AS component, 'read_bytes' AS metric, bytes::DOUBLE AS value, 0 AS quality FROM input"""
+
+
 def test_intervals_of_decades_do_not_stop_later_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Reports of a node whose clock was not set at boot: one interval from 1970 until today."""
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", Checked(century_rows(now_ns())), source="iostat")  # as ioweather 0.2 stored them
     good = tmp_path / "good.csv"
     good.write_text("time,bytes\n2026-01-01T00:00:00Z,5\n2026-01-01T00:01:00Z,6\n")
-    mapping = tmp_path / "map.toml"
-    mapping.write_text(
-        '[columns]\nstart_ns = {from = "time", unit = "iso"}\nvalue = {from = "bytes"}\ninterval_ns = {value = "60s"}\n'
-        'system = {value = "home"}\ncomponent_kind = {value = "ost"}\ncomponent = {value = "OST0000"}\n'
-        'metric = {value = "read_bytes"}\nquality = {value = 0}\n'
+    (tmp_path / "map.sql").write_text(SELECT.format("'OST0000'"))
+    assert (
+        run(["ingest", str(good), "--as", "series", "--select", str(tmp_path / "map.sql"), "--lake", str(lake.root)])
+        == 0
     )
-    assert run(["ingest", str(good), "--as", "series", "--map", str(mapping), "--lake", str(lake.root)]) == 0
     lines = ["lake", "storage", "doctor", "exhibits", f"report --out {tmp_path}/r.html", "lake compact --everything"]
     assert _faults(lake, capsys, lines) == []
     with lake.snapshot() as snapshot:
@@ -123,12 +125,8 @@ def samples(tmp_path: Path) -> list[str]:
     """A command that brings samples of four targets."""
     rows = [f"2026-01-0{day}T00:00:00Z,OST{n},5" for day in (1, 2) for n in range(4)]
     (tmp_path / "good.csv").write_text("\n".join(["time,ost,bytes", *rows]) + "\n")
-    (tmp_path / "map.toml").write_text(
-        '[columns]\nstart_ns = {from = "time", unit = "iso"}\nvalue = {from = "bytes"}\ninterval_ns = {value = "60s"}\n'
-        'system = {value = "home"}\ncomponent_kind = {value = "ost"}\ncomponent = {from = "ost"}\n'
-        'metric = {value = "read_bytes"}\nquality = {value = 0}\n'
-    )
-    ingest = ["ingest", str(tmp_path / "good.csv"), "--as", "series", "--map", str(tmp_path / "map.toml")]
+    (tmp_path / "map.sql").write_text(SELECT.format("ost"))
+    ingest = ["ingest", str(tmp_path / "good.csv"), "--as", "series", "--select", str(tmp_path / "map.sql")]
     return [*ingest, "--lake", str(tmp_path / "lake")]
 
 
