@@ -234,18 +234,8 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class Burst:
-    """Load until the horizon above its 90th percentile; `skill` of Brier's score against the better reference."""
-
-    horizon_ns: int
-    probability: float | None
-    f1: float | None
-    skill: Amount
-
-
-@dataclass(frozen=True)
 class ForecastOutcome(Outcome):
-    """Values have `unit`. `best_start_ns` is None where the hours do not differ. Bursts are those of load."""
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
 
     filesystem: str
     of: Literal["load", "slowdown"]
@@ -256,7 +246,6 @@ class ForecastOutcome(Outcome):
     now_ns: int
     horizons: tuple[Horizon, ...] = ()
     best_start_ns: int | None = None
-    bursts: tuple[Burst, ...] = ()
 
 
 @dataclass(frozen=True)
