@@ -26,6 +26,8 @@ from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_mean
 
 CANDIDATES: Final = ("persistence", "climatology", "combined")
 PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
+# Days before the first forecast: one day does not tell an hour of the day from another.
+WARM_UP_DAYS: Final = 2
 # Past forecasts that a correction or an interval rests on, at least; and in each class of scores.
 LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
@@ -111,7 +113,7 @@ def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | No
     past = Past(truth, day, target_day, alike)
     # What the night before knew of the target's hour.
     usual = tables[day, series.slot[horizon : count + horizon]]
-    climatology = to_median(np.where(np.isfinite(series.values), usual, np.nan), past)
+    climatology = to_median(np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan), past)
     seen = np.isfinite(climatology)
     by_jobs = climatology if known is None else to_median(np.where(seen, known, np.nan), past)
     persistence = np.where(seen, series.values, np.nan)

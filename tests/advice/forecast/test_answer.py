@@ -90,10 +90,10 @@ def test_too_short_a_history_says_what_is_needed(windows):
     assert not answer.exhibits
 
 
-def test_three_days_give_a_forecast_without_skill():
+def test_three_days_give_a_forecast_without_a_measure():
     answer = answer_of(swinging(4)[: 3 * 288])
     assert "now" in answer.headline
-    assert "no forecast does better than that here" in answer.headline
+    assert "how good a forecast is here was not measured yet" in answer.headline
     assert np.isfinite(column(answer, "expected")).all()
 
 
