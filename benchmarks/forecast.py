@@ -1,13 +1,10 @@
-"""A year of 5-minute windows forecast and judged at seven horizons, against a refit of every day by least squares.
+"""A year of 5-minute windows forecast and judged at seven horizons.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py                 # in memory: fit, evaluate, intervals
+    OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py                 # in memory: forecasts, skill, intervals
     OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py --lake          # through a lake of 1-minute samples
-    python benchmarks/forecast.py --skill laptop:1 cluster:1             # skill and bursts on simulated facilities
-    python benchmarks/forecast.py --skill ../shared/data/lmt/snx11025_2018-02-09T12.hdf5   # on twelve hours of Edison
+    python benchmarks/forecast.py --skill laptop:1 cluster:1             # skill on simulated facilities
 
-The planted series is AR(1) with a daily wave, so the skill that the best of all forecasts would have is known. The peer
-does the regression alone, without medians, blend and intervals: every day and horizon anew on the same eight weeks, by
-scikit-learn's Ridge where it is installed, else by NumPy's lstsq; on some days, scaled up.
+The planted series is AR(1) with a daily wave, so the skill that the best of all forecasts would have is known.
 """
 
 from __future__ import annotations
@@ -21,19 +18,16 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import BURST_HORIZONS_NS, HORIZONS_NS, burst_outlook, forecast_answer
+from ioweather.advice.forecast.answer import forecast_answer
 from ioweather.advice.forecast.horizons import (
     AHEAD_NS,
     History,
     KnownJobs,
-    Outlook,
     Quantity,
     Seen,
     by_jobs,
@@ -50,23 +44,18 @@ from ioweather.simulate.job_stats import job_key
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.simulate.runs import Job
 from ioweather.simulate.world import World
-from ioweather.stats.analogues import Jobs, laid_out
-from ioweather.stats.bursts import Load, burst_forecasts
-from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
-from ioweather.stats.forecast import RIDGE_WINDOWS, daily_ridge, recent_means, rolling_forecasts
+from ioweather.stats.forecast import rolling_forecasts
+from ioweather.stats.job_load import Jobs, laid_out
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import TABLES
 from ioweather.workflows.ask import ask
-from ioweather.workflows.forecast import history
-from ioweather.workflows.ingest.ingest import ingest
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS
 PER_DAY = 288
-PEER_DAYS = 12
 OPS = ("read", "write", "all")
-BURST_WINDOWS = tuple(ns // (5 * MINUTE_NS) for ns in BURST_HORIZONS_NS)
+WINDOWS = (1, 6, 24)
 
 
 def planted(days: int, per_day: int, rho: float, seed: int = 2026) -> Floats:
@@ -81,52 +70,6 @@ def best_skill(minutes: float) -> float:
     """1 - sqrt(1 - r^2) / min(1, sqrt(2 (1 - r))), r the correlation at that distance."""
     r = RHO ** (minutes / 5)
     return 1 - math.sqrt(1 - r * r) / min(1.0, math.sqrt(2 * (1 - r)))
-
-
-def regression_inputs(values: Floats, horizon: int) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
-    """Features, targets, the day of each window and of its target: the same for us and for the peer."""
-    count = len(values)
-    minute = np.arange(count + horizon) * 5
-    day = minute // 1440
-    slot = (day + 3) % 7 * 24 + minute // 60 % 24
-    tables = climate_tables(hourly_means(values, day[:count], slot[:count]))
-    usual = tables[day[:count], slot[horizon:]]
-    truth = np.concatenate([values[horizon:], np.full(horizon, np.nan)])
-    recent = recent_means(values - tables[day[:count], slot[:count]], 5.0)
-    features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day[:count]]])
-    return features, truth - usual, day[:count], day[horizon:]
-
-
-def peer_fit(x: Floats, y: Floats) -> Floats:
-    try:
-        from sklearn.linear_model import Ridge
-    except ImportError:
-        penalty = math.sqrt(RIDGE_WINDOWS * x[:, 1].var()) * np.diag([0.0, *[1.0] * (x.shape[1] - 1)])
-        rows, targets = np.vstack([x, penalty]), np.concatenate([y, np.zeros(x.shape[1])])
-        return np.asarray(np.linalg.lstsq(rows, targets, rcond=None)[0])
-    model = Ridge(alpha=RIDGE_WINDOWS * x[:, 1].var()).fit(x[:, 1:], y)
-    return np.asarray([model.intercept_, *model.coef_])
-
-
-def regressions(values: Floats) -> tuple[float, float, float]:
-    """CPU seconds of all days' regressions at seven horizons: ours, the peer's; largest difference of a coefficient."""
-    ours = peer = off = 0.0
-    for horizon_ns in HORIZONS_NS:
-        horizon = horizon_ns // (5 * MINUTE_NS)
-        features, target, day, target_day = regression_inputs(values, horizon)
-        begun = time.process_time()
-        found = daily_ridge(features, target, day, target_day, MEMORY_DAYS, 5.0)
-        ours += time.process_time() - begun
-        days = int(day[-1]) + 1
-        usable = np.isfinite(features).all(axis=1) & np.isfinite(target)
-        chosen = np.linspace(MEMORY_DAYS + 2, days - 1, PEER_DAYS).astype(int)
-        for today in chosen:
-            rows = usable & (target_day < today) & (target_day >= today - MEMORY_DAYS)
-            begun = time.process_time()
-            beta = peer_fit(features[rows], target[rows])
-            peer += (time.process_time() - begun) * (days - 3) / PEER_DAYS
-            off = max(off, float(np.abs(beta - found[today]).max()))
-    return ours, peer, off
 
 
 def in_memory(days: int) -> None:
@@ -145,10 +88,7 @@ def in_memory(days: int) -> None:
             f"  {minutes:3.0f} min {skill or 0:6.3f} ({low or 0:.3f} to {high or 0:.3f})     "
             f"{best_skill(minutes):6.3f}          {held or 0:.3f}"
         )
-    ours, peer, off = regressions(values)
     print(f"{days} days, forecast, judged, with intervals and best start: {whole:.2f} s of CPU")
-    print(f"regressions alone: {ours:.2f} s of CPU; the peer {peer:.1f} s, {peer / ours:.0f} times as long")
-    print(f"largest difference of a coefficient: {off:.1e}")
 
 
 def through_lake(days: int, targets: int) -> None:
@@ -176,35 +116,16 @@ def through_lake(days: int, targets: int) -> None:
 
 
 def skill(what: str, days: int | None) -> None:
-    """How much smaller errors are than of the better reference, and whether the mean load of the next 5, 30, 120
-    minutes will be above its 90th percentile: F1, Brier's skill, how many stretches that do not overlap were judged. By
-    the load alone; with the jobs that are known, as the lake would have them; and by who knew what these jobs will
-    move. A day or more: fitted each morning; less: each hour from the sixth on."""
-    for op, seen, ways in recorded(Path(what)) if Path(what).exists() else simulated(what, days):
+    """How much smaller errors are than of the better reference, 5, 30 and 120 minutes ahead: by the load alone, with
+    the jobs that are known, as the lake would have them, and by a forecast that knows what these jobs will move."""
+    for op, seen, ways in simulated(what, days):
         quantity = Quantity("", "load", op)
         series = timed(seen, quantity, dt.UTC, AHEAD_NS)
         for way, jobs in ways.items():
-            known = partial(foreseen if way == "knows" else by_jobs, jobs, seen, quantity)
-            points: list[Outlook] = []
-            if series.count < 2 * PER_DAY:
-                refits, memory, horizons = np.arange(72, series.count, 12), PER_DAY, BURST_WINDOWS[:2]
-            else:
-                refits, memory, horizons = np.arange(0, series.count, PER_DAY), MEMORY_DAYS * PER_DAY, BURST_WINDOWS
-                made = rolling_forecasts(series, horizons, known=known(horizons, mean=False))
-                points = [outlook(each, seen, quantity) for each in made]
-            means = known(horizons, mean=True)
-            load = Load(seen.values, series.values, series.slot[: series.count] % 24)
-            for place, horizon in enumerate(horizons):
-                made_bursts = burst_forecasts(load, horizon, refits, memory, None if means is None else means[place])
-                found = burst_outlook(made_bursts, seen)
-                f1 = " | ".join(f"{score:.2f}" for score in found.f1)
-                point = shown(points[place].skill) if points else "-"
-                share = found.bursts / max(1, found.skill.n or 0)
-                print(
-                    f"| {Path(what).name} | {op} | {way} | {5 * horizon} min | {point} | {found.independent} | "
-                    f"{share:.2f} | {f1} | {shown(found.skill)} |",
-                    flush=True,
-                )
+            known = (foreseen if way == "knows" else by_jobs)(jobs, seen, quantity, WINDOWS)
+            for horizon, rolling in zip(WINDOWS, rolling_forecasts(series, WINDOWS, known), strict=True):
+                found = shown(outlook(rolling, seen, quantity).skill)
+                print(f"| {what} | {op} | {way} | {5 * horizon} min | {found} |", flush=True)
 
 
 def shown(estimate: Estimate) -> str:
@@ -214,9 +135,7 @@ def shown(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} ({between})"
 
 
-def foreseen(
-    jobs: KnownJobs | None, seen: History, quantity: Quantity, horizons: tuple[int, ...], *, mean: bool
-) -> Floats:
+def foreseen(jobs: KnownJobs | None, seen: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats:
     """As `by_jobs`, with what the jobs that are known did move."""
     assert jobs is not None
     every = seen.window_ns // jobs.step_ns
@@ -226,24 +145,13 @@ def foreseen(
     own = np.bincount(work.window // every, work.amount / every, count)[:count]
     out = []
     for horizon in horizons:
-        last, width = rows + horizon * every + 1, (horizon if mean else 1) * every
+        last, width = rows + horizon * every + 1, every
         amount = np.bincount(work.window[rows] // every, (total[last] - total[last - width]) / width, count)
-        out.append([quantity.forward(amount), quantity.forward(amount + np.maximum(seen.values - own, 0.0))])
+        out.append(quantity.forward(amount + np.maximum(seen.values - own, 0.0)))
     return np.array(out)
 
 
 Ways = Iterator[tuple[str, History, dict[str, KnownJobs | None]]]
-
-
-def recorded(path: Path) -> Ways:
-    with tempfile.TemporaryDirectory() as folder:
-        lake = open_lake(Path(folder) / "lake", create=True)
-        ingest(lake, [path])
-        asked = {"of": "load", "at": None, "filesystem": None, "window": 5 * MINUTE_NS}
-        with lake.snapshot() as snapshot:
-            for op in OPS:
-                found = history(snapshot, {**asked, "op": op})
-                yield op, found.history, {"load": None}
 
 
 class Counter:
@@ -316,7 +224,7 @@ def _known(jobs: list[Job], counter: Counter, kinds: tuple[str, ...], windows: i
     table = Jobs(submitted, began, ended, np.array([codes[name] for name in programs]))
     job, window, amount = (np.array(part) for part in zip(*((numbers[key], w, a) for key, w, a in moved), strict=True))
     work = laid_out(table, (job, window, amount), windows * 300 // seconds, 7200 // seconds, live=live)
-    return KnownJobs(work, tuple(codes), seconds * 10**9)
+    return KnownJobs(work, seconds * 10**9)
 
 
 def main() -> None:
@@ -324,11 +232,11 @@ def main() -> None:
     parser.add_argument("--days", type=int, help="default: a year; of a facility as its preset has it")
     parser.add_argument("--lake", action="store_true", help="write a lake first and read from it")
     parser.add_argument("--targets", type=int, default=16, help="with --lake: how many OSTs")
-    parser.add_argument("--skill", nargs="+", metavar="PRESET:SEED|FILE", help="of facilities, or a file of LMT")
+    parser.add_argument("--skill", nargs="+", metavar="PRESET:SEED", help="of simulated facilities")
     options = parser.parse_args()
     if options.skill:
-        print("| load | of | knows | ahead | skill | stretches | bursts | F1 as now | as usual | ours | burst skill |")
-        print("|" + "---|" * 11)
+        print("| load | of | knows | ahead | skill |")
+        print("|" + "---|" * 5)
         for what in options.skill:
             skill(what, options.days)
     elif options.lake:

@@ -91,7 +91,7 @@ def page() -> str:
 def _page() -> Iterator[str]:
     asked = project()
     run_time = needed(asked[""])
-    extras = needed([text for extra in ("dask", "mysql", "remote-write") for text in asked[extra]])
+    extras = needed([text for extra in ("dask", "forest", "mysql", "remote-write") for text in asked[extra]])
     rest = needed([text for extra in ("docs", "dev") for text in asked[extra]])
     yield from (
         "# Licences of dependencies", "",

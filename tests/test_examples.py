@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import ioweather
+from ioweather.cli.main import run as command_line
 from ioweather.testing import ChecksFailed, check_source
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -131,3 +133,16 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
             assert len(repr(value)) < 3_000, cell
             if hasattr(value, "_repr_html_"):
                 assert 20 < len(value._repr_html_()) < 2_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("dd") is None, reason="dd is missing")
+def test_known_work_on_a_disk_is_reported(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "prove.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, list(tmp_path.iterdir())) == (0, []), done.stdout + done.stderr
+
+
+def test_doctor_names_the_script(capsys):
+    assert command_line(["doctor", "--prove", "/scratch"]) == 2
+    assert "examples/prove.py /scratch" in capsys.readouterr().err

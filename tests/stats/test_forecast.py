@@ -8,17 +8,12 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.stats import forecast
-from ioweather.stats.climatology import climate_tables, hourly_means
 from ioweather.stats.forecast import (
     CLIMATOLOGY,
     COMBINED,
     PERSISTENCE,
-    RIDGE_WINDOWS,
-    SPANS_MINUTES,
     ClassTable,
     Timed,
-    daily_ridge,
     rolling_forecasts,
     rolling_intervals,
 )
@@ -49,56 +44,6 @@ def errors(rolling):
 def skill(rolling):
     mae = errors(rolling)
     return 1 - mae[COMBINED] / mae[:COMBINED].min()
-
-
-def mean_of_departures(values, tables, series, at, minutes):
-    """Mean departure of the windows of the last `minutes` until `at`, each from the table of its own day."""
-    first = max(0, at + 1 - minutes // 5)
-    found = [values[i] - tables[series.day[i], series.slot[i]] for i in range(first, at + 1)]
-    return np.mean([x for x in found if np.isfinite(x)])
-
-
-def features_by_hand(values, tables, series, at, horizon):
-    now = values[at] - tables[series.day[at], series.slot[at]]
-    usual = tables[series.day[at], series.slot[at + horizon]]
-    spans = [mean_of_departures(values, tables, series, at, minutes) for minutes in SPANS_MINUTES]
-    return np.array([1.0, now, *spans, usual - tables[series.day[at]].mean()]), usual
-
-
-def test_the_regression_equals_least_squares_on_the_past_alone():
-    """One day of one horizon, with gaps: pairs gathered one by one, the ridge as rows added to a least squares."""
-    values = planted(6, cycle=0.5, seed=1)
-    values[np.random.default_rng(2).random(len(values)) < 0.05] = np.nan
-    horizon, today = 12, 5
-    series = timed(values)
-    tables = climate_tables(hourly_means(values, series.day[: len(values)], series.slot[: len(values)]))
-    rows, targets = [], []
-    for at in range(PER_DAY, today * PER_DAY - horizon):  # what was known when day 5 began
-        if np.isfinite(values[at]) and np.isfinite(values[at + horizon]):
-            row, usual = features_by_hand(values, tables, series, at, horizon)
-            rows.append(row)
-            targets.append(values[at + horizon] - usual)
-    x, y = np.array(rows), np.array(targets)
-    penalty = np.eye(x.shape[1]) * math.sqrt(RIDGE_WINDOWS * x[:, 1].var())
-    penalty[0, 0] = 0.0
-    beta = np.linalg.lstsq(np.vstack([x, penalty]), np.concatenate([y, np.zeros(len(penalty))]), rcond=None)[0]
-
-    count = len(values)
-    usual = tables[series.day[:count], series.slot[horizon : count + horizon]]
-    truth = np.concatenate([values[horizon:], np.full(horizon, np.nan)])
-    departures = values - tables[series.day[:count], series.slot[:count]]
-    features = np.column_stack(
-        [np.ones(count), forecast.recent_means(departures, 5.0), usual - tables.mean(axis=1)[series.day[:count]]]
-    )
-    found = daily_ridge(
-        features, truth - usual, series.day[:count], series.day[horizon : count + horizon], 56, 5.0
-    )  # fmt: skip
-    np.testing.assert_allclose(found[today], beta, rtol=1e-6, atol=1e-8)
-    at = today * PER_DAY + 7
-    while not np.isfinite(values[at]):
-        at += 1
-    np.testing.assert_allclose(features[at], features_by_hand(values, tables, series, at, horizon)[0], atol=1e-9)
-    assert np.isnan(found[1]).all()  # no pair yet on the second day
 
 
 def test_no_forecast_knows_what_comes_after_it():

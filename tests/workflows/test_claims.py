@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.claimed import ClaimOutcome, SiteClaims
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ClaimsOutcome
+from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers.claims import claims
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.questions.claims import QUESTION

@@ -6,9 +6,8 @@ import pytest
 
 from ioweather.advice.verdict.job_text import JobText
 from ioweather.cli.main import run as command
-from ioweather.core.advised import AdviceItem
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.run_outcomes import Amount, SplitSeconds, WhyOutcome
+from ioweather.core.run_outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.workflows import verdicts
 from ioweather.workflows.job_text import job_text

@@ -7,20 +7,10 @@ from pathlib import Path
 import click
 
 from ioweather.cli.options import lake_option, output_form, output_options, path_option
-
-EPILOG = """\b
---prove takes about two minutes: it writes to the disk of DIR in ways that
-slow a program down, with a probe beside it, asks `why`, `job` and `storage`
-about what it measured, and only then compares the answers with what it did.
-Exit code 1 if a cause that was felt was not named, or a run was accused
-without one.
-
-\b
-Example: ioweather doctor --prove /scratch/me
-"""
+from ioweather.core.errors import UsageError
 
 
-@click.command(epilog=EPILOG)
+@click.command(epilog="Example: ioweather doctor --lake /srv/weather")
 @lake_option
 @output_options
 @path_option(
@@ -31,8 +21,7 @@ Example: ioweather doctor --prove /scratch/me
     "proven",
     is_flag=False,
     flag_value=".",
-    metavar="[DIR]",
-    help="Plant small harmless causes below DIR (default: here); print what is found.",
+    hidden=True,
 )
 def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...], proven: str | None) -> int:
     """Say what works here, what is missing, and what to do about it.
@@ -44,9 +33,8 @@ def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path
     from ioweather.workflows.site.doctor import examine
 
     if proven is not None:
-        from ioweather.cli.prove import prove_here
-
-        return prove_here(proven, output_form(as_json, as_csv))
+        hint = f"Run: python examples/prove.py {proven} (in the source distribution)"
+        raise UsageError("`doctor --prove` is now a script.", hint=hint)
     found = examine(lake_dir, *spools)
     form = output_form(as_json, as_csv)
     marks = {"ok": "✓", "note": "·", "problem": "✗"} if form == "text" else {}

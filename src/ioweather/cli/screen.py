@@ -26,13 +26,13 @@ def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = ""
         click.echo(text if wrap is None else click.wrap_text(text, wrap, first, rest), err=err)
 
 
-def say_json(body: Any, *, indent: int | None = 2) -> None:
+def say_json(body: Any) -> None:
     """In ASCII: JSON's own escapes stand for whatever a terminal would obey. An object says which version it is of."""
     from ioweather.core.results import SCHEMA_VERSION  # `--help` needs none of it
 
     if isinstance(body, dict):
         body = {"schema_version": SCHEMA_VERSION, **body}
-    click.echo(json.dumps(body, indent=indent, default=str))
+    click.echo(json.dumps(body, indent=2, default=str))
 
 
 def say_csv(text: str) -> None:

@@ -40,17 +40,7 @@ def to_pandas(frame: Frame) -> Any:
 
 
 def to_polars(frame: Frame) -> Any:
-    polars = needed("polars", "`.records()`")
-
-    def column(name: str, values: Column) -> Any:
-        if isinstance(values, Text):
-            return polars.Series(name, values.tolist(), dtype=polars.String)
-        if np.ma.is_masked(values):
-            kind = polars.Boolean if values.dtype.kind == "b" else polars.Int64
-            return polars.Series(name, values.tolist(), dtype=kind)
-        return polars.Series(name, np.array(np.ma.getdata(values)), nan_to_null=True)
-
-    return polars.DataFrame([column(name, values) for name, values in frame.items()])
+    return needed("polars", "`.records()`").DataFrame(to_arrow(frame))
 
 
 def to_arrow(frame: Frame) -> Any:

@@ -9,10 +9,137 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ioweather.core.advised import FixedItem, OthersItem, TriageItem
-from ioweather.core.claimed import SiteClaims
-from ioweather.core.placed import ComponentState, FileSystemState, FileToMove
 from ioweather.core.run_outcomes import Amount, Culprit, Outcome, Unhealthy, VerdictKind
+
+
+@dataclass(frozen=True)
+class TriageItem:
+    """A program of a user, and what its `runs` could win together: `seconds` with bounds. `name` to `fix` are of the
+    pattern that costs most; `job_id` is the run with most to win."""
+
+    program: str
+    user: str
+    project: str
+    runs: int
+    io_seconds: float
+    seconds: float
+    low: float
+    high: float
+    name: str
+    headline: str
+    dimension: str
+    evidence: str
+    fix: tuple[str, ...]
+    job_id: int
+
+
+@dataclass(frozen=True)
+class OthersItem:
+    """What runs of a program of a user cost `runs` of others: seconds with their 90% interval, and how sure it is that
+    it was this program. `name` is the pattern that it should change first, empty where its own I/O is well; `job_id` is
+    the run that cost one of the others most."""
+
+    program: str
+    user: str
+    project: str
+    runs: int
+    seconds: float
+    low: float
+    high: float
+    probability: float
+    name: str
+    job_id: int | None
+
+
+@dataclass(frozen=True)
+class FixedItem:
+    """A pattern that is gone: medians of the I/O time of a run, before and since."""
+
+    program: str
+    user: str
+    project: str
+    name: str
+    runs_before: int
+    runs_after: int
+    before_seconds: float
+    after_seconds: float
+    won_seconds: float
+
+
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """How one statement of a paper stands at one site: `standing` is supported (it agrees), refuted (it contradicts),
+    undecided or untestable, `why` what stands in the way. `p_value` is None for exact counts."""
+
+    id: str
+    standing: Literal["supported", "refuted", "undecided", "untestable"]
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    n: int | None = None
+    p_value: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SiteClaims:
+    """All statements at one site, whose name is its own."""
+
+    site: str
+    simulated: bool
+    claims: tuple[ClaimOutcome, ...]
+
+
+@dataclass(frozen=True)
+class FileSystemState:
+    """Rates and slowdown are those of the last hour before the end of the period, whatever its length; amounts are
+    those of all of it. `slowdown` is that of the slowest operation; `load_ratio` is of `peak_bytes_per_s`, the nominal
+    peak of facility.toml, and None where that has none."""
+
+    filesystem: str
+    slowdown: float | None
+    slowest_op: str | None
+    slow: bool
+    read_bytes_per_s: float | None
+    write_bytes_per_s: float | None
+    peak_bytes_per_s: float | None
+    peak_is_nominal: bool
+    load_ratio: float | None
+    read_bytes: float
+    write_bytes: float
+    busiest: str | None
+    open_events: int
+    rates: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComponentState:
+    """`bytes_ratio`: of all bytes of its file system in the period."""
+
+    component: str
+    kind: str
+    filesystem: str
+    server: str | None
+    read_bytes: float | None
+    write_bytes: float | None
+    bytes_ratio: float | None
+    most_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class FileToMove:
+    """A file with stripes on the target. `bytes_there` lie there, or were moved there; `command` moves it, None where
+    its path is not known or its layout has several parts."""
+
+    path: str
+    bytes_there: float
+    size_bytes: int | None
+    uid: int | None
+    user: str | None
+    last_used_ns: int | None
+    osts: tuple[int, ...]
+    command: str | None
 
 
 @dataclass(frozen=True)
@@ -234,18 +361,8 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class Burst:
-    """Load until the horizon above its 90th percentile; `skill` of Brier's score against the better reference."""
-
-    horizon_ns: int
-    probability: float | None
-    f1: float | None
-    skill: Amount
-
-
-@dataclass(frozen=True)
 class ForecastOutcome(Outcome):
-    """Values have `unit`. `best_start_ns` is None where the hours do not differ. Bursts are those of load."""
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
 
     filesystem: str
     of: Literal["load", "slowdown"]
@@ -256,7 +373,6 @@ class ForecastOutcome(Outcome):
     now_ns: int
     horizons: tuple[Horizon, ...] = ()
     best_start_ns: int | None = None
-    bursts: tuple[Burst, ...] = ()
 
 
 @dataclass(frozen=True)

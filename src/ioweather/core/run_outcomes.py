@@ -1,6 +1,6 @@
 """What a program reads of an answer about one run: `why` and `job`, and what other answers have in common with them.
 
-They are apart from `core.outcomes`, for a dataclass takes half a millisecond to make, and these are asked for most.
+`core.outcomes` has those of all other questions.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
-
-from ioweather.core.advised import AdviceItem
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -26,6 +24,22 @@ class Reason(StrEnum):
     COARSE_SAMPLES = "coarse_samples"
     COST_NOT_KNOWN = "cost_not_known"
     LOW_PROBABILITY = "low_probability"
+
+
+@dataclass(frozen=True)
+class AdviceItem:
+    """A pattern that was seen, and what changing it alone wins: seconds with their 90% interval. A change that nobody
+    tried promises 0, and `high` is what its model says. `dimension` is one of small_or_misaligned, interface, random,
+    imbalance, shared_file, metadata; `fix` the lines to type; `headline` the pattern in words."""
+
+    name: str
+    dimension: str
+    evidence: str
+    seconds: float
+    low: float
+    high: float
+    fix: tuple[str, ...]
+    headline: str = ""
 
 
 class Outcome:

@@ -240,13 +240,13 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     return Axis(f"{capitalised(column.heading)} ({context})", "time", low, high, column.unit)
 
 
-def position_axis(chart: Chart, channel: str, *, extra: Iterable[Floats] = (), zero: bool = False) -> Axis:
+def position_axis(chart: Chart, channel: str, *, extra: Iterable[Floats] = ()) -> Axis:
     """The axis of a channel that may hold numbers or times."""
     column = reading.column(chart, channel)
     values = [reading.numbers(chart, channel), *extra]
     if reading.is_time(chart, channel):
         return time_axis(column, values)
-    return number_axis(column, values, log=chart.scales.get(channel) == "log", zero=zero)
+    return number_axis(column, values, log=chart.scales.get(channel) == "log")
 
 
 def names_axis(column: ResultColumn, labels: Iterable[str]) -> Axis:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ioweather.core.claimed import ClaimOutcome, SiteClaims
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ClaimsOutcome
+from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import (
     FALSE_DISCOVERY_RATE,

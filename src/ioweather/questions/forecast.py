@@ -70,5 +70,5 @@ Example: ioweather forecast --filesystem scratch --op write --for 2h
     seen_by="public",
     period=False,
     table="forecast",
-    brief={"expected": 8, "best_start": 1, "jobs": 1},
+    brief={"expected": 8, "best_start": 1, "knows": 1},
 )

@@ -11,8 +11,7 @@ import numpy as np
 
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import RelieveOutcome
-from ioweather.core.placed import FileToMove
+from ioweather.core.outcomes import FileToMove, RelieveOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
 from ioweather.core.units import format_value
 from ioweather.derive.system.relief import FileThere, Relief, destinations, fewest

@@ -10,8 +10,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import EventOutcome, StorageOutcome
-from ioweather.core.placed import ComponentState, FileSystemState
+from ioweather.core.outcomes import ComponentState, EventOutcome, FileSystemState, StorageOutcome
 from ioweather.core.results import (
     Answer,
     Chart,

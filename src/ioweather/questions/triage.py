@@ -9,10 +9,9 @@ from typing import Final
 from ioweather.advice.advisor.triage import fixed, judged, newest_ns, worst
 from ioweather.advice.culprits.activity import Activity
 from ioweather.advice.culprits.blame import Party, accused, blame
-from ioweather.core.advised import OthersItem, TriageItem
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import TriageOutcome
+from ioweather.core.outcomes import OthersItem, TriageItem, TriageOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import TROUBLES, EventOutcome, EventsOutcome, RunOutcome, RunsOutcome, StorageOutcome
-from ioweather.core.placed import FileSystemState
+from ioweather.core.outcomes import (
+    TROUBLES,
+    EventOutcome,
+    EventsOutcome,
+    FileSystemState,
+    RunOutcome,
+    RunsOutcome,
+    StorageOutcome,
+)
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value

@@ -242,7 +242,6 @@ class _Making:
                     self.truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details={
                         "mean_seconds": mean, "sd_seconds": law.sd_ratio * mean, "tail_ratio": law.tail_ratio,
                         "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio), "alpha": law.alpha,
-                        "head": law.head, "common_sd": law.common_sd,
                     })  # fmt: skip
         for name, value in self.planted.values().items():
             self.truth.add("planted", id=name, name=name, value=value)

@@ -6,12 +6,10 @@ What each aims at, and what it gives, is tabled in docs/explanation/synthetic-fa
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
 
 from ioweather.core.errors import UsageError
 
 GB = 10**9
-HeadShape: TypeAlias = Literal["normal", "lognormal"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +26,6 @@ class ResponseLaw:
     tail_ratio: float = 0.146
     alpha: float = 2.6
     size_exponent: float = 0.8
-    head: HeadShape = "normal"
-    # Logarithmic spread of a factor that all targets share for some minutes at a time; 0 = they are independent.
-    common_sd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,6 @@ class Preset:
     osts_per_oss: int = 2
     ost_bytes_per_s: float = 1.0 * GB
     mds_ops_per_s: float = 20_000.0
-    network_bytes_per_s: float | None = None  # None: as much as all targets
     nodes: int = 1600
     cores: int = 64
     node_bytes_per_s: float = 1.2 * GB
@@ -71,13 +65,10 @@ class Preset:
     probe_hosts: int = 3
     probe_seconds: int = 120
     sampler_seconds: int = 900
-    cached_samples: bool = False  # the sampler also repeats requests without emptying caches
     scan_files: int = 4000
     law: ResponseLaw = field(default_factory=ResponseLaw)
     detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
     without_darshan_ratio: float = 0.0
-    clock_skew_seconds: float = 0.0  # of the compute nodes against the servers
-    accounting_delay_days: float = 0.0  # jobs that end later than this before the end are not in the accounts
     missing_ratio: float = 0.002
     # What makes verdicts hard; all of it is off where it is not asked for.
     noise_sd: float = 0.0  # logarithmic spread of equal runs' own pace
@@ -116,14 +107,6 @@ _CLUSTER = Preset(
     mds_ops_per_s=40_000.0, probe_seconds=300, sampler_seconds=1800, scan_files=20_000, without_darshan_ratio=0.1,
     typical_io_seconds=60.0,
 )  # fmt: skip
-_INTREPID = Preset(
-    "intrepid", "A Blue Gene/P of 2010: 128 file servers, every minute", days=63, jobs=6480, osts=128,
-    osts_per_oss=1, ost_bytes_per_s=0.654 * GB, network_bytes_per_s=37.6 * GB, nodes=40_960, cores=4,
-    node_bytes_per_s=5.47 * 2**20, applications=39, largest_processes=163_840, mds_ops_per_s=12_000.0,
-    read_share=0.82, zone="America/Chicago", first_day="2010-01-23", fsname="intrepid",
-    typical_io_seconds=140.0, system_load=0.2, transfers_per_day=30.0, incidents_per_week=2.0, probe_hosts=0,
-    sampler_seconds=0, scan_files=50_000, background_bytes_per_s=0.5e6,
-)  # fmt: skip
 _CORI = Preset(
     "cori-year", "A Cray XC40 of 2018: 248 targets, every 5 seconds, for a year", days=365, jobs=180_000, osts=248,
     osts_per_oss=1, ost_bytes_per_s=2.8 * GB, nodes=12_076, cores=68, node_bytes_per_s=4.0 * GB, applications=300,
@@ -131,18 +114,6 @@ _CORI = Preset(
     fsname="cscratch", typical_io_seconds=12.0, system_load=0.12, transfers_per_day=120.0,
     background_ops_per_s=8000.0, probe_hosts=2, probe_seconds=600, sampler_seconds=7200,
     scan_files=100_000, without_darshan_ratio=0.3, incidents_per_week=3.0, background_bytes_per_s=4e6, detail_day=3,
-)  # fmt: skip
-_MISSPECIFIED = (
-    replace(LAPTOP, name="laptop-correlated", title="Laptop whose targets slow down together",
-            law=ResponseLaw(common_sd=0.5)),
-    replace(LAPTOP, name="laptop-lognormal-head", title="Laptop whose usual response times are not Normal",
-            law=ResponseLaw(head="lognormal", sd_ratio=0.35)),
-    replace(LAPTOP, name="laptop-skewed-clocks", title="Laptop whose compute nodes are 2 s ahead of the servers",
-            clock_skew_seconds=2.0),
-    replace(LAPTOP, name="laptop-without-logs", title="Laptop where 40% of the jobs have no Darshan log",
-            without_darshan_ratio=0.4),
-    replace(LAPTOP, name="laptop-late-accounts", title="Laptop whose accounts lack the last two days",
-            accounting_delay_days=2.0),
 )  # fmt: skip
 
 # Equal runs differ by 5.7% (Theta) and 7.2% (Cori) at 68% (Isakov et al., SC'22).
@@ -164,14 +135,6 @@ _REGULAR = replace(
     background_bytes_per_s=0.3e6, jobs=1500, nodes=400, job_stats=True,
 )  # fmt: skip
 
-# kun19 probes once a second: half a million operations of a day.
-_EVERY_SECOND = replace(LAPTOP, name="laptop-every-second", title="Laptop for a day, probed every second", days=1,
-                        jobs=30, probe_hosts=1, probe_seconds=1, detail_day=None)  # fmt: skip
-
-_CACHED = replace(
-    LAPTOP, name="laptop-cached", title="Laptop whose sampler measures with and without caches", cached_samples=True
-)
-
 # A pool that everybody's directory has as its default: whoever does much is beside everybody.
 _SHARED = replace(
     LAPTOP, name="laptop-shared-stripes", title="Laptop where everybody's files lie on the same six targets",
@@ -192,8 +155,7 @@ _TWO = replace(
 PRESETS: dict[str, Preset] = {
     p.name: p
     for p in (
-        *(_CLUSTER, _CORI, _INTREPID, LAPTOP, _EVERY_SECOND, _CACHED, _SHARED, _TWO, _REGULAR),
-        *_MISSPECIFIED,
+        *(_CLUSTER, _CORI, LAPTOP, _SHARED, _TWO, _REGULAR),
         *_HARD,
     )
 }

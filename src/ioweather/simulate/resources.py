@@ -87,7 +87,7 @@ def make_resources(preset: Preset, seed: int) -> Resources:
     server_of = np.arange(preset.osts) // preset.osts_per_oss
     per_server = np.bincount(server_of, minlength=servers) * preset.ost_bytes_per_s * _SERVER_MARGIN
     total = preset.osts * preset.ost_bytes_per_s * _NETWORK_SHARE
-    others = [preset.mds_ops_per_s, preset.network_bytes_per_s or total]
+    others = [preset.mds_ops_per_s, total]
     capacity = np.concatenate([np.full(preset.osts, preset.ost_bytes_per_s), per_server, others])
     read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
     if preset.pool_osts is not None:

@@ -22,11 +22,6 @@ TARGET_BYTES = 61_440
 _METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.001}
 _CACHED_MEAN = 0.0001
 _CACHED_RATIO = 0.3
-_COMMON_SECONDS = 600.0
-# don15's other mode: the same request again and again for half an hour, without emptying caches, in some of the rounds.
-_REPEATED_ROUNDS = 24
-_REPEATS, _REPEATED_SECONDS = 40, 1800.0
-_FROM_CACHE, _CACHE_FACTOR = 0.9, 0.05
 WRITE_FACTOR = 1.2
 
 
@@ -43,7 +38,6 @@ class Responses:
     start: Floats
     seconds: Floats
     cached: Bools | None = None
-    mode: str = "nocache"
 
 
 def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
@@ -59,15 +53,11 @@ def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) ->
     tail = rng.random(count) < law.tail_ratio
     # P(T > t) = (t / pivot)^(1 - alpha)
     slow = pivot * (1.0 - rng.random(count)) ** (-1.0 / (law.alpha - 1.0))
-    if law.head == "normal":
-        head = rng.normal(mean, sd, count)
-        low, fold = mean - 4.0 * sd, 2.0 * mean
-        # Beyond the pivot there is only the tail: what falls there is mirrored at the mean.
-        head = np.where(head > pivot, fold - head, head)
-        head = np.maximum(head, max(low, 1e-6))
-    else:
-        spread = np.sqrt(np.log1p(law.sd_ratio**2))
-        head = np.minimum(rng.lognormal(np.log(mean) - spread**2 / 2, spread, count), pivot)
+    head = rng.normal(mean, sd, count)
+    low, fold = mean - 4.0 * sd, 2.0 * mean
+    # Beyond the pivot there is only the tail: what falls there is mirrored at the mean.
+    head = np.where(head > pivot, fold - head, head)
+    head = np.maximum(head, max(low, 1e-6))
     return np.where(tail, slow, head), tail
 
 
@@ -76,8 +66,6 @@ def window_responses(readings: Readings, preset: Preset, resources: Resources, s
     yield from _probes(readings, preset, resources, seed)
     if preset.sampler_seconds:
         yield from _samples(readings, preset, resources, seed)
-    if preset.sampler_seconds and preset.cached_samples:
-        yield from _repeated(readings, preset, resources, seed)
 
 
 def _ticks(readings: Readings, every: int, offset: float) -> Floats:
@@ -97,28 +85,15 @@ def _data_stretch(readings: Readings, resources: Resources, ost: int, moments: F
     return np.asarray(np.max([_stretch(readings, column, moments) for column in way], axis=0))
 
 
-def _common(law: ResponseLaw, moments: Floats, seed: int) -> Floats:
-    """A factor that all targets share for ten minutes at a time."""
-    if not law.common_sd or not len(moments):
-        return np.ones(len(moments))
-    period = (moments // _COMMON_SECONDS).astype(np.int64)
-    values = {
-        int(p): float(np.exp(law.common_sd * stream(seed, "common", int(p)).standard_normal()))
-        for p in np.unique(period)
-    }
-    return np.array([values[int(p)] for p in period])
-
-
 def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
     target = f"/{resources.fsname}/.ioweather"
     for host in range(preset.probe_hosts):
         rng = stream(seed, "probe", host, round(readings.start))
         moments = _ticks(readings, preset.probe_seconds, float(host))
         name, ost = f"login{host + 1}", host % resources.osts
-        common = _common(preset.law, moments, seed)
         for number, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
-            seconds = quiet * _data_stretch(readings, resources, ost, moments) * common
+            seconds = quiet * _data_stretch(readings, resources, ost, moments)
             yield Responses(
                 name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
             )
@@ -142,9 +117,8 @@ def _each_target(readings: Readings, preset: Preset, resources: Resources, host:
     for number, op in enumerate(("read", "write")):
         quiet, _ = draw(preset.law, mean_seconds(preset.law, TARGET_BYTES, op), len(moments), rng)
         at = moments + 0.05 * number
-        common = _common(preset.law, at, seed)
         for ost, chosen in _turns(turn, resources):
-            seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
+            seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
             target, name = f"/{resources.fsname}/.ioweather", resources.ost_name(ost)
             probe = (f"login{host + 1}", target, op, TARGET_BYTES, name, f"probe-{host}")
             yield Responses(*probe, at[chosen], seconds)
@@ -161,29 +135,11 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
         for place, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
-            common = _common(preset.law, at, seed)
             for ost, chosen in _turns(number * 5 + rounds, resources):
                 # A transfer on the same target slows a sample like anybody else.
-                seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
+                seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
                 where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
                 yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
-
-
-def _repeated(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """Most requests are answered by the cache, at its own pace; the rest wait for the target like any other."""
-    rng = stream(seed, "repeated", round(readings.start))
-    begins = _ticks(readings, _REPEATED_ROUNDS * preset.sampler_seconds, 60.0)
-    moments = (begins[:, None] + np.arange(_REPEATS) * (_REPEATED_SECONDS / _REPEATS)).ravel()
-    for number, size in enumerate(SIZES):
-        ost = number % resources.osts
-        for place, op in enumerate(("read", "write")):
-            at = moments + 2.0 * number + place
-            mean = mean_seconds(preset.law, size, op)
-            quiet, _ = draw(preset.law, mean, len(at), rng)
-            hit = rng.random(len(at)) < _FROM_CACHE
-            seconds = np.where(hit, _CACHE_FACTOR * quiet, quiet * _data_stretch(readings, resources, ost, at))
-            where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
-            yield Responses("sampler1", *where, "sampler", at, np.maximum(seconds, 1e-6), mode="cache")
 
 
 def _turns(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:

@@ -48,7 +48,7 @@ class Density:
         return found
 
 
-def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott", grid: int = GRID) -> Density | None:
+def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott") -> Density | None:
     """None where there are fewer than three points, or no spread in one direction."""
     points = np.stack([np.asarray(x, np.float64), np.asarray(y, np.float64)], axis=1)
     points = points[np.isfinite(points).all(axis=1)]
@@ -60,11 +60,11 @@ def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott",
     kernel = _scott(unit) if bandwidth == "scott" else _botev(unit)
     reach = _MARGIN * np.sqrt(np.diag(kernel))
     low, high = unit.min(axis=0) - reach, unit.max(axis=0) + reach
-    step = (high - low) / (grid - 1)
-    mass = _shared_bins(unit, low, step, grid)
+    step = (high - low) / (GRID - 1)
+    mass = _shared_bins(unit, low, step, GRID)
     smooth = _convolved(mass, kernel, step)
     values = np.clip(smooth, 0.0, None) / (len(points) * step.prod() * scale.prod())
-    axes = [(low[k] + step[k] * np.arange(grid)) * scale[k] for k in (0, 1)]
+    axes = [(low[k] + step[k] * np.arange(GRID)) * scale[k] for k in (0, 1)]
     return Density(axes[0], axes[1], values, kernel * np.outer(scale, scale))
 
 

@@ -4,12 +4,10 @@ Three candidates, none of which ever sees what comes after its moment:
 
 - persistence: it stays as it is now;
 - climatology: what the hour of the week usually brings (`stats.climatology`);
-- combined: a ridge regression, one per horizon, of the departure from climatology on the departures just seen (now, and
-  means over the last 15 minutes to a day: the heterogeneous autoregression of Corsi 2009), blended with persistence in
-  the proportion that served best so far.
+- combined: the two, and what the jobs that are known will move, blended in the proportion that served best so far.
 
-Climatology and the regression are moved to the median of what followed such a value in the past, because absolute
-errors are what counts. Each day is forecast with what was known when it began (rolling origin), so errors are of real
+Climatology and known jobs are moved to the median of what followed such a value in the past, because absolute errors
+are what counts. Each day is forecast with what was known when it began (rolling origin), so errors are of real
 forecasts. Values must be on a scale where errors add up (a logarithm); missing windows are NaN and are neither input
 nor truth.
 """
@@ -28,18 +26,14 @@ from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_mean
 
 CANDIDATES: Final = ("persistence", "climatology", "combined")
 PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
-# Spans of the means of past departures, in minutes. [ours] Corsi's day, week and month, brought to minutes and hours.
-SPANS_MINUTES: Final = (15, 60, 180, 1440)
-# [ours] The penalty weighs as much as this many windows: a few hours, so that it matters for days and not for months.
-RIDGE_WINDOWS: Final = 36.0
-# Windows with a known future that a fit needs, in hours.
-WARM_UP_HOURS: Final = 20
+# Days before the first forecast: one day does not tell an hour of the day from another.
+WARM_UP_DAYS: Final = 2
 # Past forecasts that a correction or an interval rests on, at least; and in each class of scores.
 LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
-# Shares of persistence, climatology and regression in the blend; the first where all are as good.
+# Shares of persistence, climatology and known jobs in the blend; the first where all are as good.
 WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
 # Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
 # An interval ends where nothing was ever seen, and so much of the range farther. [ours]
@@ -65,12 +59,11 @@ class Timed:
 @dataclass(frozen=True, eq=False)
 class Past:
     """What came (T,), NaN where it is not known; the day of each forecast and of what it is about. On the morning of a
-    day the forecasts about the `memory_days` before it are past."""
+    day the forecasts about the MEMORY_DAYS before it are past."""
 
     truth: Floats
     day: Ints
     target_day: Ints
-    memory_days: int
     # Forecasts in a row that share their errors, and so count as one.
     alike: int = 1
 
@@ -97,95 +90,35 @@ class Rolling:
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 
 
-def rolling_forecasts(
-    series: Timed, horizons: tuple[int, ...], memory_days: int = MEMORY_DAYS, known: Floats | None = None
-) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series. `known` (horizons, k, T) are forecasts from what else is
-    known, of which the regression learns what they are worth."""
+def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
+    """Every horizon's forecasts at every window of the series. `known` (horizons, T) are forecasts from the jobs that
+    are known."""
     if not series.count:
         return []
     day, slot = series.day[: series.count], series.slot[: series.count]
-    tables = climate_tables(hourly_means(series.values, day, slot), memory_days)
-    usual = tables[day, slot]
-    recent = recent_means(series.values - usual, series.window_minutes)
-    if known is None:
-        known = np.empty((len(horizons), 0, series.count))
+    tables = climate_tables(hourly_means(series.values, day, slot))
     return [
-        _one_horizon(series, tables, recent, horizon, memory_days, known[place])
+        _one_horizon(series, tables, horizon, None if known is None else known[place])
         for place, horizon in enumerate(horizons)
     ]
 
 
-def recent_means(departure: Floats, window_minutes: float) -> Floats:
-    """(T, 1 + spans): the departure now, and means of the present ones over each span; NaN where it is missing now."""
-    there = np.isfinite(departure)
-    total = np.concatenate([[0.0], np.cumsum(np.where(there, departure, 0.0))])
-    count = np.concatenate([[0], np.cumsum(there)])
-    columns = [departure]
-    end = np.arange(1, len(departure) + 1)
-    for minutes in SPANS_MINUTES:
-        first = np.maximum(end - max(1, round(minutes / window_minutes)), 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            columns.append((total[end] - total[first]) / (count[end] - count[first]))
-    out = np.stack(columns, axis=1)
-    out[~there] = np.nan
-    return out
-
-
-def _one_horizon(
-    series: Timed, tables: Floats, recent: Floats, horizon: int, memory_days: int, known: Floats
-) -> Rolling:
+def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | None) -> Rolling:
     count = series.count
     day, target_day = series.day[:count], series.day[horizon : count + horizon]
-    # What the night before knew of the target's hour.
-    usual = tables[day, series.slot[horizon : count + horizon]]
     truth = np.full(count, np.nan)
     truth[: max(0, count - horizon)] = series.values[horizon:]
-    # The swing of the climate, not its level: that is what the first column is for.
-    features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day], (known - usual).T])
-    coefficients = daily_ridge(features, truth - usual, day, target_day, memory_days, series.window_minutes)
-    score = usual + np.einsum("ij,ij->i", features, coefficients[day])
-    usual = np.where(np.isfinite(recent[:, 0]), usual, np.nan)
     # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
     alike = max(horizon, round(60 / series.window_minutes))
-    past = Past(truth, day, target_day, memory_days, alike)
-    climatology, regression = to_median(usual, past), to_median(score, past)
-    persistence = np.where(np.isfinite(regression), series.values, np.nan)
-    ways = np.stack([persistence, climatology, regression])
-    ways[COMBINED] = blended(ways, past)
-    return Rolling(horizon, ways, past)
-
-
-def daily_ridge(
-    features: Floats, target: Floats, day: Ints, target_day: Ints, memory_days: int, window_minutes: float
-) -> Floats:
-    """(days, features): coefficients for each day, from the pairs whose target lay in the days before it.
-
-    beta = (X'X + lambda var(now) I)^-1 X'y, the first column (ones) unpenalised, the second the departure now; NaN
-    before WARM_UP_HOURS of pairs.
-    """
-    days, width = int(day[-1]) + 1, features.shape[1]
-    usable = np.isfinite(features).all(axis=1) & np.isfinite(target)
-    gram, moment = np.zeros((days + 1, width, width)), np.zeros((days + 1, width))
-    rows = np.flatnonzero(usable & (target_day < days))
-    for part in np.split(rows, np.flatnonzero(np.diff(target_day[rows])) + 1) if len(rows) else []:
-        place = int(target_day[part[0]]) + 1
-        gram[place], moment[place] = features[part].T @ features[part], features[part].T @ target[part]
-    gram, moment = np.cumsum(gram, axis=0)[:-1], np.cumsum(moment, axis=0)[:-1]
-    first = np.maximum(np.arange(days) - memory_days, 0)
-    gram, moment = gram - gram[first], moment - moment[first]
-    n = gram[:, 0, 0]
-    enough = n >= WARM_UP_HOURS * 60 / window_minutes
-    out = np.full((days, width), np.nan)
-    if not enough.any():
-        return out
-    gram, moment, n = gram[enough], moment[enough], n[enough]
-    # Everything has one unit, so one penalty serves all: a swing that was hardly there yet cannot get a large weight.
-    spread = np.maximum(gram[:, 1, 1] / n - (gram[:, 0, 1] / n) ** 2, 1e-9)
-    penalty = (RIDGE_WINDOWS * 5 / window_minutes) * np.diag([0.0, *[1.0] * (width - 1)])
-    penalised = gram + spread[:, None, None] * penalty
-    out[enough] = np.linalg.solve(penalised, moment[..., None])[..., 0]
-    return out
+    past = Past(truth, day, target_day, alike)
+    # What the night before knew of the target's hour.
+    usual = tables[day, series.slot[horizon : count + horizon]]
+    climatology = to_median(np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan), past)
+    seen = np.isfinite(climatology)
+    by_jobs = climatology if known is None else to_median(np.where(seen, known, np.nan), past)
+    persistence = np.where(seen, series.values, np.nan)
+    combined = blended(np.stack([persistence, climatology, by_jobs]), past)
+    return Rolling(horizon, np.stack([persistence, climatology, combined]), past)
 
 
 class ClassTable:
@@ -230,7 +163,7 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
     edges = np.searchsorted(past.day, np.arange(past.days + 1))
     table, made = None, 0
     for today in range(past.days):
-        low, high = np.searchsorted(arrived, [today - past.memory_days, today])
+        low, high = np.searchsorted(arrived, [today - MEMORY_DAYS, today])
         now = np.arange(edges[today], edges[today + 1])
         now = now[np.isfinite(value[now])]
         if high - low < LEAST_PAST or not len(now):
@@ -257,7 +190,7 @@ def blended(ways: Floats, past: Past) -> Floats:
     for number in range(len(WEIGHTS)):
         errors[number, 1:] = np.bincount(past.target_day[known], error[number, known], past.days)
     count[1:] = np.bincount(past.target_day[known], minlength=past.days)
-    first = np.maximum(np.arange(past.days) - past.memory_days, 0)
+    first = np.maximum(np.arange(past.days) - MEMORY_DAYS, 0)
     errors, count = np.cumsum(errors, axis=1)[:, :-1], np.cumsum(count)[:-1]
     best = (errors - errors[:, first]).argmin(axis=0)
     out = every[best[past.day], np.arange(len(past.day))]
@@ -273,9 +206,7 @@ class Intervals:
     inside: Floats
 
 
-def rolling_intervals(
-    rolling: Rolling, candidate: int, level: float = LEVEL, memory_days: int = MEMORY_DAYS
-) -> Intervals:
+def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> Intervals:
     """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often;
     not far beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]

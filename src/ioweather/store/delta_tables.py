@@ -22,7 +22,6 @@ from ioweather.core.errors import LakeError
 from ioweather.core.whole_files import make_directories, sync_to_disk, write_whole
 from ioweather.store.convert import literal
 from ioweather.store.database import connection, or_of_duckdb
-from ioweather.store.panics import without_panics
 from ioweather.store.table_files import DataFile, TableFiles, day_of_uri
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
@@ -216,12 +215,16 @@ def _library() -> Iterator[None]:
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
-        with without_panics():
-            yield
+        yield
     except CommitFailedError as error:
         raise Refused(str(error)) from None
     except DeltaError as error:
         raise TableFault(str(error)) from None
+    except BaseException as error:
+        # A panic of the library is no Exception.
+        if type(error).__name__ == "PanicException":
+            raise OSError(f"the Delta library failed: {error}") from None
+        raise
 
 
 class Held:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from ioweather.core.outcomes import EventOutcome, RunOutcome
-from ioweather.core.placed import ComponentState
+from ioweather.core.outcomes import ComponentState, EventOutcome, RunOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns

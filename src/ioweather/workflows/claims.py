@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.claimed import ClaimOutcome, SiteClaims
 from ioweather.core.contracts import Period
 from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.outcomes import ClaimOutcome, SiteClaims
 from ioweather.core.papers.claims import STANDINGS, claims
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.units import UNITS

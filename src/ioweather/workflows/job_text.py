@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioweather.advice.verdict.job_text import JobText
-from ioweather.core.advised import AdviceItem
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.run_outcomes import Amount, Reason, SplitSeconds, VerdictKind, WhyOutcome
+from ioweather.core.run_outcomes import AdviceItem, Amount, Reason, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.units import format_time_ns
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot

@@ -9,8 +9,8 @@ import numpy as np
 from ioweather.advice.forecast.horizons import AHEAD_NS, History, KnownJobs
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.stats.analogues import Jobs, laid_out
 from ioweather.stats.climatology import MEMORY_DAYS
+from ioweather.stats.job_load import Jobs, laid_out
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import monitored_mounts
@@ -27,8 +27,7 @@ _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns
 
 def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History) -> KnownJobs | None:
     """By what servers count of each job, else by accounting and the logs of jobs that ended. None where neither tells.
-
-    The jobs are everybody's, since the load is; they have names only for who may see everybody's."""
+    The jobs are everybody's, since the load is."""
     whole = snapshot.whole
     period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
     accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
@@ -58,8 +57,7 @@ def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...],
     jobs = Jobs(submitted, began, ended, np.array([codes[program] for program in programs], np.int64))
     amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (step / 1e9)
     work = laid_out(jobs, amounts, len(seen.values) * (seen.window_ns // step), AHEAD_NS // step, live=live)
-    names = tuple(name for _, name in codes) if snapshot.owner is None else ("",) * len(codes)
-    return KnownJobs(work, names, step)
+    return KnownJobs(work, step)
 
 
 def _since(moment_ns: int | None, start_ns: int) -> float:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.advice.advisor.advise import Advised, advise
-from ioweather.core.advised import FixedItem, TriageItem
 from ioweather.core.arrays import Indices
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import FixedItem, TriageItem
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.studies.job.view import JobView, printable

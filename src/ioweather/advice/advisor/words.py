@@ -9,9 +9,8 @@ from typing import Final
 from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.record import LEVEL
 from ioweather.advice.advisor.rule import Advice
-from ioweather.core.advised import AdviceItem
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
+from ioweather.core.run_outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.units import MIB, format_seconds
 from ioweather.studies.job.view import JobView
 

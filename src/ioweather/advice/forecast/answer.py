@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,21 +18,18 @@ from ioweather.advice.forecast.best_start import (
     best_start_finding,
 )
 from ioweather.advice.forecast.horizons import (
-    AHEAD_NS,
     History,
     KnownJobs,
     Outlook,
     Quantity,
     Seen,
     by_jobs,
-    is_skilled,
     outlook,
-    skill_of_sums,
     timed,
     without_maintenance,
 )
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Burst, ForecastOutcome, Horizon
+from ioweather.core.outcomes import ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -52,102 +48,23 @@ from ioweather.core.results import (
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
-from ioweather.stats.analogues import expected, periods
-from ioweather.stats.bursts import REGRESSION, WAYS, Bursts, Load, burst_forecasts
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
-from ioweather.stats.forecast import LEVEL, Timed, rolling_forecasts
-from ioweather.studies.shared.intervals import Intervals, surely
-
-BURST_HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 30, 120))
+from ioweather.stats.forecast import LEVEL, rolling_forecasts
+from ioweather.studies.shared.intervals import surely
 
 
-@dataclass(frozen=True)
-class BurstOutlook:
-    """`f1` by persistence, climatology and regression; `skill` is 1 - Brier's score over that of the better reference;
-    `independent` counts the judged stretches that do not overlap."""
-
-    horizon_ns: int
-    probability: float | None
-    f1: tuple[float, ...]
-    skill: Estimate
-    bursts: int
-    independent: int
-
-    @property
-    def skilled(self) -> bool:
-        return is_skilled(self.skill)
+def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+    """What the forecast is made from, in one sentence."""
+    days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
+    known = "no jobs"
+    if jobs is not None:
+        work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
+        now = work.present & (work.window == steps - 1)
+        running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
+        known = f"{running} running and {waiting} waiting jobs by what their programs did before"
+    return Finding(f"The forecast knows the last {days:.0f} days, and {known}.", name="knows")
 
 
-def burst_outlooks(
-    history: History, series: Timed, quantity: Quantity, jobs: KnownJobs | None = None
-) -> list[BurstOutlook]:
-    """Everything is fitted at the beginning of each day, to the days before it; of each week, once they are many."""
-    day = series.day[: series.count]
-    mornings = np.concatenate([[0], np.flatnonzero(np.diff(day)) + 1])
-    mornings = mornings[(day[mornings] < MEMORY_DAYS) | (day[mornings] % 7 == 0)]
-    memory = MEMORY_DAYS * round(24 * 60 / series.window_minutes)
-    hour = series.slot[: series.count] % 24
-    windows = tuple(ns // history.window_ns for ns in BURST_HORIZONS_NS if ns % history.window_ns == 0)
-    known = by_jobs(jobs, history, quantity, windows, mean=True)
-    return [
-        burst_outlook(
-            burst_forecasts(
-                Load(history.values, series.values, hour, series.window_minutes), horizon, mornings, memory,
-                None if known is None else known[place],
-            ),
-            history,
-        )
-        for place, horizon in enumerate(windows)
-    ]  # fmt: skip
-
-
-def burst_outlook(made: Bursts, history: History) -> BurstOutlook:
-    judged = made.judged
-    intervals = Intervals(judged, history.window_ns, on=True)
-    sums = intervals.sums(*np.where(judged, made.squares, 0.0), judged)
-    horizon_ns, n = made.horizon * history.window_ns, int(judged.sum())
-    skill = intervals.estimate(f"burst skill in {horizon_ns // MINUTE_NS} min", "", sums, skill_of_sums, n=n)
-    last = float(made.probability[REGRESSION, -1]) if made.probability.shape[1] else np.nan
-    return BurstOutlook(
-        horizon_ns, last if np.isfinite(last) else None, tuple(made.f1(way) for way in range(len(WAYS))), skill,
-        int(np.nansum(made.truth[judged])), made.independent,
-    )  # fmt: skip
-
-
-def burst_finding(outlooks: Sequence[BurstOutlook]) -> Iterator[Finding]:
-    """One line, of the horizons where the probabilities were worth something."""
-    better = [each for each in outlooks if each.skilled and each.probability is not None]
-    if better:
-        told = ", ".join(
-            f"{each.probability:.0%} in the next {each.horizon_ns // MINUTE_NS} minutes (F1 {each.f1[REGRESSION]:.2f})"
-            for each in better
-        )
-        yield Finding(f"A burst, load above its 90th percentile, comes with a probability of {told}.", name="bursts")
-
-
-def _jobs_finding(jobs: KnownJobs | None, history: History) -> Iterator[Finding]:
-    """Which jobs the next two hours are foretold from, and how regular they are."""
-    if jobs is None:
-        return
-    steps = len(history.values) * (history.window_ns // jobs.step_ns)
-    now = jobs.work.present & (jobs.work.window == steps - 1)
-    if not now.any():
-        return
-    work, hours = jobs.work, AHEAD_NS // HOUR_NS
-    running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-    amount = expected(work, steps, (AHEAD_NS // jobs.step_ns,), mean=True).of_job[0]
-    by_program = np.bincount(work.program, amount, minlength=len(jobs.programs))
-    period = periods(work) * jobs.step_ns / MINUTE_NS
-    most = [each for each in np.argsort(-by_program)[:MOST_PROGRAMS].tolist() if by_program[each] > 0]
-    told = ", ".join(
-        (jobs.programs[each] or "a program") + (f" (every {period[each]:.0f} minutes)" if period[each] > 0 else "")
-        for each in most
-    )
-    text = f"It knows {running} running and {waiting} waiting jobs, by what their programs did before."
-    yield Finding(f"{text} Most of the next {hours} hours' load is expected of {told}." if told else text, name="jobs")
-
-
-MOST_PROGRAMS: Final = 3
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 HEADLINE_NS: Final = 60 * MINUTE_NS
 NEEDED_DAYS: Final = 3
@@ -171,14 +88,12 @@ def forecast_answer(
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, max(horizons))
     windows = tuple(horizon // history.window_ns for horizon in horizons)
-    known = by_jobs(given.jobs, seen, quantity, windows, mean=False)
+    known = by_jobs(given.jobs, seen, quantity, windows)
     outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, _starts(seen.end_ns, zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
     what = quantity.of
-    bursts = burst_outlooks(seen, series, quantity, given.jobs) if what == "load" else []
-    skilled = any(o.skilled for o in outlooks) or any(b.skilled for b in bursts)
     return Answer(
         question=question,
         headline=_headline(quantity, float(seen.values[-1]), main),
@@ -189,21 +104,19 @@ def forecast_answer(
         ),
         findings=(
             *_findings(outlooks),
-            *burst_finding(bursts),
-            *(_jobs_finding(given.jobs, seen) if skilled else ()),
+            _knows(given.jobs, seen),
             best_start_finding(start, what),
         ),
         caveats=(*caveats, *_caveats(quantity, seen, zone_name, given.jobs)),
         coverage=(coverage,),
         name="forecast",
-        result=_outcome(seen, quantity, outlooks, start, bursts),
+        result=_outcome(seen, quantity, outlooks, start),
     )
 
 
 def _outcome(
-    seen: History, quantity: Quantity, outlooks: Sequence[Outlook] = (), start: BestStart | None = None,
-    bursts: Sequence[BurstOutlook] = (),
-) -> ForecastOutcome:  # fmt: skip
+    seen: History, quantity: Quantity, outlooks: Sequence[Outlook] = (), start: BestStart | None = None
+) -> ForecastOutcome:
     horizons = tuple(
         Horizon(
             o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high,
@@ -214,15 +127,8 @@ def _outcome(
     best = int(start.starts.start_ns[start.best]) if start is not None and start.pays else None
     now = float(seen.values[-1]) if len(seen.values) and np.isfinite(seen.values[-1]) else None
     return ForecastOutcome(
-        quantity.filesystem, quantity.of, quantity.op, quantity.unit, seen.window_ns, now, seen.end_ns, horizons, best,
-        tuple(
-            Burst(
-                b.horizon_ns, b.probability, b.f1[REGRESSION] if math.isfinite(b.f1[REGRESSION]) else None,
-                Amount(b.skill.value, b.skill.low, b.skill.high),
-            )
-            for b in bursts
-        ),
-    )  # fmt: skip
+        quantity.filesystem, quantity.of, quantity.op, quantity.unit, seen.window_ns, now, seen.end_ns, horizons, best
+    )
 
 
 def _horizons(window_ns: int, asked_ns: int | None) -> tuple[int, ...]:

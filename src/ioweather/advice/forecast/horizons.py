@@ -13,8 +13,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
 from ioweather.derive.system.calendar import local_clock
-from ioweather.stats.analogues import Work, expected
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
+from ioweather.stats.job_load import Work, expected_load
 from ioweather.studies.shared.intervals import Intervals, surely
 
 AHEAD_NS: Final = 120 * MINUTE_NS
@@ -70,11 +70,9 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class KnownJobs:
-    """Jobs and what each moved, in bytes per second by steps of the windows of the history; names of their programs, ''
-    where they are not to be shown."""
+    """Jobs and what each moved, in bytes per second by steps of the windows of the history."""
 
     work: Work
-    programs: tuple[str, ...]
     step_ns: int
 
 
@@ -88,18 +86,16 @@ class Seen:
     jobs: KnownJobs | None = None
 
 
-def by_jobs(
-    jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...], *, mean: bool
-) -> Floats | None:
-    """(horizons, 2, T), on the scale of the quantity: what the jobs that are known will move, alone, and with the rest
-    of the load staying as it is."""
+def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
+    """(horizons, T), on the scale of the quantity: what the jobs that are known will move, with the rest of the load
+    staying as it is."""
     if jobs is None:
         return None
     work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
     own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
     rest = np.maximum(history.values - own, 0.0)
-    amount = expected(work, windows * every, horizons, mean=mean, every=every).amount
-    return np.stack([quantity.forward(amount), quantity.forward(amount + rest)], axis=1)
+    amount = expected_load(work, windows * every, horizons, every=every)
+    return np.asarray(quantity.forward(amount + rest))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ioweather.core.advised import AdviceItem
 from ioweather.core.printable import one_line
-from ioweather.core.run_outcomes import Amount, WhyOutcome
+from ioweather.core.run_outcomes import AdviceItem, Amount, WhyOutcome
 from ioweather.core.units import format_seconds
 
 _WIDTH: Final = 80

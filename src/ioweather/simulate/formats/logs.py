@@ -36,14 +36,14 @@ class LogWriter:
 
     def write(self, run: Run) -> Path:
         program = run.program
-        start = run.start + self._preset.clock_skew_seconds
+        start = run.start
         moment = self._calendar.local(start)
         folder = self._folder / f"{moment.year}" / f"{moment.month}" / f"{moment.day}"
         folder.mkdir(parents=True, exist_ok=True)
         name = program.name.replace(" ", "_")
         path = folder / f"{program.user}_{name}_id{run.job.number}_{moment:%m-%d-%H%M%S}-{run.instance}.darshan"
         start_ns = self._calendar.epoch_ns(start)
-        end_ns = self._calendar.epoch_ns(run.end + self._preset.clock_skew_seconds)
+        end_ns = self._calendar.epoch_ns(run.end)
         job = DarshanJob(
             uid=program.uid, job_id=run.job.number, nprocs=program.nprocs, start_ns=start_ns, end_ns=end_ns,
             run_seconds=(end_ns - start_ns) / 1e9, metadata={"lib_ver": "3.4.1"}, exe=program.exe,

@@ -63,7 +63,7 @@ class AccountsWriter:
 
     def __init__(self, path: Path, preset: Preset, calendar: Calendar) -> None:
         self._preset, self._calendar = preset, calendar
-        self._until = (preset.days - preset.accounting_delay_days) * 86400.0
+        self._until = preset.days * 86400.0
         self._file = path.open("w", encoding="utf-8")
         self._file.write("|".join(_FIELDS) + "\n")
 
@@ -263,7 +263,7 @@ def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, 
     cached = ["null"] * len(start_ns) if batch.cached is None else ["true" if c else "false" for c in batch.cached]
     before = f'{{"table":"responses","host":"{batch.host}","target":"{batch.target}","op":"{batch.op}",'
     after = (
-        f'"request_bytes":{batch.request_bytes},"mode":"{batch.mode}","system":"{system}","component":{component},'
+        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{component},'
         f'"status":"ok","errno":null,"run_id":"{batch.run_id}"'
     )
     return [

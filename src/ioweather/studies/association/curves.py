@@ -40,7 +40,12 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
             )
         return
     times = data.of("d_d_seconds")[rows]
-    yield _forest(data, {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")})
+    pairs = {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")}
+    try:
+        yield _forest(data, pairs)
+    except UsageError as error:
+        missing = Finding(str(error), "undecided", name="missing_package")
+        yield Exhibit("mad17.fig6", findings=(missing,), caveats=data.caveats, coverage=data.coverage)
     yield _density(data)
 
 

@@ -1,10 +1,7 @@
-"""What the jobs that are known will move: each as jobs of its program did after moments alike.
+"""What the jobs that are known will move: each the mean of what its program moved before.
 
-Moments of a job are alike in which it was in the same state for as long: waiting, started and without a burst yet, in a
-burst, or in a pause since one. Programs that save their state at regular times so show their period; runs that end, and
-jobs that wait, are counted in. What is expected is the mean of what followed moments alike: of the job itself, drawn to
-that of its program, this to that of the program in any such state, and this to that of all programs. Only what was
-known by then counts.
+A waiting job and a running job are expected to move what followed such moments: the mean of the job itself, drawn
+towards that of its program, and this towards that of all programs. Only what was known by then counts.
 """
 
 from __future__ import annotations
@@ -16,13 +13,8 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 
-WAITING, STARTED, BURST, PAUSE = range(4)
-# [ours] How many moments alike the wider group counts for; how many windows are told apart one by one, before longer
-# times are taken together; and how many bursts make a period.
+# [ours] How many moments the wider group counts for.
 _SHRINK: Final = 2.0
-_EACH: Final = 60
-_MOST: Final = 120
-_LEAST_BURSTS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,57 +72,23 @@ def laid_out(jobs: Jobs, moved: tuple[Ints, Ints, Floats], windows: int, ahead: 
     return Work(total, at, row_job, np.where(shown[row_job], lately, there), waits, jobs.program, last, live)
 
 
-def states(work: Work) -> tuple[Ints, Ints]:
-    """Of every window of a job: its state, and for how many windows it has lasted. A burst is what lies above the mean
-    of the job so far."""
-    place = np.arange(len(work.amount))
-    new = np.diff(work.job, prepend=-1) != 0
-    begins = np.maximum.accumulate(np.where(new, place, 0))
-
-    def so_far(values: Floats | Bools) -> Floats:
-        total = np.cumsum(values, dtype=np.float64)
-        return np.asarray(total - (total - values)[begins])
-
-    ran = so_far(~work.waits)
-    high = work.live & (work.amount > 0) & ((work.amount > so_far(work.amount) / np.maximum(ran, 1)) | (ran <= 1))
-    before = np.where(work.waits, WAITING, np.where(so_far(high) > 0, PAUSE, STARTED))
-    state = np.where(high, BURST, before)
-    since = np.maximum.accumulate(np.where(new | (np.diff(state, prepend=-1) != 0), place, 0))
-    return state, place - since
-
-
-@dataclass(frozen=True, eq=False)
-class Expected:
-    """(horizons, windows) of all jobs that were known; (horizons, jobs) of those known in the last window."""
-
-    amount: Floats
-    of_job: Floats
-
-
-def expected(work: Work, windows: int, horizons: tuple[int, ...], *, mean: bool, every: int = 1) -> Expected:
-    """What jobs known at the end of a window move in the one `h` later; with `mean`, on average in the next `h`. Of
-    `windows` of the work, `every` so many are one of those."""
-    state, lasted = states(work)
+def expected_load(work: Work, windows: int, horizons: tuple[int, ...], *, every: int = 1) -> Floats:
+    """(horizons, windows // every): what jobs known at the end of a window move in the one `h` later. `every` so many
+    windows of the work are one of those."""
     rows = np.flatnonzero(work.present & (work.window < windows))
-    now, job, state, lasted = work.window[rows], work.job[rows], state[rows], lasted[rows]
-    program = work.program[job]
-    longer = np.rint(4 * np.log2(np.maximum(lasted / _EACH, 1))).astype(np.int64)
-    alike = state * (_MOST + 1) + np.minimum(np.minimum(lasted, _EACH) + longer, _MOST)
-    kinds = 4 * (_MOST + 1)
+    now, job, waits = work.window[rows], work.job[rows], work.waits[rows].astype(np.int64)
     teaches = now if work.live else np.where(work.ends[job] < windows, work.ends[job], windows)
-    keys = (state, program * 4 + state, program * kinds + alike, job * kinds + alike)
+    keys = (waits, work.program[job] * 2 + waits, job * 2 + waits)
     groups = [_Past(key, now, teaches, windows) for key in keys]
     total = np.concatenate([[0.0], np.cumsum(work.amount)])
-    amount, of_job = np.zeros((len(horizons), windows // every)), np.zeros((len(horizons), len(work.program)))
+    amount = np.zeros((len(horizons), windows // every))
     for place, horizon in enumerate(every * h for h in horizons):
-        width = horizon if mean else every
-        came = (total[rows + horizon + 1] - total[rows + horizon - width + 1]) / width
-        guess = np.zeros(len(rows))
+        came = (total[rows + horizon + 1] - total[rows + horizon - every + 1]) / every
+        mean = np.zeros(len(rows))
         for group in groups:
-            guess = group.drawn(came, horizon if work.live else 0, guess)
-        amount[place] = np.bincount(now, guess, minlength=windows)[every - 1 :: every]
-        of_job[place, job[now == windows - 1]] = guess[now == windows - 1]
-    return Expected(amount, of_job)
+            mean = group.drawn(came, horizon if work.live else 0, mean)
+        amount[place] = np.bincount(now, mean, minlength=windows)[every - 1 :: every]
+    return amount
 
 
 class _Past:
@@ -148,19 +106,3 @@ class _Past:
         last = np.maximum(np.searchsorted(self._sorted, self._now - horizon, side="right"), self._first)
         total = np.concatenate([[0.0], np.cumsum(came[self._order])])
         return np.asarray((total[last] - total[self._first] + _SHRINK * wider) / (last - self._first + _SHRINK))
-
-
-def periods(work: Work) -> Floats:
-    """Of each program the median of the windows from one burst of a run to its next; NaN where bursts are few or come
-    at any time: where half of the distances differ from it by more than a quarter."""
-    state, lasted = states(work)
-    begun = np.flatnonzero((state == BURST) & (lasted == 0))
-    same = np.diff(work.job[begun]) == 0
-    apart, program = np.diff(work.window[begun])[same], work.program[work.job[begun]][1:][same]
-    found = np.full(int(work.program.max(initial=-1)) + 1, np.nan)
-    for each in np.unique(program):
-        distances = apart[program == each]
-        middle = float(np.median(distances))
-        if len(distances) >= _LEAST_BURSTS and np.median(np.abs(distances - middle)) <= middle / 4:
-            found[each] = middle
-    return found

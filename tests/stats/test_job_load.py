@@ -1,4 +1,4 @@
-"""What known jobs will move: planted periods are found, means are those that a loop finds, nothing later is used."""
+"""What known jobs will move: means are those that a loop finds, nothing later is used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.stats.analogues import BURST, PAUSE, STARTED, WAITING, Jobs, Work, expected, laid_out, periods, states
+from ioweather.stats.job_load import Jobs, Work, expected_load, laid_out
 
 AHEAD = 24
 WINDOWS = 600
@@ -36,20 +36,17 @@ def random_work(seed: int, live: bool) -> Work:
 
 def by_a_loop(work: Work, windows: int, horizon: int) -> np.ndarray:
     """Every moment against every other one that had taught by then."""
-    state, lasted = states(work)
     rows = [row for row in range(len(work.amount)) if work.present[row] and work.window[row] < windows]
-    length = {row: min(int(lasted[row]), 60) + round(4 * np.log2(max(lasted[row] / 60, 1))) for row in rows}
     out = np.zeros(windows)
     for row in rows:
         guess = 0.0
         job, program = work.job[row], work.program[work.job[row]]
-        for level in range(4):
+        for level in range(3):
             came = []
             for other in rows:
-                alike = state[other] == state[row]
+                alike = work.waits[other] == work.waits[row]
                 alike &= level < 1 or work.program[work.job[other]] == program
-                alike &= level < 2 or length[other] == length[row]
-                alike &= level < 3 or work.job[other] == job
+                alike &= level < 2 or work.job[other] == job
                 end = work.ends[work.job[other]]
                 known = work.window[other] + horizon if work.live else end if end < windows else windows
                 if alike and known <= work.window[row]:
@@ -64,71 +61,39 @@ def by_a_loop(work: Work, windows: int, horizon: int) -> np.ndarray:
 def test_means_are_those_of_a_loop(live, horizon):
     for seed in range(3):
         work = random_work(seed, live)
-        found = expected(work, 60, (horizon,), mean=False).amount[0]
+        found = expected_load(work, 60, (horizon,))[0]
         np.testing.assert_allclose(found, by_a_loop(work, 60, horizon), atol=1e-9)
-
-
-def test_a_period_is_foretold():
-    work = planted()
-    truth = np.bincount(work.window[work.window < WINDOWS], work.amount[work.window < WINDOWS], WINDOWS)
-    found = expected(work, WINDOWS, (6, 12), mean=False).amount
-    late = np.arange(300, 460)
-    for place, horizon in enumerate((6, 12)):
-        bursts, quiet = truth[late + horizon] > 0, truth[late + horizon] == 0
-        assert found[place, late][bursts].mean() > 5 * max(1.0, found[place, late][quiet].mean())
-    assert periods(work).tolist() == [6.0]
 
 
 def test_waiting_jobs_are_foretold_too():
     work = planted()
-    found = expected(work, WINDOWS, (10,), mean=False).amount[0]
+    found = expected_load(work, WINDOWS, (10,))[0]
     waits = int(work.window[(work.job == 11) & work.waits & work.present][-1])
-    assert found[waits - 2 : waits + 1].max() > 30  # six windows after its start it writes
+    assert found[waits - 2 : waits + 1].max() > 5
 
 
 def test_logs_teach_when_the_job_has_ended():
-    work = planted(live=False)
-    found = expected(work, WINDOWS, (6,), mean=False).amount[0]
+    found = expected_load(planted(live=False), WINDOWS, (6,))[0]
     assert not found[:36].any()
-    assert found[300:460].max() > 50
-    assert np.isnan(periods(work)).all()
-    assert set(states(work)[0].tolist()) == {WAITING, STARTED}
+    assert found[300:460].max() > 10
 
 
-def test_states_follow_each_other():
-    state, lasted = states(planted())
-    assert state[:12].tolist() == [WAITING] * 3 + [STARTED] * 7 + [BURST] + [PAUSE]
-    assert lasted[:12].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 0, 0]
-
-
-@pytest.mark.parametrize("mean", [True, False])
-def test_nothing_later_is_used(mean):
+def test_nothing_later_is_used():
     work = planted()
     later = np.where(work.window >= 300, 7.0 * work.amount + 3.0, work.amount)
-    one, two = (expected(each, WINDOWS, (1, 6, 24), mean=mean).amount for each in (work, replace(work, amount=later)))
+    one, two = (expected_load(each, WINDOWS, (1, 6, 24)) for each in (work, replace(work, amount=later)))
     np.testing.assert_allclose(one[:, :300], two[:, :300], rtol=1e-9, atol=1e-9)
     assert not np.allclose(one, two)
 
 
-def test_the_mean_of_the_next_windows_is_that():
-    work = planted()
-    single = expected(work, WINDOWS, tuple(range(1, 7)), mean=False).of_job
-    assert single.shape == (6, 12)
-    assert not single.any()  # all have ended
-    one = expected(work, WINDOWS, (1,), mean=True).amount
-    np.testing.assert_array_equal(one, expected(work, WINDOWS, (1,), mean=False).amount)
-
-
 def test_windows_of_several_steps_are_their_means():
-    """What comes in a window is the sum over its steps, seen from the end of the window before."""
+    """What comes in a window is the mean of its steps, seen from the end of the window before."""
     work = planted()
-    single = expected(work, WINDOWS, tuple(range(1, 13)), mean=False).amount
-    wide = expected(work, WINDOWS, (1, 2), mean=False, every=6).amount
+    single = expected_load(work, WINDOWS, tuple(range(7, 13)))
+    wide = expected_load(work, WINDOWS, (1, 2), every=6)
     assert wide.shape == (2, WINDOWS // 6)
-    np.testing.assert_allclose(wide[0], expected(work, WINDOWS, (6,), mean=True).amount[0, 5::6])
-    # Later steps were seen less often; where programs have taught enough both say the same.
     late = slice(60, 75)
-    np.testing.assert_allclose(wide[1, late].sum(), single[6:12, 5::6][:, late].mean(axis=0).sum(), rtol=0.1)
+    np.testing.assert_allclose(wide[1, late].sum(), single[:, 5::6][:, late].mean(axis=0).sum(), rtol=0.1)
 
 
 def test_work_without_accounts_is_there_while_it_moves():
@@ -136,11 +101,3 @@ def test_work_without_accounts_is_there_while_it_moves():
     work = laid_out(jobs, (np.zeros(2, np.int64), np.array([10, 20]), np.ones(2)), 100, AHEAD, live=True)
     there = work.window[work.present]
     assert (there.min(), there.max()) == (10, 20 + AHEAD - 1)
-
-
-def test_irregular_bursts_have_no_period():
-    rng = np.random.default_rng(4)
-    jobs = Jobs(np.zeros(1), np.zeros(1), np.full(1, 599.0), np.zeros(1, np.int64))
-    window = np.cumsum(rng.integers(2, 60, 18))
-    work = laid_out(jobs, (np.zeros(18, np.int64), window, np.ones(18)), WINDOWS, AHEAD, live=True)
-    assert np.isnan(periods(work)).all()

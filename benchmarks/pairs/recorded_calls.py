@@ -8,10 +8,9 @@ fastest process, as Darshan reduces them. A log that is made here says of itself
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,27 +30,12 @@ BLOCK: Final = 4096  # of the local file system
 Counters = dict[str, float]
 
 
-class Call(NamedTuple):
-    """A row of `EVENT`; times are seconds since the run began, `file` the place of its path."""
-
-    call: int
-    file: int
-    offset: int
-    bytes: int
-    start: float
-    end: float
-
-
 @dataclass(frozen=True)
 class Recorded:
     """The calls of one process, and the paths that they name."""
 
     events: NDArray[Any]
     paths: tuple[str, ...]
-
-    @classmethod
-    def of(cls, calls: Sequence[Call], paths: Sequence[str]) -> Recorded:
-        return cls(np.array(calls, EVENT), tuple(paths))
 
 
 def counters(events: NDArray[Any]) -> Counters:
