@@ -66,24 +66,31 @@ def differences(expected: Any, found: Any, place: str = "") -> list[str]:
     return [] if same else [f"{place}: recorded {expected!r}, now {found!r}"]
 
 
+def found(value: Any) -> Any:
+    """The part that is compared, as it is after a way through JSON."""
+    return json.loads(json.dumps(reduced(value)))
+
+
+def recorded(group: str, name: str) -> Any:
+    known = json.loads((FOLDER / f"{group}.json").read_text("utf-8"))
+    assert name in known, f"{group}: {name} was never recorded"
+    return known[name]
+
+
 def compare(group: str, name: str, value: Any) -> None:
     """Fails where the result differs from the recorded one; records it where that is asked for."""
-    found = json.loads(json.dumps(reduced(value)))
-    file = FOLDER / f"{group}.json"
     if RECORDING:
-        _record(file, name, found)
+        _record(FOLDER / f"{group}.json", name, found(value))
         return
-    known = json.loads(file.read_text("utf-8"))
-    assert name in known, f"{group}: {name} was never recorded"
-    lines = differences(known[name], found)
+    lines = differences(recorded(group, name), found(value))
     assert not lines, f"{name}: {len(lines)} values differ:\n" + "\n".join(lines[:20])
 
 
-def _record(file: Path, name: str, found: Any) -> None:
+def _record(file: Path, name: str, value: Any) -> None:
     FOLDER.mkdir(exist_ok=True)
     with (FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        known[name] = found
+        known[name] = value
         lines = (f"{json.dumps(key)}: {json.dumps(known[key], ensure_ascii=False)}" for key in sorted(known))
         file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

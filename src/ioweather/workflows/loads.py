@@ -85,7 +85,10 @@ def _last_hours(
             yield LastHour(name, slowdown=slowdown, op=op)
             continue
         step = step_for(HOUR_NS, min((g.interval_ns for g in mine if g.interval_ns > 0), default=MINUTE_NS))
-        high = max(min(until_ns, max(g.end_ns for g in mine)) // step, 1) * step
+        last = min(until_ns, max(g.end_ns for g in mine))
+        high = max(last // step, 1) * step
+        if high <= min(g.first_ns for g in mine):
+            high += step  # all samples are in a step that has just begun
         hour = _traffic(snapshot, name, kinds[name], (max(high - max(HOUR_NS, step), 0), high), step, False)
         read, write = (float(np.nanmean(line)) if np.isfinite(line).any() else None for line in (hour.read, hour.write))
         yield LastHour(name, read, write, slowdown, op)
