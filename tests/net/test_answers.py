@@ -28,7 +28,6 @@ forecast
 health
 ingest --list-sources
 lake
-lake check
 lake quarantine
 predict 10GiB
 predict 1GiB
