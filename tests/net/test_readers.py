@@ -76,8 +76,9 @@ def test_foreign_files_are_quarantined(tmp_path, capsys, name: str, content: byt
     capsys.readouterr()
     if (tmp_path / "lake" / "lake.json").exists():
         assert run(["lake", "quarantine", "--json", "--lake", str(tmp_path / "lake")]) == 0
-        listed = json.loads(capsys.readouterr().out)
-        assert [entry["status"] for entry in listed] != ["ok"]
+        (entry,) = json.loads(capsys.readouterr().out)
+        assert entry["status"] == "quarantined"
+        assert entry["reason"]
 
 
 def test_the_same_file_twice_adds_nothing(facility, tmp_path, capsys) -> None:

@@ -171,7 +171,7 @@ def test_classes_by_hand():
         assert found[0, place] == own[math.floor(501 * 0.05) - 1]
         assert found[2, place] == own[math.ceil(501 * 0.95) - 1]
     # Where ten in a row are one, 500 values are 50: 0.95 * 51 of 50 is 0.969, the 485th.
-    few = ClassTable(value, residual, alike=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
+    few = ClassTable(value, residual, correlated_steps=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
     assert few.tolist() == [first[500 - 485], first[484]]
 
 

@@ -28,9 +28,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """A pattern that was seen, and what changing it alone wins: seconds with their 90% interval. A change that nobody
-    tried promises 0, and `high` is what its model says. `dimension` is one of small_or_misaligned, interface, random,
-    imbalance, shared_file, metadata; `fix` the lines to type; `headline` the pattern in words."""
+    """One pattern of a run, and the seconds that changing it alone would save, with their 90% interval. Without a
+    measured pair of runs the saving is 0, and `high` is the estimate of the model. `dimension` is small_or_misaligned,
+    interface, random, imbalance, shared_file or metadata; `fix` has the lines to type; `headline` names the pattern."""
 
     name: str
     dimension: str

@@ -64,8 +64,8 @@ class Past:
     truth: Floats
     day: Ints
     target_day: Ints
-    # Forecasts in a row that share their errors, and so count as one.
-    alike: int = 1
+    # Consecutive forecasts with correlated errors, which count as one.
+    correlated_steps: int = 1
 
     @property
     def days(self) -> int:
@@ -109,8 +109,8 @@ def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | No
     truth = np.full(count, np.nan)
     truth[: max(0, count - horizon)] = series.values[horizon:]
     # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
-    alike = max(horizon, round(60 / series.window_minutes))
-    past = Past(truth, day, target_day, alike)
+    correlated_steps = max(horizon, round(60 / series.window_minutes))
+    past = Past(truth, day, target_day, correlated_steps)
     # What the night before knew of the target's hour.
     usual = tables[day, series.slot[horizon : count + horizon]]
     climatology = to_median(np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan), past)
@@ -122,10 +122,10 @@ def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | No
 
 
 class ClassTable:
-    """How far off past forecasts were, by classes of equal size of the value; `alike` in a row count as one."""
+    """Residuals of past forecasts, by classes of equal size of the value; `correlated_steps` in a row count as one."""
 
-    def __init__(self, value: Floats, residual: Floats, alike: int = 1) -> None:
-        self._alike = alike
+    def __init__(self, value: Floats, residual: Floats, correlated_steps: int = 1) -> None:
+        self._correlated_steps = correlated_steps
         classes = int(np.clip(len(value) // CLASS_SIZE, 1, MOST_CLASSES))
         places = len(value) * np.arange(1, classes) // classes
         self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
@@ -136,18 +136,18 @@ class ClassTable:
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
         """(levels, len(value)) of the residuals in each value's class."""
         table = np.array(
-            [[_conformal(residual, level, self._alike) for residual in self._residuals] for level in levels]
+            [[_conformal(residual, level, self._correlated_steps) for residual in self._residuals] for level in levels]
         )
         return np.asarray(table[:, np.searchsorted(self._borders, value, side="right")])
 
 
-def _conformal(ordered: Floats, level: float, alike: int) -> float:
+def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
     """Of n independent values the (n + 1) p-th from the outside: a new one lies within as often as promised. Few values
     so give wide intervals, and values that share their errors are few."""
     n = len(ordered)
     if level == 0.5:
         return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    outer = max(level, 1 - level) * (1 + alike / n)
+    outer = max(level, 1 - level) * (1 + correlated_steps / n)
     rank = min(math.ceil(n * outer), n)
     return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
 
@@ -169,12 +169,12 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
         if high - low < LEAST_PAST or not len(now):
             continue
         if table is None or today - made >= min(7, max(1, today // 8)):
-            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]], past.alike), today
+            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]], past.correlated_steps), today
         yield today, now, table
 
 
 def to_median(value: Floats, past: Past) -> Floats:
-    """Each value moved by the median of what past values alike were off by; where there is no past, it stays."""
+    """Shift each value by the median residual of similar past values; without a past, it stays."""
     out = value.copy()
     for _, now, table in daily_classes(value, past):
         out[now] += table.quantiles(value[now], (0.5,))[0]
@@ -207,7 +207,7 @@ class Intervals:
 
 
 def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> Intervals:
-    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often;
+    """Adaptive conformal intervals: residuals of similar past forecasts, widened after days with poor coverage;
     not far beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))

@@ -75,10 +75,10 @@ def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
             replace_rows(connect(), table, condition)
 
     with _writing(spec) as connect:
-        _retry_refused(spec, delete)
+        retry_refused(spec, delete)
 
 
-def _retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
+def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
     """Repeat a change until no other writer gets in its way, from a newer version of the table each time."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
@@ -128,7 +128,7 @@ def _add(
             table.done(before)
         return completed + added, files
 
-    return _retry_refused(spec, add)
+    return retry_refused(spec, add)
 
 
 def merge_small_files(connect: Connect, table: Table, days: Collection[str]) -> None:

@@ -217,7 +217,7 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
                 writer.write(chunk)
                 size += len(chunk)
             writer.flush()
-            os.fchmod(writer.fileno(), 0o444 if "tables" in target.parts else 0o644)
+            os.fchmod(writer.fileno(), 0o444 if target.is_relative_to(top / "tables") else 0o644)
             os.fsync(writer.fileno())
         draft.replace(target)
     except OSError as error:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ioweather.core.clock import now_ns
+from ioweather.core.errors import UnsafePlace
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
+from ioweather.store.appends import retry_refused
 from ioweather.store.convert import literal
 from ioweather.store.database import connection, or_of_duckdb
 from ioweather.store.delta_tables import open_table
@@ -48,8 +52,9 @@ def check_lake(lake: Lake, *, progress: Progress = silent) -> LakeCheck:
     progress(len(uris), len(uris), "files checked")
     unknown = sum(digest_in_name(uri) is None for uri in uris)
     found = LakeCheck(now_ns(), len(uris), size, tuple(damaged), unknown)
-    layout.lake_directory(lake.root).close()
-    write_whole(lake.root / _RECORD, json.dumps(vars(found)).encode(), 0o644)
+    with suppress(OSError, UnsafePlace):  # a lake that this user may only read
+        layout.lake_directory(lake.root).close()
+        write_whole(lake.root / _RECORD, json.dumps(vars(found)).encode(), 0o644)
     return found
 
 
@@ -77,20 +82,26 @@ def set_aside(lake: Lake, damaged: Sequence[str]) -> list[str]:
     for relative in damaged:
         by_table.setdefault(relative.split("/", 1)[0], []).append(relative)
     ranges: list[tuple[str, str]] = []
+    layout.lake_directory(lake.root).close()
     for name, files in by_table.items():
-        table = open_table(root, TABLES[name])
-        assert table is not None
-        names = {relative.rsplit("/", 1)[1] for relative in files}
-        held = table.held()
-        known = zip(held.names, *held.extremes("ingest_id"), strict=True)
-        ranges += [(low, high) for file, low, high in known if file in names and low is not None and high is not None]
-        table.replace_files([str(root / relative) for relative in files], [])
+        ranges += retry_refused(TABLES[name], partial(_remove_files, root, name, files))
         for relative in files:
             aside = lake.root / "damaged" / relative
             make_directories(aside.parent, lake.root)
             if (root / relative).exists():
                 (root / relative).rename(aside)
     return _inputs(lake, ranges)
+
+
+def _remove_files(root: Path, name: str, files: Sequence[str]) -> list[tuple[str, str]]:
+    """Take the files out of the table. Returns the least and the greatest `ingest_id` of each."""
+    table = open_table(root, TABLES[name])
+    assert table is not None
+    names = {relative.rsplit("/", 1)[1] for relative in files}
+    held = table.held()
+    known = zip(held.names, *held.extremes("ingest_id"), strict=True)
+    table.replace_files([str(root / relative) for relative in files], [])
+    return [(low, high) for file, low, high in known if file in names and low is not None and high is not None]
 
 
 def _inputs(lake: Lake, ranges: Iterable[tuple[str, str]]) -> list[str]:

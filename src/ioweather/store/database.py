@@ -81,7 +81,7 @@ def _database(_process: int, memory: str) -> duckdb.DuckDBPyConnection:
     # Files of the lake do not change once they are written, and one answer reads the same ones many times.
     database.execute("SET GLOBAL parquet_metadata_cache = true")
     if memory:
-        place = tempfile.mkdtemp(prefix="ioweather-")  # nobody else's, whatever others plant in /tmp
+        place = tempfile.mkdtemp(prefix="ioweather-")  # private (mode 0700), also in a shared /tmp
         atexit.register(_remove, place, os.getpid())
         database.execute(f"SET GLOBAL memory_limit = '{memory}'")
         database.execute(f"SET GLOBAL temp_directory = '{place}'")

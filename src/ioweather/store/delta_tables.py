@@ -198,7 +198,8 @@ def make_table(root: Path, spec: TableSpec) -> Table:
         if table is None:
             raise
         return table
-    sync_to_disk(_log_folder(root, spec) / f"{0:020d}.json", 0o444)
+    with suppress(FileNotFoundError, PermissionError):  # another writer's table
+        sync_to_disk(_log_folder(root, spec) / f"{0:020d}.json", 0o444)
     return Table(root, spec, made)
 
 

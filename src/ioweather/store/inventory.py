@@ -33,7 +33,7 @@ _SINGLE_KINDS = ("device", "host")
 # Below this share of what another resolution covers, a resolution is a sample of it.
 _MUCH = 0.9
 _SEALS_KEPT = 400
-# A longer row says nothing about a step of a grid: its clock was set meanwhile, or its sender was off.
+# Rows that are longer have no place on a grid: the clock was set during the interval, or the sender was off.
 LONGEST_NS = 32 * DAY_NS
 _PLACED = f"FILTER (interval_ns <= {LONGEST_NS})"
 _ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}

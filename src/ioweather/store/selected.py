@@ -85,8 +85,8 @@ def read_select(
                 con.register("batch", core.Table.from_batches([batch]))
                 rows += batch.num_rows
                 yield fetch_frame(con, "FROM batch", spec.columns)
-        told = child.stderr.read()
-        _raise_refusal(path, told, child.wait(), limits)
+        message = child.stderr.read()
+        _raise_refusal(path, message, child.wait(), limits)
     finally:
         child.kill()
         child.wait()
@@ -105,11 +105,11 @@ def _batches(stream: IO[bytes]) -> Iterator[Any]:
         return  # the stream ended early: the child says why
 
 
-def _raise_refusal(path: Path, told: bytes, code: int, limits: Limits) -> None:
+def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> None:
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         raise TooMuchTime(f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.")
     try:
-        refusal = json.loads(told) if told else {}
+        refusal = json.loads(message) if message else {}
     except ValueError:
         refusal = {}
     if "refused" in refusal:

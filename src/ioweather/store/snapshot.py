@@ -106,7 +106,7 @@ class Snapshot:
         try:
             rows = self.query(sql).fetchall()
         except or_of_duckdb() as error:
-            self._require_undamaged()
+            self._name_damage(error)
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
 
@@ -230,20 +230,24 @@ class Snapshot:
             self._shown.clear()
             del self.__dict__["bare"]
 
-    def _require_undamaged(self) -> None:
-        """After an error: raise another one that names the file, where a damaged file is the cause."""
-        require_undamaged(uri for files in self.pinned.values() for uri in files.uris)
+    def _name_damage(self, error: BaseException) -> None:
+        """Raise an error that names the file, where a damaged file is the cause of this one."""
+        found = loaded_engine()
+        if not found:
+            return
+        # Damaged metadata are a plain Error. Other kinds are faults of the query, and hashing a large lake takes long.
+        kinds = (found.IOException, found.InvalidInputException, found.InternalException)
+        if isinstance(error, kinds) or type(error) is found.Error:
+            require_undamaged(uri for files in self.pinned.values() for uri in files.uris)
 
     def __enter__(self) -> Snapshot:
         return self
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
-        found = loaded_engine()
-        if not found or not isinstance(error, (found.Error, RuntimeError)):
-            return
-        self._require_undamaged()
-        if isinstance(error, found.IOException):
+        if error is not None:
+            self._name_damage(error)
+        if (found := loaded_engine()) and isinstance(error, found.IOException):
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
 

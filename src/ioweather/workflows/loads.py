@@ -104,7 +104,7 @@ def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple
     start = rows.ints("start_ns")
     rows = rows.take(start >= start.max(initial=0) + _PROBED_NS - HOUR_NS)
     found: dict[str, tuple[float, str]] = {}
-    for filesystem, op, _, (ratio,) in _ratios(snapshot, rows, end):  # one interval of all of them
+    for filesystem, op, _, (ratio,) in _ratios(snapshot, rows, end):  # an interval that long holds all rows
         found[filesystem] = max(found.get(filesystem, (0.0, "")), (float(ratio), op))
     return found
 

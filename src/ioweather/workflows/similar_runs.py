@@ -18,7 +18,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
-from ioweather.derive.jobs.groups import alike
+from ioweather.derive.jobs.groups import find_similar_runs
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
@@ -84,7 +84,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
         if as_of_ns is not None:
             everybody = everybody.take(everybody.ints("end_ns") <= as_of_ns)
         runs = concat([mine, everybody]) if everybody.rows else mine
-        if len(alike(runs, 0)) > MOST_SIMILAR or days == known:
+        if len(find_similar_runs(runs, 0)) > MOST_SIMILAR or days == known:
             break
     ((slowdown,), _) = slowdowns(runs, np.zeros(1, np.int64), snapshot.facility)
     rows, group = compared_rows(runs, 0)

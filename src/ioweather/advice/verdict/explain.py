@@ -84,12 +84,12 @@ def explain(
     question = f"Was it {view.label}, or the system?"
     did = FactGroup("run", "What the run did", tuple(_did(view, row)))
     every = list(notes(view, view.row()))
-    told = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
+    shown_notes = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
     if found is None:
         why = detail or "no system data for this period"
         return Answer(
             question, f"Unknown: {why}.", (did,),
-            findings=(Finding(_remedy(why), "undecided", "what_would_help"), *told),
+            findings=(Finding(_remedy(why), "undecided", "what_would_help"), *shown_notes),
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             name="why", result=_of_run(view, row, WhyOutcome("unknown", reason)),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def explain(
     return Answer(
         question, _headline(view, verdict), tuple(group for group in groups if group.facts),
         exhibits=tuple(_umami(found, states)),
-        findings=(*_findings(found, verdict), *told), caveats=tuple(_caveats(verdict)),
+        findings=(*_findings(found, verdict), *shown_notes), caveats=tuple(_caveats(verdict)),
         coverage=(_coverage(found, verdict),), name="why", result=_of_run(view, row, _outcome(found, verdict)),
     )  # fmt: skip
 

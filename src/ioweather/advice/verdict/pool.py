@@ -18,7 +18,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
-from ioweather.derive.jobs.groups import SIMILAR_FACTOR, alike, group_runs, program_names
+from ioweather.derive.jobs.groups import SIMILAR_FACTOR, find_similar_runs, group_runs, program_names
 from ioweather.derive.jobs.ratios import quotient
 
 # Similar runs to compare with: those nearest in time. More would not sharpen the verdict.
@@ -95,9 +95,9 @@ def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
     groups of other programs."""
     start = runs.ints("start_ns")
     away = np.abs(start - start[row])
-    similar = alike(runs, row)
+    similar = find_similar_runs(runs, row)
     similar = _nearest(start, similar[similar != row], row)
-    rest = np.setdiff1d(np.arange(runs.rows), np.append(alike(runs, row), row))
+    rest = np.setdiff1d(np.arange(runs.rows), np.append(find_similar_runs(runs, row), row))
     rest = rest[np.argsort(away[rest], kind="stable")[: 4 * MOST_OTHERS]]
     chosen, group = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if len(rest):

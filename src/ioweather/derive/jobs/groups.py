@@ -73,7 +73,7 @@ def best_grouping(runs: Frame) -> Grouping:
     return "exact" if group_runs(runs, "exact").large else "similar"
 
 
-def alike(runs: Frame, run: int, *, factor: float = SIMILAR_FACTOR) -> Ints:
+def find_similar_runs(runs: Frame, run: int, *, factor: float = SIMILAR_FACTOR) -> Ints:
     """Runs to compare one run with: of its user, program and processes, bytes within the factor either way; itself too.
 
     Around one run there is no smallest to begin from, so the run itself is the middle.

@@ -104,7 +104,7 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
             name, figures = match[1].lower(), (match[3], match[4], match[5])
             if seen.get(name) == figures:
                 continue  # printed again
-            if name in seen:  # reckoned again in another way: a run of its own
+            if name in seen:  # other figures of the same name: the next run begins
                 run, seen = run + 1, {}
                 prefix = f"run{run}/"
             seen[name], scored = figures, True
