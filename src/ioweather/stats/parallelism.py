@@ -6,6 +6,8 @@ In each interval the targets are sorted by activity and clusters grow greedily f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,52 +70,38 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
     return count, active, size
 
 
+@dataclass(frozen=True, eq=False)
 class ParallelismCounts:
-    """What a year of intervals leaves behind: the distribution of degrees, and small counts per interval.
+    """The distribution of degrees, and small counts per interval.
 
     Counts per interval (clusters, targets in them, clusters of at least each of `degrees`: those of the paper, then the
-    same scaled to these targets) allow any selection of intervals afterwards, such as the high phases, whose threshold
-    is known only at the end.
+    same scaled to these targets) allow any selection of intervals afterwards, such as the high phases.
     """
 
-    def __init__(self, targets: int, tolerance: float = TOLERANCE) -> None:
-        self.tolerance = tolerance
-        self.degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
-        self.histogram: Ints = np.zeros(targets + 1, np.int64)  # clusters by size
-        self._rows: list[NDArray[np.int32]] = []
-
-    def update(self, ordered: Floats) -> None:
-        """Adds intervals, given as `sorted_activity`, in time order."""
-        intervals = ordered.shape[1]
-        count, active, size = _clusters(ordered, self.tolerance)
-        self.histogram += np.bincount(size, minlength=len(self.histogram))
-        counts = np.zeros((intervals, 2 + len(self.degrees)), np.int32)
-        counts[:, 0], counts[:, 1] = count, active
-        large = np.flatnonzero(size >= min(self.degrees))
-        row, size = np.searchsorted(np.cumsum(count), large, side="right"), size[large]
-        for place, degree in enumerate(self.degrees, start=2):
-            counts[:, place] = np.bincount(row[size >= degree], minlength=intervals)
-        self._rows.append(counts)
-
-    def merge(self, later: ParallelismCounts) -> None:
-        """Adds the intervals that another one saw after this one's."""
-        self.histogram += later.histogram
-        self._rows += later._rows
-
-    def restore(self, histogram: Ints, rows: NDArray[Any]) -> None:
-        """What `histogram` and `per_interval` of another one were."""
-        if histogram.shape != self.histogram.shape or rows.shape[1:] != (2 + len(self.degrees),):
-            raise ValueError("counts of other targets")
-        self.histogram, self._rows = histogram.astype(np.int64), [rows.astype(np.int32)]
-
-    def per_interval(self) -> NDArray[np.int32]:
-        """(intervals, 2 + len(degrees)): clusters, targets in clusters, clusters of at least each degree."""
-        if len(self._rows) != 1:
-            self._rows = [np.concatenate([np.zeros((0, 2 + len(self.degrees)), np.int32), *self._rows])]
-        return self._rows[0]
+    histogram: Ints  # clusters by size
+    per_interval: NDArray[np.int32]  # (intervals, 2 + 2 * len(DEGREES))
 
     def cdf(self) -> tuple[Ints, Floats]:
         """Degrees 1..targets, and the share of clusters of at most that size."""
         clusters = self.histogram[1:].sum()
         share = np.cumsum(self.histogram[1:]) / max(1, clusters)
         return np.arange(1, len(self.histogram)), share
+
+
+def count_clusters(ordered: Floats, tolerance: float = TOLERANCE) -> ParallelismCounts:
+    """The clusters of intervals that are given as `sorted_activity`."""
+    targets, intervals = ordered.shape
+    degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
+    count, active, size = _clusters(ordered, tolerance)
+    counts = np.zeros((intervals, 2 + len(degrees)), np.int32)
+    counts[:, 0], counts[:, 1] = count, active
+    row = np.repeat(np.arange(intervals), count)
+    for place, degree in enumerate(degrees, start=2):
+        counts[:, place] = np.bincount(row[size >= degree], minlength=intervals)
+    return ParallelismCounts(np.bincount(size, minlength=targets + 1), counts)
+
+
+def join_counts(parts: Sequence[ParallelismCounts]) -> ParallelismCounts:
+    """The counts of consecutive stretches as one."""
+    rows = np.concatenate([part.per_interval for part in parts])
+    return ParallelismCounts(np.sum([part.histogram for part in parts], axis=0), rows)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, starmap
 from typing import Any, Literal
 
-from ioweather.core.contracts import ALL_TIME, NO_RECORDS, Need, Param, Period, Spread, Study, StudyData
+from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claims import judged
@@ -24,7 +24,6 @@ from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbe
 from ioweather.core.units import MINUTE_NS
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
-from ioweather.store.records import LakeRecords
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
@@ -246,9 +245,9 @@ def _run(
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
     _require(snapshot, study, wanted)
     # Of all time there is one set of stretches; of any other period they would lie elsewhere, and never be used again.
-    records = LakeRecords(snapshot.root) if use_cache and period == ALL_TIME else NO_RECORDS
+
     data = fetch(snapshot, study.needs, values, period)
-    data = replace(data, spread=spread, records=records, wanted=frozenset(wanted))
+    data = replace(data, spread=spread, wanted=frozenset(wanted))
     results = {}
     for exhibit in study.run(data, facility, values):
         full = replace(

@@ -7,19 +7,18 @@ scaled to its full length, so that the long day of the change of clocks does not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.papers.claims import NO_INTERVAL
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.climatology import chance_bound, turned_sums
 from ioweather.stats.series import variation_from_sums
-from ioweather.studies.climate.context import WAYS, Climate, Part
+from ioweather.studies.climate.matrices import WAYS, Climate
 from ioweather.studies.shared.intervals import LEVEL, Intervals, directed, plain
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE
@@ -34,22 +33,7 @@ CHOSEN_LEVEL = 0.98
 ADVICE_LEVEL = 1 - 0.01 / 4
 
 
-@dataclass(frozen=True, eq=False)
-class Cycle:
-    """Volumes by unit (day or week), place in the cycle (hour or weekday) and way; NaN where not recorded enough."""
-
-    names: tuple[str, ...]
-    volume: Floats  # (units, places, ways)
-    unit_name: str
-
-    def sums(self) -> Floats:
-        """n, sum and sum of squares: (units, places, ways, 3)."""
-        there = ~np.isnan(self.volume)
-        amount = np.where(there, self.volume, 0.0)
-        return np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
-
-
-def hours_of_day(climate: Climate) -> Part | None:
+def hours_of_day(climate: Climate) -> Exhibit | None:
     """pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
     if climate.system.step_ns > HOUR_NS:
         return None
@@ -57,11 +41,10 @@ def hours_of_day(climate: Climate) -> Part | None:
     volume = _volumes(climate, clock.day - clock.day[0], clock.hour, 24, HOUR_NS / climate.system.step_ns)
     if len(volume) < 2:
         return None
-    cycle = Cycle(HOURS, volume, "day")
-    return _part(climate, cycle, "pat19.fig5", "hour", EVENING, "evening")
+    return exhibit("pat19.fig5")(_cycle)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
 
 
-def days_of_week(climate: Climate) -> Part | None:
+def days_of_week(climate: Climate) -> Exhibit | None:
     """pat19.fig6; None before a week is full."""
     if climate.system.step_ns > DAY_NS:
         return None
@@ -70,10 +53,11 @@ def days_of_week(climate: Climate) -> Part | None:
     volume = _volumes(climate, week - week[0], clock.weekday, 7, DAY_NS / climate.system.step_ns)
     if np.isnan(volume).all(axis=0).any():
         return None
-    return _part(climate, Cycle(WEEKDAYS, volume, "week"), "pat19.fig6", "day", SUNDAY, "sunday")
+    return exhibit("pat19.fig6")(_cycle)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
 
 
 def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
+    """Volumes by unit (day or week), place in the cycle (hour or weekday) and way; NaN where not recorded enough."""
     units = int(unit[-1]) + 1
     cell = unit * places + place
     usable = climate.system.usable
@@ -104,65 +88,99 @@ def _variations(sums: Floats) -> Floats:
     return np.where(sums[..., 0] >= 2, varied, np.nan)
 
 
-def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple[int, ...], word: str) -> Part:
-    seen = np.any(~np.isnan(cycle.volume), axis=(1, 2))
-    on, alike = climate.intervals.on, cycle.unit_name != "week"
-    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=cycle.unit_name, alike=alike)
-    sums = cycle.sums()
-    null = turned_sums(sums)  # what all that is chosen of these sums would be without a pattern
+def _largest(values: Floats) -> Floats:
+    """Along the cycle, of what is there; NaN where nothing is."""
+    return np.asarray(np.fmax.reduce(values, axis=-1))
+
+
+def _cycle(
+    climate: Climate,
+    volume: Floats,
+    names: tuple[str, ...],
+    noun: str,
+    unit_name: str,
+    chosen: tuple[int, ...],
+    word: str,
+) -> Iterator[Piece]:
+    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
+    there = ~np.isnan(volume)
+    on, alike = climate.intervals.on, unit_name != "week"
+    seen = np.any(there, axis=(1, 2))
+    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=unit_name, alike=alike)
+    amount = np.where(there, volume, 0.0)
+    # n, sum and sum of squares: (units, places, ways, 3).
+    sums = np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
+    null = turned_sums(sums)  # the same without a pattern
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
     aside = 1 if noun == "hour" else 0
-    others = tuple(place for place in range(len(cycle.names)) if place not in chosen)
-    estimates: list[Estimate] = []
+    others = tuple(place for place in range(len(names)) if place not in chosen)
+    differences = []
     for way, name in enumerate(WAYS):
-        n = int((~np.isnan(cycle.volume[..., way])).sum())
-        own = sums[:, :, way]
-        estimates += [
-            _spread_estimate(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=intervals.on),
-            intervals.estimate(
-                f"{word}_variation_difference_{name}",
-                "ratio",
-                own,
-                lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1),
-                n=n,
-            ),
-        ]
-    if noun == "hour":
-        estimates += [*_spike(intervals, sums), _chosen_peak(sums.sum(axis=2), null.sum(axis=2), on=intervals.on)]
-    long = _long_table(cycle, means, variations, noun, climate.zone_name)
-    shown = {"x": noun, "series": "series"}
-    charts = [
-        Chart(
-            "bars", long, {**shown, "y": "mean", "low": "mean_low", "high": "mean_high"}, f"Mean volume of the {noun}"
+        n, own = int(there[..., way].sum()), sums[:, :, way]
+        yield _spread_estimate(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=on)
+        difference = intervals.estimate(
+            f"{word}_variation_difference_{name}",
+            "ratio",
+            own,
+            lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1),
+            n=n,
         )
-    ]
+        differences.append(difference)
+        yield difference
+    if noun == "hour":
+        yield _busiest_hour(intervals, sums.sum(axis=2), null.sum(axis=2))
+
+    def stacked(values: Floats) -> Floats:
+        return np.concatenate([values[:, way] for way in range(len(WAYS))])
+
+    long = table(
+        f"{noun}s",
+        {
+            noun: (f"{noun} ({climate.zone_name})", "text", list(names) * len(WAYS)),
+            "series": ("", "text", [way for way in WAYS for _ in names]),
+            "mean": ("mean volume", "bytes", stacked(means[0])),
+            "mean_low": ("90% from", "bytes", stacked(means[1])),
+            "mean_high": ("90% to", "bytes", stacked(means[2])),
+            "variation": ("variation", "ratio", stacked(variations[0])),
+            "variation_low": ("90% from", "ratio", stacked(variations[1])),
+            "variation_high": ("90% to", "ratio", stacked(variations[2])),
+            "n": ("n", "count", stacked(there.sum(axis=0)).astype(np.int64)),
+        },
+        f"By {noun}, mean and variation between {unit_name}s",
+    )
+    encoding = "x={} series y={} low={}_low high={}_high"
+    yield long, Chart.of("bars", long, encoding.format(noun, *["mean"] * 3), f"Mean volume of the {noun}")
     if np.isfinite(variations[0]).any():
-        shown |= {"y": "variation", "low": "variation_low", "high": "variation_high"}
-        charts.append(Chart("bars", long, shown, f"Variation from {cycle.unit_name} to {cycle.unit_name}"))
-    advice = _advice(cycle, sums, null, noun) if intervals.on else ()
-    findings = (*_findings(estimates, noun, word), *advice)
-    return Part(
-        Exhibit(
-            exhibit, tables=(long,), charts=tuple(charts), estimates=tuple(estimates), findings=findings,
-            caveats=(*climate.caveats, f"Local time of {climate.zone_name}."), coverage=climate.coverage(),
-        ),
-        advice,
-    )  # fmt: skip
-
-
-def _spread(means: Floats, aside: int) -> Floats:
-    """sd / mean of the means along the cycle, the `aside` largest left out: 0 is flat."""
-    kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
-    return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1))
+        title = f"Variation from {unit_name} to {unit_name}"
+        yield Chart.of("bars", long, encoding.format(noun, *["variation"] * 3), title)
+    when, read = "in the evening" if word == "evening" else "on Sundays", differences[0]
+    if read.value is None:
+        text = f"Whether volume varies more {when} takes two {unit_name}s to tell."
+        yield Finding(text, "undecided", name="calendar")
+    else:
+        points = 100 * read.value
+        yield directed(
+            read,
+            0.0,
+            f"Read volume varies more {when}, by {points:.0f} percentage points.",
+            f"Read volume varies less {when}, by {-points:.0f} percentage points.",
+        )
+    if on:
+        advice = list(_places_to_avoid(names, sums, null, noun))
+        climate.advice.extend(advice)
+        yield advice
+    yield climate.caveats, f"Local time of {climate.zone_name}.", climate.coverage()
 
 
 def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: int, on: bool) -> Estimate:
-    """Noise makes means differ too. What the means of days turned at random differ by is taken off for the lower bound;
-    the upper one is the spread as it is."""
+    """sd / mean of the means along the cycle, the `aside` largest left out: 0 is flat. Noise makes means differ too:
+    the lower bound is less the spread of days turned at random; the upper one is the spread itself."""
 
     def squared(summed: Floats) -> Floats:
-        return _spread(_means(summed), aside) ** 2
+        means = _means(summed)
+        kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
+        return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1)) ** 2
 
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(np.sqrt(squared(sums.sum(axis=0))))
@@ -173,90 +191,36 @@ def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: in
     return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
 
 
-def _largest(values: Floats) -> Floats:
-    """Along the cycle, of what is there; NaN where nothing is."""
-    return np.asarray(np.fmax.reduce(values, axis=-1))
-
-
-def _chosen_peak(both: Floats, null: Floats, *, on: bool) -> Estimate:
-    """The busiest hour's mean over the largest that hours without a pattern have, by chance, in days like these."""
-    value, chance = float(_largest(_means(both.sum(axis=0)))), _largest(_means(null))
-    usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
-    name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
-    if not high > 0 or not on:
-        value = value / usual if usual > 0 else np.nan
-        return plain(name, value, "factor", n=len(both), method=method if on else NO_INTERVAL)
-    return Estimate(name, value / usual, "factor", value / low, value / high, CHOSEN_LEVEL, len(both), method)
-
-
-def _spike(intervals: Intervals, sums: Floats) -> list[Estimate]:
-    """The busiest hour, reads and writes together, and how far it stands above the mean of all."""
-    both = sums.sum(axis=2)
-    hour = int(np.nanargmax(_means(both.sum(axis=0))))
+def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
+    """The busiest hour, reads and writes together, over the mean of all, and over the largest mean that hours without a
+    pattern have, by chance, in days like these."""
+    means = _means(both.sum(axis=0))
+    hour = int(np.nanargmax(means))
     n = int(both[:, hour, 0].sum())
+    yield plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume")
     over = intervals.estimate(
         "spike_over_mean", "factor", both, lambda s: _means(s)[:, hour] / _mean_of(_means(s)), n=n
     )
-    return [plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume"), over]
+    yield over
+    text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume."
+    yield Finding(text, name="busiest_hour")
+    value, chance = float(_largest(means)), _largest(_means(null))
+    usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
+    name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
+    if high > 0 and intervals.on:
+        yield Estimate(name, value / usual, "factor", value / low, value / high, CHOSEN_LEVEL, len(both), method)
+    else:
+        value = value / usual if usual > 0 else np.nan
+        yield plain(name, value, "factor", n=len(both), method=method if intervals.on else NO_INTERVAL)
 
 
-def _long_table(
-    cycle: Cycle, means: tuple[Floats, Floats, Floats], variations: tuple[Floats, Floats, Floats], noun: str, zone: str
-) -> ResultTable:
-    def stacked(values: Floats) -> Floats:
-        return np.concatenate([values[:, way] for way in range(len(WAYS))])
-
-    count = np.sum(~np.isnan(cycle.volume), axis=0)
-    return table(
-        f"{noun}s",
-        {
-            noun: (f"{noun} ({zone})", "text", list(cycle.names) * len(WAYS)),
-            "series": ("", "text", [way for way in WAYS for _ in cycle.names]),
-            "mean": ("mean volume", "bytes", stacked(means[0])),
-            "mean_low": ("90% from", "bytes", stacked(means[1])),
-            "mean_high": ("90% to", "bytes", stacked(means[2])),
-            "variation": ("variation", "ratio", stacked(variations[0])),
-            "variation_low": ("90% from", "ratio", stacked(variations[1])),
-            "variation_high": ("90% to", "ratio", stacked(variations[2])),
-            "n": ("n", "count", stacked(count).astype(np.int64)),
-        },
-        f"By {noun}, mean and variation between {cycle.unit_name}s",
-    )
-
-
-def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Finding]:
-    by_name = {estimate.name: estimate for estimate in estimates}
-    when = "in the evening" if word == "evening" else "on Sundays"
-    out = []
-    if noun == "hour":
-        over, hour = by_name["spike_over_mean"], int(by_name["spike_hour"].value or 0)
-        out.append(
-            Finding(
-                f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume.",
-                name="busiest_hour",
-            )
-        )
-    more = by_name[f"{word}_variation_difference_read"]
-    if more.value is None:
-        text = f"Whether volume varies more {when} takes two {'days' if noun == 'hour' else 'weeks'} to tell."
-        return [*out, Finding(text, "undecided", name="calendar")]
-    points = 100 * more.value
-    out.append(
-        directed(
-            more,
-            0.0,
-            f"Read volume varies more {when}, by {points:.0f} percentage points.",
-            f"Read volume varies less {when}, by {-points:.0f} percentage points.",
-        )
-    )
-    return out
-
-
-def _advice(cycle: Cycle, sums: Floats, null: Floats, noun: str) -> tuple[Finding, ...]:
-    """Hours or days whose volume or variation lies above what the largest of all has without a pattern."""
-    out = []
+def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: str) -> Iterator[Finding]:
+    """Hours or days whose volume or variation lies above the largest that chance gives without a pattern."""
     for way, name in enumerate(WAYS):
-        for statistic, what in ((_means, "volume"), (_variations, "variation")):
+        for statistic, reason, shown in (
+            (_means, "carry more", format_bytes),
+            (_variations, "vary more in", "{:.0%}".format),
+        ):
             own = sums[:, :, way]
             value = statistic(own.sum(axis=0))
             typical = float(_mean_of(value))
@@ -264,20 +228,10 @@ def _advice(cycle: Cycle, sums: Floats, null: Floats, noun: str) -> tuple[Findin
                 continue
             chance = chance_bound(_largest(statistic(null[:, :, way])), ADVICE_LEVEL)
             places = np.flatnonzero(value > chance).tolist()
-            if not places or len(places) > len(cycle.names) // 2:
-                continue
-            shown = ", ".join(f"{cycle.names[i]} ({_shown(float(value[i]), what)})" for i in places)
-            usual = _shown(typical, what)
-            reason = "carry more" if what == "volume" else "vary more in"
-            out.append(
-                Finding(
-                    f"Avoid for runs that must not be disturbed: {noun}s {shown} {reason} {name} volume than usual "
-                    f"({usual}).",
+            if places and len(places) <= len(names) // 2:
+                listed = ", ".join(f"{names[i]} ({shown(float(value[i]))})" for i in places)
+                yield Finding(
+                    f"Avoid for runs that must not be disturbed: {noun}s {listed} {reason} {name} volume than usual "
+                    f"({shown(typical)}).",
                     name="hours_to_avoid",
                 )
-            )
-    return tuple(out)
-
-
-def _shown(value: float, what: str) -> str:
-    return format_bytes(value) if what == "volume" else f"{value:.0%}"
