@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.stats.parallelism import DEGREES, TOLERANCE, ParallelismCounts, _clusters, sorted_activity
+from ioweather.stats.parallelism import DEGREES, TOLERANCE, _clusters, count_clusters, join_counts, sorted_activity
 
 
 def cluster_sizes(values: np.ndarray, tolerance: float = TOLERANCE) -> tuple[np.ndarray, np.ndarray]:
@@ -49,21 +49,17 @@ def test_the_rule_is_max_minus_min_below_five_percent_of_min() -> None:
     assert cluster_sizes(values, 0.1001)[1].tolist() == [4]
 
 
-def test_counts_per_interval_distribution_and_merge() -> None:
+def test_counts_per_interval_distribution_and_joining() -> None:
     rng = np.random.default_rng(2)
     values = 1e9 * rng.choice([0.0, 1.0, 1.02, 2.0, 2.01, 7.0], size=(500, 120))
-    whole, first, second = (ParallelismCounts(120) for _ in range(3))
-    whole.update(sorted_activity(values))
-    for part in np.array_split(values[:300], 3):
-        first.update(sorted_activity(part))
-    second.update(sorted_activity(values[300:]))
-    first.merge(second)
-    assert np.array_equal(first.histogram, whole.histogram)
-    assert np.array_equal(first.per_interval(), whole.per_interval())
+    whole = count_clusters(sorted_activity(values))
+    joined = join_counts([count_clusters(sorted_activity(part)) for part in np.array_split(values, 3)])
+    assert np.array_equal(joined.histogram, whole.histogram)
+    assert np.array_equal(joined.per_interval, whole.per_interval)
 
     clusters = [slow_clusters(row, 0.05) for row in values]
     flat = [size for sizes in clusters for size in sizes]
-    table = whole.per_interval()
+    table = whole.per_interval
     assert table[:, 0].tolist() == [len(sizes) for sizes in clusters]
     assert table[:, 1].tolist() == [sum(sizes) for sizes in clusters]
     for place, degree in enumerate(DEGREES, start=2):
@@ -73,9 +69,8 @@ def test_counts_per_interval_distribution_and_merge() -> None:
     assert share[degrees == 30][0] == pytest.approx(np.mean(np.array(flat) <= 30))
 
 
-def test_idle_targets_are_in_no_cluster() -> None:
-    counts = ParallelismCounts(4)
-    counts.update(sorted_activity(np.zeros((3, 4))))
-    counts.update(sorted_activity(np.full((2, 4), np.nan)))
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_idle_targets_are_in_no_cluster(value: float) -> None:
+    counts = count_clusters(sorted_activity(np.full((3, 4), value)))
     assert counts.histogram.sum() == 0
-    assert counts.per_interval().shape == (5, 2 + 2 * len(DEGREES))
+    assert counts.per_interval.shape == (3, 2 + 2 * len(DEGREES))

@@ -73,29 +73,3 @@ def test_who_may_only_read_keeps_nothing(lake):
     lake.root.chmod(0o550)
     LakeRecords(lake.root).put("p", "k", RECORD)
     assert LakeRecords(lake.root).get("p", "k", dict) is None
-
-
-def test_a_stretch_is_known_by_the_files_of_its_days(lake):
-    rng = np.random.default_rng(0)
-    lake.append("series", series_frame(rng.random((4 * 1440, 2))), source="tts")
-
-    def said(first_day: int, last_day: int, **options) -> str | None:
-        with lake.snapshot() as snapshot:
-            chosen = snapshot.selection(
-                filesystem="scratch", component_kind="ost", metrics=("read_bytes",), step_ns=MINUTE_NS, **options
-            )
-            return grid.matrix(chosen, "read_bytes").identity(first_day * 1440, last_day * 1440)
-
-    assert said(0, 1) is None, "not sealed"
-    compact(lake, everything=True)
-    before = {(a, b): said(a, b) for a in range(4) for b in range(a + 1, 5)}
-    assert None not in before.values()
-    assert len(set(before.values())) == len(before)
-    assert said(0, 2, excluded_quality=1) != said(0, 2)
-    late = series_frame(np.ones((1, 1)), start_ns=DAY + 2 * DAY_NS + 30 * 10**9)
-    lake.append("series", late, source="tts")
-    assert said(1, 3) is None
-    assert said(0, 2) == before[0, 2]
-    compact(lake, everything=True)
-    assert said(0, 2) == before[0, 2]
-    assert said(1, 3) not in (None, before[1, 3])

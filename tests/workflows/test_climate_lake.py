@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.results import Exhibit, Provenance
-from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.store import grid, records
+from ioweather.core.results import Exhibit
+from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.studies.climate import stretches, targets_in_one_pass
 from ioweather.studies.climate.study import STUDY
 from ioweather.tables import Quality
 from ioweather.workflows.analyse import make_exhibits
@@ -97,67 +94,9 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert ["No opens and closes were recorded" in text for text in said] == [True]
 
 
-def test_a_sealed_lake_is_passed_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was kept gives the same exhibits; late rows cost their own stretch, and count."""
-    monkeypatch.setattr(stretches, "_STRETCH_DAYS", 1)
+def test_one_exhibit_alone_is_the_same(tmp_path: Path) -> None:
     lake = filled(tmp_path)
     compact(lake, everything=True)
-    made: list[tuple[int, int]] = []
-    real = targets_in_one_pass._pass_over
-    monkeypatch.setattr(targets_in_one_pass, "_pass_over", lambda *a: made.append(a[-2:]) or real(*a))
-    wanted = ["pat19.fig10", "pat19.fig11", "pat19.fig12", "pat19.table1"]
-
-    def shown() -> Any:
-        made.clear()
-        shutil.rmtree(lake.root / "exhibits", ignore_errors=True)
-        return [replace(e, provenance=Provenance()) for e in make_exhibits(lake, wanted)]
-
-    first = shown()
-    assert len(made) == 3
-    assert shown() == first
-    assert made == []
-    assert len(list((lake.root / "records").iterdir())) == 3
-    make_exhibits(lake, wanted, use_cache=False)
-    assert len(made) == 3, "who wants it computed gets it computed"
-    make_exhibits(lake, wanted, period_ns=(DAY, DAY + DAY_NS))
-    assert len(list((lake.root / "records").iterdir())) == 3, "of other periods nothing is kept"
-    late = series_frame(np.full((1, 1), 7e12), start_ns=DAY + 2 * DAY_NS + 5 * HOUR_NS + 1, step_ns=1)
-    lake.append("series", late, source="lmt")
-    compact(lake, everything=True)
-    changed = shown()
-    assert made == [(1450, 2900), (2900, 4320)], "the day lies in two of three"
-    for file in (lake.root / "records").iterdir():
-        file.write_bytes(file.read_bytes()[:-7])
-    assert shown() == changed
-    assert len(made) == 3
-    assert value(changed[0], "max_over_min_read") != value(first[0], "max_over_min_read")
-
-
-def test_one_exhibit_alone_is_the_same_and_reads_its_own_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = filled(tmp_path)
-    compact(lake, everything=True)
-    together = make_exhibits(lake, STUDY.exhibits)
-    read: dict[str, set[str]] = {}
-    unpacked = records.unpacked
-
-    def noted(path: Path, take: Any) -> Any:
-        """With the names of the arrays that were asked for."""
-
-        class Asked(dict[str, Any]):
-            def __getitem__(self, name: str) -> Any:
-                read[exhibit.id].add(name.partition("_")[0])
-                return super().__getitem__(name)
-
-        return unpacked(path, lambda held: take(Asked(held)))
-
-    monkeypatch.setattr(records, "unpacked", noted)
-    for exhibit in together:
-        read[exhibit.id] = set()
-        shutil.rmtree(lake.root / "exhibits")
-        (alone,) = make_exhibits(lake, [exhibit.id])
+    for exhibit in make_exhibits(lake, STUDY.exhibits, use_cache=False):
+        (alone,) = make_exhibits(lake, [exhibit.id], use_cache=False)
         assert replace(alone, provenance=exhibit.provenance) == exhibit
-    parts = {"total", "degree", "lag", "nearest"}
-    assert {name: asked & parts for name, asked in read.items() if asked & parts} == {
-        "pat19.fig10": {"total", "nearest"}, "pat19.fig11": {"degree"}, "pat19.table1": {"degree"},
-        "pat19.sensitivity": {"degree"}, "pat19.fig12": {"lag", "nearest"}, "pat19.observations": parts,
-    }  # fmt: skip

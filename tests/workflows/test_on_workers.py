@@ -23,7 +23,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.store.lake import open_lake
-from ioweather.studies.climate import stretches
+from ioweather.studies.climate import matrices
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score.card import score
 from lake_contents import contents
@@ -45,7 +45,7 @@ QUESTIONS = ("volumes", "growth")
 def short_stretches():
     """So that two days are many pieces of work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "_STRETCH_DAYS", 0.2)
+        patch.setattr(matrices, "_STRETCH_DAYS", 0.2)
         yield
 
 

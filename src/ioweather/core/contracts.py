@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
@@ -103,24 +103,6 @@ Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], It
 Params: TypeAlias = Mapping[str, Any]
 
 
-class Records(Protocol):
-    """What was worked out before of times that do not change any more: arrays by name. `place` says of what, `key` all
-    that it depends on; of one place few are held. `get` gives what `take` makes of them, which are read as it asks for
-    them; None where they are not there, or it fails."""
-
-    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], Given]) -> Given | None: ...
-
-    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
-
-
-class _NoRecords:
-    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], Given]) -> None:
-        return None
-
-    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
-
-
-NO_RECORDS: Final = _NoRecords()
 Period: TypeAlias = tuple[int, int]
 ALL_TIME: Period = (0, 2**62)
 
@@ -240,8 +222,8 @@ class StudyData:
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
     that the lake cannot meet is absent from the mappings, and `lacking` says why. `given` has needs of other shapes.
     `spread(task, inputs)` gives task(*input) of each input in their order, like `starmap`, perhaps from other
-    processes: task is a function of a module, inputs can be pickled. `records` holds what was worked out before. Of
-    exhibits those in `wanted` are asked for (empty: all); a study may make others too.
+    processes: task is a function of a module, inputs can be pickled. Of exhibits those
+    in `wanted` are asked for (empty: all); a study may make others too.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -250,7 +232,6 @@ class StudyData:
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
     spread: Spread = starmap
-    records: Records = NO_RECORDS
     given: Mapping[str, Any] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
     wanted: frozenset[str] = frozenset()

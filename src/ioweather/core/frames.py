@@ -162,9 +162,6 @@ class BlockwiseMatrix(Protocol):
     @property
     def components(self) -> tuple[str, ...]: ...
     def stretch(self, first: int, last: int) -> Matrix: ...
-    def identity(self, first: int, last: int) -> str | None:
-        """What says that a stretch holds the same numbers as another time; None where nothing does."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +199,6 @@ class Matrix:
         start_ns = self.start_ns + first * self.step_ns
         part = (self.values[first:last], self.coverage[first:last])
         return Matrix(self.metric, start_ns, self.step_ns, self.components, *part)
-
-    def identity(self, first: int, last: int) -> str | None:
-        return None
 
 
 @dataclass(frozen=True, eq=False)

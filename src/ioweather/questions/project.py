@@ -9,8 +9,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.results import Answer
 from ioweather.questions.parameters import PROCESSES_PER_NODE
+from ioweather.studies.applications.instrumentation import COUNTED
 from ioweather.studies.applications.project import project_answer
-from ioweather.studies.applications.server_coverage import COUNTED
 from ioweather.studies.shared.runs import NEEDS as RUN_NEEDS
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"

@@ -112,9 +112,9 @@ def lagged_column_sums(x: Floats, y: Floats, lags: Iterable[int], first: int = 0
     Pairs count whose second row is `first` or later, so that stretches which overlap by the largest lag add up. Sums
     are of the values as they are: they lose about twice the digits of mean / sd, which for amounts is little.
     """
-    has_x, has_y = ((~np.isnan(values)).astype(np.float64) for values in (x, y))
-    xs, ys = np.nan_to_num(x, nan=0.0), np.nan_to_num(y, nan=0.0)
-    factors = ((has_x, has_y), (xs, has_y), (has_x, ys), (xs * xs, has_y), (has_x, ys * ys), (xs, ys))
+    has_x, xs, xx = _with_squares(x)
+    has_y, ys, yy = (has_x, xs, xx) if y is x else _with_squares(y)
+    factors = ((has_x, has_y), (xs, has_y), (has_x, ys), (xx, has_y), (has_x, yy), (xs, ys))
     chosen = list(lags)
     out = np.zeros((len(chosen), 6, x.shape[1]))
     for place, lag in enumerate(chosen):
@@ -123,3 +123,10 @@ def lagged_column_sums(x: Floats, y: Floats, lags: Iterable[int], first: int = 0
             earlier, later = slice(start - lag, len(x) - lag), slice(start, None)
             out[place] = [np.einsum("ij,ij->j", a[earlier], b[later]) for a, b in factors]
     return out
+
+
+def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """1 where a value is there, the values, and their squares; 0 where it is missing."""
+    there = ~np.isnan(values)
+    filled = np.where(there, values, 0.0)
+    return there.astype(np.float64), filled, filled * filled

@@ -6,8 +6,6 @@ overlap, so that amounts are conserved. Sealed complete days come out of storage
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -365,21 +363,6 @@ class LazyMatrix:
             elif piece.groups:
                 self._scatter(piece, values[rows], coverage[rows])
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
-
-    def identity(self, first: int, last: int) -> str | None:
-        """By the files of the days that it touches, which never change, and by how they are read. None where a day is
-        not sealed: more rows of it may come at any moment."""
-        low, high = (self.start_ns + step * self.step_ns for step in (first, last))
-        by_day = self.selection.files.days()
-        read: list[Any] = [self.metric, self.step_ns, self.selection.excluded_quality, self.labels]
-        for group in self.selection.of_metric(self.metric):
-            if group.first_ns < high and group.end_ns > low:
-                files = by_day[group.day]
-                if seal_of(self.selection.root, group.day, files) is None:
-                    return None
-                names = [uri.rsplit("/", 1)[1] for uri in files]
-                read.append([group.day, names, group.source, group.system, group.component_kind, group.selection])
-        return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:32]
 
     def _pieces(self, low: int, high: int) -> list[_Piece]:
         """The block as runs of days of the same kind: sealed and complete, sealed with gaps, not sealed."""

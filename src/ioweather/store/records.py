@@ -22,7 +22,8 @@ _SUFFIX: Final = ".npz"
 
 
 class LakeRecords:
-    """Satisfies core.contracts.Records."""
+    """Arrays by name under a place and a key of all that they depend on. `get` gives what `take` makes of them, or None
+    where they are missing or `take` fails."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -244,8 +244,6 @@ def _run(
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
     _require(snapshot, study, wanted)
-    # Of all time there is one set of stretches; of any other period they would lie elsewhere, and never be used again.
-
     data = fetch(snapshot, study.needs, values, period)
     data = replace(data, spread=spread, wanted=frozenset(wanted))
     results = {}

@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.climate.metadata import metadata_parts
+from ioweather.studies.climate.server_load import metadata_exhibits
 from ioweather.studies.shared.rollup_steps import Steps
 from judging import stands
 
@@ -31,7 +31,7 @@ def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhi
 def test_more_closes_than_opens_are_said_to_be_so() -> None:
     opens = np.random.default_rng(1).lognormal(10, 1, 3000)
     steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": 1.1 * opens})
-    thirteen = next(metadata_parts(steps, on=True, caveats=())).exhibit
+    thirteen = next(metadata_exhibits(steps, on=True, caveats=()))
     assert stands(thirteen, "not_closed") == "refuted"
 
 
@@ -41,8 +41,8 @@ def test_gaps_are_left_out() -> None:
     closes = opens.copy()
     closes[50] = np.nan
     steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": closes})
-    thirteen = next(metadata_parts(steps, on=False, caveats=())).exhibit
+    thirteen = next(metadata_exhibits(steps, on=False, caveats=()))
     found = {e.name: e.value for e in thirteen.estimates}
     assert found["not_closed_ratio"] == pytest.approx(0)
     empty = Steps(0, MINUTE_NS, {"open_ops": np.full(5, np.nan), "close_ops": np.zeros(5)})
-    assert list(metadata_parts(empty, on=True, caveats=())) == []
+    assert list(metadata_exhibits(empty, on=True, caveats=())) == []

@@ -11,7 +11,8 @@ from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.series import window_sums
-from ioweather.studies.climate.servers import pass_over_servers, server_parts
+from ioweather.studies.climate.matrices import reduce_servers
+from ioweather.studies.climate.server_load import server_exhibits
 from lagged_correlations import lagged_correlation
 
 
@@ -20,13 +21,13 @@ def load_matrix(values: np.ndarray) -> Matrix:
     return Matrix("cpu_ratio", 0, MINUTE_NS, names, values, np.broadcast_to(np.float32(1), values.shape))
 
 
-def test_the_pass_equals_the_whole() -> None:
+def test_stretches_equal_the_whole() -> None:
     rng = np.random.default_rng(15)
     values = rng.beta(1, 30, (40 * 1440, 4))
     values[500:600, 1] = np.nan
     values[7, 2] = 1.7
     values[:, 3] = np.nan
-    load = pass_over_servers(load_matrix(values))
+    load = reduce_servers(load_matrix(values))
     clean = np.where(values > 1, np.nan, values)
     assert load.over_limit == 1
     assert load.count.sum(axis=0).tolist() == [57600, 57500, 57599, 0]
@@ -37,7 +38,7 @@ def test_the_pass_equals_the_whole() -> None:
         for server in range(3):
             want = lagged_correlation(wide[:, server], wide[:, server], 5)
             np.testing.assert_allclose(load.lags[window][:, server], want, atol=1e-9)
-    fifteen, sixteen = (part.exhibit for part in server_parts(load, on=True, caveats=()))
+    fifteen, sixteen = server_exhibits(load, on=True, caveats=())
     assert fifteen.coverage[0].excluded == {"not recorded": 57600 + 100, "above 100%": 1}
     assert len(fifteen.charts[0].table.rows) == 6
     assert sixteen.charts[0].table.rows[0][:2] == ("1 min", 0)
@@ -47,7 +48,7 @@ def test_a_server_without_a_correlation_is_not_counted_as_weak(estimate_of: Any)
     rng = np.random.default_rng(16)
     values = np.repeat(rng.beta(1, 30, (400, 3)), 60, axis=0)  # every hour the same load
     values[:, 1], values[:, 2] = 0.0, np.nan  # one idle, one never recorded
-    _, sixteen = (part.exhibit for part in server_parts(pass_over_servers(load_matrix(values)), on=True, caveats=()))
+    _, sixteen = server_exhibits(reduce_servers(load_matrix(values)), on=True, caveats=())
     assert estimate_of(sixteen, "lag1_high_ratio").value == 1
 
 
@@ -63,4 +64,4 @@ def test_planted_load(planted_climate: Any, climate_exhibits: dict[str, Exhibit]
 
 
 def test_no_load_makes_no_exhibit() -> None:
-    assert list(server_parts(pass_over_servers(load_matrix(np.full((100, 2), np.nan))), on=True, caveats=())) == []
+    assert list(server_exhibits(reduce_servers(load_matrix(np.full((100, 2), np.nan))), on=True, caveats=())) == []

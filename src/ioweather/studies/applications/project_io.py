@@ -13,7 +13,7 @@ from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultColumn, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes, format_value
-from ioweather.studies.applications.node_rates import below_ceiling
+from ioweather.studies.applications.node_ceiling import below_ceiling
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import mean_estimate, share_estimate
 from ioweather.studies.shared.presenting import table

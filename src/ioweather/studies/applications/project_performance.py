@@ -17,7 +17,7 @@ from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import scaling
 from ioweather.stats.imbalance import rank_correlation
-from ioweather.studies.applications.node_rates import NO_NODES, PER_NODE, below_ceiling
+from ioweather.studies.applications.node_ceiling import NO_NODES, PER_NODE, below_ceiling
 from ioweather.studies.applications.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import known, mean_estimate, median_estimate, quantiles, rank_estimate

@@ -63,12 +63,9 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         lasting = rank_estimate(f"persistence_{way}", rho, n, "Spearman of first and second half over components")
         yield lasting
         if way == "write":
-            yield directed(
-                lasting,
-                0.0,
-                f"The order of targets by writes lasts (rank correlation of the two halves {lasting.value or 0.0:.2f}).",
-                f"The order of targets by writes does not last (rank correlation {lasting.value or 0.0:.2f}).",
-            )
+            words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
+            lasts = f"{words} lasts (rank correlation of the two halves {shown})."
+            yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
     yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlations(s[:, 0], s[:, 1]), n=n)
     order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
@@ -110,8 +107,8 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
     if short:
         named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
         yield (
-            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): their "
-            "totals are smaller for that alone."
+            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): "
+            "their totals are smaller for that alone."
         )
     yield climate.coverage()
 
@@ -187,7 +184,7 @@ def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: in
 
 
 def _unit_sums(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
-    """Clusters, targets in clusters, clusters of at least each degree, by unit of time; `high`: in high phases alone."""
+    """Clusters, targets in clusters, clusters of at least each degree, by unit; `high`: in high phases alone."""
     rows = _counts(climate, way, tolerance).per_interval
     if high:
         rows = rows * members(climate.way(way), thresholds(climate.way(way))[1], "high")[:, None]
@@ -233,10 +230,8 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     )
     yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
     read, write = (mean.value or 0.0 for mean in means)
-    yield Finding(
-        f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike in the same step.",
-        name="degree",
-    )
+    text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
+    yield Finding(f"{text} in the same step.", name="degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
@@ -280,8 +275,8 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     yield climate.caveats, _UPPER_BOUND
     if left_out:
         yield (
-            f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts stand "
-            "beside those of the same shares of the targets."
+            f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
+            "stand beside those of the same shares of the targets."
         )
     yield climate.coverage()
 
@@ -309,8 +304,8 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
             made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum())))
         means[way] = [estimate.value for estimate in made]
         value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
-        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}, in high phases {in_high:.2f}."
-        yield made, Finding(text, name="tolerance")
+        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}"
+        yield made, Finding(f"{text}, in high phases {in_high:.2f}.", name="tolerance")
     both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
     yield intervals.estimate(
         "mean_high_phases_write_minus_read",

@@ -202,8 +202,8 @@ def _phases(climate: Climate, side: str) -> Iterator[Piece]:
     if all(phases.count for phases in chosen.values()):
         for way, (length, between) in means.items():
             yield Finding(
-                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and begin every "
-                f"{format_seconds(between.value or 0.0)}.",
+                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and begin "
+                f"every {format_seconds(between.value or 0.0)}.",
                 name="phase_lengths",
             )
     else:
