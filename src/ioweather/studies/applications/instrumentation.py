@@ -16,11 +16,11 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
-from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.matching import match_jobs, state_counts
 from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import share_estimate
+from ioweather.studies.shared.runs import JOB_COLUMNS
 from ioweather.tables import encode_text
 
 _MOST_PROJECTS: Final = 10
@@ -265,11 +265,7 @@ STUDY = Study(
     name="instrumentation",
     exhibits=("car11.table2",),
     needs=(
-        Need(
-            "jobs",
-            "jobs",
-            columns=names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count"),
-        ),
+        Need("jobs", "jobs", columns=JOB_COLUMNS),
         Need("applications", "applications", columns=("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
         Need("job_io", "job_io", columns=("log_digest", "interfaces", "read_bytes", "write_bytes")),
         COUNTED,

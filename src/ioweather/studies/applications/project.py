@@ -17,7 +17,7 @@ from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Resu
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
-from ioweather.studies.applications.project_signatures import project_findings
+from ioweather.studies.applications.projects import project_findings
 from ioweather.studies.shared.job_estimates import known
 from ioweather.studies.shared.runs import Runs, jobs_of
 

@@ -53,6 +53,7 @@ PARAMS: Final = (
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
 )  # fmt: skip
 SHOWN_GROUPS: Final = 3
+HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
     "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D stands beside, "
     "and the same coefficients with all runs moved in time show how much remains then."

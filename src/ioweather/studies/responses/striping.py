@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultColumn, ResultTable, exhibit
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.derive.system.health import without_incidents
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
@@ -184,33 +185,15 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
             "undecided",
             name,
         )
-    told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
+    over = f"over {test.targets} targets and {test.rounds} rounds, {told_p(test.p_value)}"
+    evidence = f"(mean rank correlation {test.correlation:.2f} {over})"
     if test.p_value > 0.05:
-        text = f"The data are consistent with targets that are slow independently ({told}, {told_p(test.p_value)})."
-        return Finding(text, name=name)
+        return Finding(f"The data are consistent with targets that are slow independently {evidence}.", name=name)
     if test.p_value > 0.01:
-        return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided", name)
+        return Finding(f"Targets may not be slow independently {evidence}.", "undecided", name)
     if test.correlation > 0:
-        return Finding(
-            f"Targets are slow together ({told}, {told_p(test.p_value)}): wide stripes are less slow than predicted.",
-            name=name,
-        )
-    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", name=name)
-
-
-def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
-    rows: list[tuple[Cell, ...]] = []
-    for prediction in predictions:
-        cells = [cell for quantile in prediction.quantiles for cell in (quantile.value, quantile.low, quantile.high)]
-        rows.append((prediction.width, round(prediction.request_bytes), *cells, number(prediction.mean)))
-    columns = [ResultColumn("width", "stripe width", "count"), ResultColumn("request", "each request", "bytes")]
-    for name in _NAMES.values():
-        columns += [
-            ResultColumn(name, "", "seconds"),
-            ResultColumn(f"{name}_low", "90% from", "seconds"),
-            ResultColumn(f"{name}_high", "90% to", "seconds"),
-        ]
-    return ResultTable("widths", (*columns, ResultColumn("mean", "mean", "seconds")), tuple(rows))
+        return Finding(f"Targets are slow together {evidence}: wide stripes are less slow than predicted.", name=name)
+    return Finding(f"Targets are not independent {evidence}.", name=name)
 
 
 @exhibit("don15.maxorder")
@@ -230,57 +213,48 @@ def striping_exhibit(
     if best.agreement is not None:
         yield plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
-        yield [
-            plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method),
-            plain("independence_p", test.p_value, "", n=test.rounds, method=test.method),
-        ]
-    yield widths_table(predictions), (_checks_table(checks),) if checks else (), _chart(predictions, title)
-    yield _advice(predictions, best, title), independence_finding(test)
+        yield plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method)
+        yield plain("independence_p", test.p_value, "", n=test.rounds, method=test.method)
+    rows: list[tuple[Cell, ...]] = []
+    drawn: list[tuple[Cell, ...]] = []
+    for prediction in predictions:
+        intervals = [(quantile.value, quantile.low, quantile.high) for quantile in prediction.quantiles]
+        request, mean = round(prediction.request_bytes), number(prediction.mean)
+        rows.append((prediction.width, request, *chain(*intervals), mean))
+        drawn += [(prediction.width, name, *of) for name, of in zip(_NAMES.values(), intervals, strict=True)]
+    columns = "; ".join(
+        f"{name} [seconds]; {name}_low: 90% from [seconds]; {name}_high: 90% to [seconds]" for name in _NAMES.values()
+    )
+    columns = f"width: stripe width [count]; request: each request [bytes]; {columns}; mean: mean [seconds]"
+    yield ResultTable.of("widths", columns, rows)
+    if checks:
+        yield ResultTable.of(
+            "maxima",
+            "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
+            "ratio: predicted / measured [factor]; rounds [count]",
+            ((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks),
+            "Predicted and measured slowest request, targets measured together",
+        )
+    by_width = ResultTable.of(
+        "by_width",
+        "width: stripe width [count]; quantile [text]; seconds: time of the transfer [seconds]; low [seconds]; "
+        "high [seconds]",
+        drawn,
+    )
+    yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
+    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
+    half, most = (format_seconds(chosen.seconds(p)) for p in (0.5, 0.99))
+    text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
+    sure = best.agreement is None or best.agreement >= 0.8
+    yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
+    yield independence_finding(test)
     yield (
         "F of the transfer is F(S/n)^n; request sizes between sampled ones are interpolated, and widths whose "
         "requests would lie outside the sampled sizes are left out."
     )
-    yield _mean_caveat(predictions), caveats, samples.coverage
-
-
-def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:
-    rows = [
-        (prediction.width, name, quantile.value, quantile.low, quantile.high)
-        for prediction in predictions
-        for name, quantile in zip(_NAMES.values(), prediction.quantiles, strict=True)
-    ]
-    table = ResultTable.of(
-        "by_width",
-        "width: stripe width [count]; quantile [text]; seconds: time of the transfer [seconds]; low [seconds]; "
-        "high [seconds]",
-        rows,
-    )
-    return Chart.of("band", table, "x=width y=seconds low high series=quantile", title, log="xy")
-
-
-def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str) -> Finding:
-    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
-    text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
-    text += f"{format_seconds(chosen.seconds(0.5))}, 99% within {format_seconds(chosen.seconds(0.99))}."
-    if best.agreement is None:
-        return Finding(text, name="best_width")
-    return Finding(text, "note" if best.agreement >= 0.8 else "undecided", name="best_width")
-
-
-def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:
     if any(math.isinf(prediction.mean) for prediction in predictions):
         yield "Where no mean is given it is infinite: the tail has alpha <= 2. Judge by quantiles."
-
-
-def _checks_table(checks: Sequence[MaximaCheck]) -> ResultTable:
-    rows = tuple((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks)
-    return ResultTable.of(
-        "maxima",
-        "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
-        "ratio: predicted / measured [factor]; rounds [count]",
-        rows,
-        "Predicted and measured slowest request, targets measured together",
-    )
+    yield caveats, samples.coverage
 
 
 def known_targets(inventory: Inventory, _: Params) -> Cell:

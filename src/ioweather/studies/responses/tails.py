@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -78,32 +80,33 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
 
 @exhibit("don15.fig4")
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
-    sample, fit = item.sample, item.fit
-    seconds = sample.seconds
-    best = fit.best
-    whole_end = float(np.quantile(seconds, 0.99))
-    head, tail = seconds[seconds <= fit.pivot], seconds[seconds > fit.pivot]
+    sample, fit, seconds = item.sample, item.fit, item.sample.seconds
+    edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
+    title = f"{sample.label}: all response times"
+    shares = np.histogram(seconds, edges)[0] / sample.n
+    binned = ResultTable.of(
+        title.lower().replace(" ", "_"),
+        "low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
+        zip(cells(edges[:-1]), cells(edges[1:]), cells(shares), strict=True),
+    )
     pivot = Reference("x", fit.pivot, "pivot")
-    even = np.linspace(0.0, max(whole_end, fit.pivot * 1.05), 41)
-    yield (
-        _histogram(f"{sample.label}: all response times", seconds, even, (pivot,)),
-        _part_chart(f"Head: {FAMILY_LABELS[best.head.name]}", head, item, 0.0, 1 - fit.tail_share),
-        _part_chart(f"Tail: {FAMILY_LABELS[best.tail.name]}", tail, item, 1 - fit.tail_share, 1.0),
-    )
-    parts = (("head", best.head, head, best.head_ks), ("tail", best.tail, tail, best.tail_ks))
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (part, FAMILY_LABELS[law.name], len(times), len(times) / sample.n, ks, parameters_text(law.parameters))
-        for part, law, times, ks in parts
-    )
-    yield (
-        ResultTable.of(
-            "partition",
-            "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]",
-            rows,
-            sample.label,
-        ),
-        parameter_estimates(item),
-    )
+    yield Chart.of("histogram", binned, "low high y=share", title, references=(pivot,))
+    rows: list[tuple[Cell, ...]] = []
+    for part, law, ks, inside, below, up_to in (
+        ("head", fit.best.head, fit.best.head_ks, seconds <= fit.pivot, 0.0, 1 - fit.tail_share),
+        ("tail", fit.best.tail, fit.best.tail_ks, seconds > fit.pivot, 1 - fit.tail_share, 1.0),
+    ):
+        # The measured distribution of the part, and the fitted one within it.
+        times, family = seconds[inside], FAMILY_LABELS[law.name]
+        measured = cdf_table(part, {"measured": times}, "response time", "seconds")
+        grid = np.unique(np.quantile(times, np.linspace(0, 1, 200)))
+        fitted = np.clip((fit.best.distribution.cdf(grid) - below) / (up_to - below), 0.0, 1.0)
+        drawn = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
+        both = replace(measured, rows=(*measured.rows, *drawn))
+        yield Chart.of("cdf", both, "x=value y=share series", f"{part.capitalize()}: {family}", log="x")
+        rows.append((part, family, len(times), len(times) / sample.n, ks, parameters_text(law.parameters)))
+    columns = "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]"
+    yield ResultTable.of("partition", columns, rows, sample.label), parameter_estimates(item)
     yield Finding(
         f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
         f"belong to the tail; best pair {item.pair_label}.",
@@ -112,64 +115,39 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     yield caveats, samples.coverage
 
 
-def _part_chart(title: str, times: Floats, item: FittedSample, below: float, up_to: float) -> Chart:
-    """The measured distribution of one group, and the fitted one within it."""
-    measured = cdf_table("measured", {"measured": times}, "response time", "seconds")
-    grid = np.unique(np.quantile(times, np.linspace(0, 1, 200)))
-    fitted = np.clip((item.fit.best.distribution.cdf(grid) - below) / (up_to - below), 0.0, 1.0)
-    rows = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
-    table = ResultTable(title.split(":")[0].lower(), measured.columns, (*measured.rows, *rows))
-    return Chart.of("cdf", table, "x=value y=share series", title, log="x")
-
-
-def _histogram(title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = ()) -> Chart:
-    counts, edges = np.histogram(values, edges)
-    rows = tuple(zip(cells(edges[:-1]), cells(edges[1:]), cells(counts / len(values)), strict=True))
-    table = ResultTable.of(
-        title.lower().replace(" ", "_"),
-        "low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
-        rows,
-    )
-    encoding = {"low": "low", "high": "high", "y": "share"}
-    return Chart("histogram", table, encoding, title, references=references)
-
-
 @exhibit("don15.fig5")
 def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str, ...]) -> Iterator[Piece]:
     """Means over request sizes, by file system, mode and operation."""
     rows: list[tuple[Cell, ...]] = []
-    groups = list(dict.fromkeys((item.sample.place, item.sample.op) for item in fitted))
-    for place, op in groups:
+    for place, op in dict.fromkeys((item.sample.place, item.sample.op) for item in fitted):
         mine = [item for item in fitted if (item.sample.place, item.sample.op) == (place, op)]
         estimate = _mean_share(f"tail_ratio_{op}[{place}]", mine)
-        beyond = float(np.mean([_beyond_two_sd(item.sample.seconds) for item in mine]))
+        times = [item.sample.seconds for item in mine]
+        beyond = [np.mean(each > each.mean() - ndtri(_NORMAL_SHARE) * each.std()) for each in times]
         yield estimate
         numbers = (1 - (estimate.value or 0.0), estimate.value, estimate.low, estimate.high)
-        rows.append((f"{place} {op}", len(mine), estimate.n, *numbers, beyond))
-    mean = _mean_share("tail_ratio_mean", fitted)
-    low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
-    value = 1 - (mean.value or 0.0)
-    head = Estimate("head_ratio_mean", value, "ratio", low, high, mean.level, mean.n, mean.method)
-    control = _control(fitted)
-    table = ResultTable.of(
+        rows.append((f"{place} {op}", len(mine), estimate.n, *numbers, float(np.mean(beyond))))
+    listed = ResultTable.of(
         "shares",
         "where: file system, mode, operation [text]; samples [count]; n: times [count]; head: share in head [ratio]; "
         "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]",
         rows,
     )
-    yield table
-    yield Chart.of(
-        "bars",
-        table,
-        "x=where y=tail low high",
-        "Share in the tail",
-        references=(Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd"),),
-    )
-    yield mean, head
+    line = Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd")
+    yield listed, Chart.of("bars", listed, "x=where y=tail low high", "Share in the tail", references=(line,))
+    mean = _mean_share("tail_ratio_mean", fitted)
+    low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
+    value = mean.value or 0.0
+    yield mean, Estimate("head_ratio_mean", 1 - value, "ratio", low, high, mean.level, mean.n, mean.method)
+    # What the same search says of a Normal sample of the usual size: no tail is there to be found.
+    n = int(min(np.median([item.sample.n for item in fitted]), _CONTROL_MOST))
+    drawn = np.random.default_rng(0).normal(10.0, 1.0, n)
+    control = fit_mixture(drawn, combination=fitted[0].fit.combination).tail_share
     yield plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal")
     yield plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform")
     yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
-    yield _share_findings(mean), caveats
+    text = f"On average {value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
+    yield Finding(text, name="normal_share"), caveats
     yield (
         "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
         f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
@@ -189,37 +167,13 @@ def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
     return Estimate(name, value, "ratio", low, high, LEVEL, times, method)
 
 
-def _beyond_two_sd(seconds: Floats) -> float:
-    return float(np.mean(seconds > seconds.mean() - ndtri(_NORMAL_SHARE) * seconds.std()))
-
-
-def _control(fitted: Sequence[FittedSample]) -> float:
-    """What the same search says of a Normal sample of the usual size: no tail is there to be found."""
-    n = int(min(np.median([item.sample.n for item in fitted]), _CONTROL_MOST))
-    drawn = np.random.default_rng(0).normal(10.0, 1.0, n)
-    return fit_mixture(drawn, combination=fitted[0].fit.combination).tail_share
-
-
-def _share_findings(mean: Estimate) -> Iterator[Finding]:
-    if mean.value is None:
-        return
-    yield Finding(
-        f"On average {mean.value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd.",
-        name="normal_share",
-    )
-
-
-def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> list[Estimate]:
-    if not replicates:
-        return []
+def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> Iterator[Estimate]:
     batches = batches_of(replicates)
     worse = spread(fits_no_better, ((item.fit, batch) for item in items for batch in batches))
     method = f"parametric bootstrap, {replicates} replicates"
-    return [
-        plain(f"goodness_p[{item.sample.label}]", sum(next(worse) for _ in batches) / replicates, "",
-              n=item.sample.n, method=method)
-        for item in items
-    ]  # fmt: skip
+    for item in items if replicates else ():
+        p = sum(next(worse) for _ in batches) / replicates
+        yield plain(f"goodness_p[{item.sample.label}]", p, "", n=item.sample.n, method=method)
 
 
 @exhibit("don15.fig6")
@@ -227,26 +181,65 @@ def _winners(
     samples: Samples,
     fitted: Sequence[FittedSample],
     shown: Sequence[FittedSample],
-    goodness: Sequence[Estimate],
+    goodness: Iterable[Estimate],
     caveats: tuple[str, ...],
 ) -> Iterator[Piece]:
-    charts = tuple(_overlay(item) for item in shown[:_OVERLAYS])
-    around = [_around(item) for item in fitted]
     n = len(fitted)
-    by_ks = [(item.fit.best.head.name, item.fit.best.tail.name) for item in fitted]
-    by_aic = [(item.fit.best_by_aic.head.name, item.fit.best_by_aic.tail.name) for item in fitted]
-    yield [
-        *(share_estimate(f"head_{name}_ratio", sum(head == name for head, _ in by_ks), n) for name in HEADS),
-        *(share_estimate(f"tail_{name}_ratio", sum(tail == name for _, tail in by_ks), n) for name in TAILS),
-        *(share_estimate(f"tail_{name}_ratio_by_aic", sum(tail == name for _, tail in by_aic), n) for name in TAILS),
-        share_estimate("tail_weibull_gamma_ratio_by_aic", sum(tail in ("weibull", "gamma") for _, tail in by_aic), n),
-        over_samples(mean_estimate("head_around_average_ratio", np.array([a for a, _ in around]), "ratio")),
-        over_samples(mean_estimate("head_optimal_ratio", np.array([b for _, b in around]), "ratio")),
-        over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))),
-        *goodness,
-    ]
-    yield _winner_table(fitted), _distance_table(fitted), charts, _winner_findings(by_ks, by_aic)
-    yield _distance_findings(fitted), caveats
+    heads, tails = ([getattr(item.fit.best, part).name for item in fitted] for part in ("head", "tail"))
+    tails_by_aic = [item.fit.best_by_aic.tail.name for item in fitted]
+    yield [share_estimate(f"head_{name}_ratio", heads.count(name), n) for name in HEADS]
+    yield [share_estimate(f"tail_{name}_ratio", tails.count(name), n) for name in TAILS]
+    yield [share_estimate(f"tail_{name}_ratio_by_aic", tails_by_aic.count(name), n) for name in TAILS]
+    either = tails_by_aic.count("weibull") + tails_by_aic.count("gamma")
+    yield share_estimate("tail_weibull_gamma_ratio_by_aic", either, n)
+    around, optimal, gains = [], [], []
+    winners: list[tuple[Cell, ...]] = []
+    for item in fitted:
+        best, fit, seconds = item.fit.best, item.fit, item.sample.seconds
+        # Shares of the head around its average, and on the fast side of that: 94% and 3% were the head Normal.
+        head = seconds[seconds <= fit.pivot]
+        reach = float(ndtri((1 + _AROUND) / 2)) * head.std()
+        around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
+        optimal.append(float(np.mean(head < head.mean() - reach)))
+        # Distance from all times of the single Normal that others assume, and of the mixture.
+        laws = (Normal(float(seconds.mean()), float(seconds.std())), fit.distribution)
+        one, both = (largest_gap(sample_of(seconds), law).distance for law in laws)
+        gains.append(one / both)
+        alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
+        families = (FAMILY_LABELS[best.head.name], FAMILY_LABELS[best.tail.name])
+        by_aic = FAMILY_LABELS[fit.best_by_aic.tail.name]
+        split = (item.sample.n, best.pivot, best.tail_share)
+        winners.append((item.sample.label, *split, *families, best.ks, best.head_ks, best.tail_ks, by_aic, alpha))
+    yield over_samples(mean_estimate("head_around_average_ratio", np.array(around), "ratio"))
+    yield over_samples(mean_estimate("head_optimal_ratio", np.array(optimal), "ratio"))
+    yield over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))), goodness
+    yield ResultTable.of(
+        "winners",
+        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
+        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
+        "alpha: alpha, if a power law",
+        winners,
+    )
+    distances: list[tuple[Cell, ...]] = []
+    every = [pair for item in fitted for pair in item.fit.pairs]
+    for head_name, tail_name in product(HEADS, TAILS):
+        pairs = [pair for pair in every if (pair.head.name, pair.tail.name) == (head_name, tail_name)]
+        distance, collapsed = float(np.mean([pair.ks for pair in pairs])), sum(pair.collapsed for pair in pairs)
+        distances.append((FAMILY_LABELS[head_name], FAMILY_LABELS[tail_name], distance, collapsed))
+    yield ResultTable.of(
+        "pairs",
+        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]",
+        sorted(distances, key=lambda row: float(row[2] or math.inf)),
+    )
+    yield [_overlay(item) for item in shown[:_OVERLAYS]]
+    text = f"A Normal head fits better than a Cauchy one in {heads.count('normal')} of {n} samples."
+    yield Finding(text, name="head_family")
+    # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
+    aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
+    text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance."
+    yield Finding(text, name="tail_family")
+    text = f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median)."
+    yield Finding(text, name="distance"), caveats
     yield (
         "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
         "very many times every family is ruled out by some small departure: the distance says how small."
@@ -254,52 +247,33 @@ def _winners(
     yield samples.coverage
 
 
-def _around(item: FittedSample) -> tuple[float, float]:
-    """Shares of the head around its average, and on the fast side of that: 94% and 3% were the head Normal."""
-    seconds = item.sample.seconds
-    head = seconds[seconds <= item.fit.pivot]
-    reach = float(ndtri((1 + _AROUND) / 2)) * head.std()
-    return float(np.mean(np.abs(head - head.mean()) <= reach)), float(np.mean(head < head.mean() - reach))
-
-
 def _overlay(item: FittedSample) -> Chart:
     """The share of requests that take longer, measured and by every family of tail: on logarithmic axes, where tails
     part."""
     seconds = item.sample.seconds
     n = len(seconds)
-    grid = np.unique(
-        np.quantile(seconds, np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)]))
-    )
+    levels = np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)])
+    grid = np.unique(np.quantile(seconds, levels))
     families = {
         FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
         for pair in item.fit.pairs
         if pair.head.name == item.fit.best.head.name
     }
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
-    longer = measured | _one_line_each(families, 0.5 / n)
     rows = [
         (name, float(t), float(share))
-        for name, shares in longer.items()
+        for name, shares in (measured | _one_line_each(families, 0.5 / n)).items()
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # below one request there is nothing to compare
     ]
-    table = ResultTable.of(
-        "overlay",
-        "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]",
-        rows,
-    )
-    return Chart.of(
-        "timeline",
-        table,
-        "x=value y=share series",
-        f"{item.sample.label}: {item.pair_label}",
-        log="xy",
-        references=(Reference("x", item.fit.pivot, "pivot"),),
-    )
+    columns = "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]"
+    drawn, title = ResultTable.of("overlay", columns, rows), f"{item.sample.label}: {item.pair_label}"
+    pivot = Reference("x", item.fit.pivot, "pivot")
+    return Chart.of("timeline", drawn, "x=value y=share series", title, log="xy", references=(pivot,))
 
 
 def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
-    """Curves that nobody could tell apart, above `least`, under one name: fits of LogNormal and Weibull often end in
+    """Curves that look the same above `least`, under one name: fits of LogNormal and Weibull often end in
     the Power Law."""
     drawn: dict[str, Floats] = {}
     for name, curve in curves.items():
@@ -313,68 +287,6 @@ def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floa
         else:
             drawn = {f"{key}, {name}" if key == same else key: known for key, known in drawn.items()}
     return drawn
-
-
-def _winner_table(fitted: Sequence[FittedSample]) -> ResultTable:
-    rows: list[tuple[Cell, ...]] = []
-    for item in fitted:
-        best = item.fit.best
-        power = next((pair for pair in item.fit.pairs if pair.tail.name == "power_law"), None)
-        rows.append(
-            (item.sample.label, item.sample.n, best.pivot, best.tail_share, FAMILY_LABELS[best.head.name],
-             FAMILY_LABELS[best.tail.name], best.ks, best.head_ks, best.tail_ks,
-             FAMILY_LABELS[item.fit.best_by_aic.tail.name], power.tail.parameters["alpha"] if power else None)
-        )  # fmt: skip
-    return ResultTable.of(
-        "winners",
-        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
-        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
-        "alpha: alpha, if a power law",
-        rows,
-    )
-
-
-def _distance_table(fitted: Sequence[FittedSample]) -> ResultTable:
-    """Mean combined distance of every pair."""
-    rows: list[tuple[Cell, ...]] = []
-    for head in HEADS:
-        for tail in TAILS:
-            pairs = [
-                pair for item in fitted for pair in item.fit.pairs if (pair.head.name, pair.tail.name) == (head, tail)
-            ]
-            collapsed = sum(pair.collapsed for pair in pairs)
-            distance = float(np.mean([pair.ks for pair in pairs]))
-            rows.append((FAMILY_LABELS[head], FAMILY_LABELS[tail], distance, collapsed))
-    return ResultTable.of(
-        "pairs",
-        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]",
-        sorted(rows, key=lambda row: float(row[2] or math.inf)),
-    )
-
-
-def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    n = len(by_ks)
-    normal = sum(head == "normal" for head, _ in by_ks)
-    yield Finding(f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", name="head_family")
-    power, aic = (sum(tail == "power_law" for _, tail in found) for found in (by_ks, by_aic))
-    # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
-    yield Finding(
-        f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.", name="tail_family"
-    )
-
-
-def _distance_findings(fitted: Sequence[FittedSample]) -> Iterator[Finding]:
-    """How far the mixture comes from the single Normal that others assume: distances of both from all times."""
-    gains = []
-    for item in fitted:
-        sample = sample_of(item.sample.seconds)
-        normal = Normal(float(item.sample.seconds.mean()), float(item.sample.seconds.std()))
-        one, both = (largest_gap(sample, law).distance for law in (normal, item.fit.distribution))
-        gains.append(one / both)
-    yield Finding(
-        f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median).",
-        name="distance",
-    )
 
 
 STUDY = Study(

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
@@ -60,11 +59,12 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 @exhibit("don15.table2")
 def _sampling(samples: Samples) -> Iterator[Piece]:
-    """don15.table2. A job of the paper is a run of the sampler here."""
+    """A job of the paper is a run of the sampler here."""
     rows: list[tuple[Cell, ...]] = []
     for place in samples.places:
         mine = [sample for sample in samples.samples if sample.place == place]
-        runs = len(set().union(*(_runs(sample) for sample in mine))) or None
+        codes = np.unique(np.concatenate([sample.frame.text("run_id").codes[sample.rows] for sample in mine]))
+        runs = int((codes >= 0).sum()) or None
         observations = sum(sample.n for sample in mine)
         sizes = {sample.request_bytes for sample in mine}
         starts = [sample.start_ns for sample in mine]
@@ -75,13 +75,9 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
     sizes = {sample.request_bytes for sample in samples.samples}
     pairs = {(sample.place, sample.request_bytes) for sample in samples.samples}
     known = [row[1] for row in rows if isinstance(row[1], int)]
-    yield [
-        plain("jobs_all", sum(known) if known else None, "count"),
-        plain("request_sizes", len(sizes), "count"),
-        plain("request_low", min(sizes), "bytes"),
-        plain("request_high", max(sizes), "bytes"),
-        plain("samples", len(pairs), "count", method="exact count of file system, mode and size"),
-    ]
+    yield plain("jobs_all", sum(known) if known else None, "count"), plain("request_sizes", len(sizes), "count")
+    yield plain("request_low", min(sizes), "bytes"), plain("request_high", max(sizes), "bytes")
+    yield plain("samples", len(pairs), "count", method="exact count of file system, mode and size")
     yield ResultTable.of(
         "sampling",
         "place: file system and mode [text]; jobs: runs [count]; observations [count]; sizes: request sizes [count]; "
@@ -91,56 +87,11 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
     yield () if known else ("The rows do not name their runs, so runs cannot be counted.",), samples.coverage
 
 
-def _runs(sample: ResponseSample) -> set[str]:
-    text = sample.frame.text("run_id")
-    codes = np.unique(text.codes[sample.rows])
-    return {text.categories[code] for code in codes if code >= 0}
-
-
-@exhibit("don15.fig1")
-def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
-    buckets = max(1, MAX_ROWS // (2 * len(shown)))
-    rows: list[tuple[Cell, ...]] = []
-    for sample in shown:
-        seconds = sample.seconds
-        kept = thin(seconds, buckets)
-        times, values = cells(sample.start_ns[kept]), cells(seconds[kept])
-        panel = f"{sample.place} {sample.op}"
-        rows += zip(
-            times, [sample.place] * len(kept), [sample.op] * len(kept), values, [panel] * len(kept), strict=True
-        )
-    table = ResultTable.of(
-        "over_time", "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]", rows
-    )
-    yield [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
-    spreads = [
-        plain(f"variation[{s.place} {s.op}]", _variation(s.seconds), "percent", n=s.n, method="sd / mean")
-        for s in shown
-    ]
-    yield _summary(shown)
-    yield Chart.of(
-        "scatter",
-        table,
-        "x=time y=seconds",
-        f"Requests of {format_bytes(shown[0].request_bytes)}",
-        facet="panel",
-        log="y",
-    )
-    yield spreads, _cache_findings(shown)
-    yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
-    yield _PERSISTENCE, samples.coverage
-
-
-def _variation(seconds: Floats) -> float:
-    return float(seconds.std() / seconds.mean() * 100)
-
-
 def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
     rows: list[tuple[Cell, ...]] = []
     for sample in shown:
-        seconds = sample.seconds
-        quantiles = [float(q) for q in np.quantile(seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
-        rows.append((sample.label, sample.n, *quantiles, _variation(seconds)))
+        quantiles = [float(q) for q in np.quantile(sample.seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
+        rows.append((sample.label, sample.n, *quantiles, _variation(sample)))
     return ResultTable.of(
         "samples",
         "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
@@ -149,68 +100,72 @@ def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
     )
 
 
-def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
-    """The paper: the cache smooths and shortens reads, and does little for the variability of writes."""
+def _variation(sample: ResponseSample) -> float:
+    return float(sample.seconds.std() / sample.seconds.mean() * 100)
+
+
+@exhibit("don15.fig1")
+def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    medians = {}
+    for sample in shown:
+        panel, seconds = f"{sample.place} {sample.op}", sample.seconds
+        kept = thin(seconds, max(1, MAX_ROWS // (2 * len(shown))))
+        points = zip(cells(sample.start_ns[kept]), cells(seconds[kept]), strict=True)
+        rows += [(time, sample.place, sample.op, value, panel) for time, value in points]
+        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(f"median[{panel}]", seconds, "seconds")
+    yield list(medians.values())
+    for sample in shown:
+        name = f"variation[{sample.place} {sample.op}]"
+        yield plain(name, _variation(sample), "percent", n=sample.n, method="sd / mean")
+    columns = "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]"
+    title = f"Requests of {format_bytes(shown[0].request_bytes)}"
+    drawn = ResultTable.of("over_time", columns, rows)
+    yield _summary(shown), Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
+    # The paper: the cache smooths and shortens reads, and does little for the variability of writes.
     by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
     for (filesystem, op, mode), uncached in by_key.items():
-        cached = by_key.get((filesystem, op, "cache"))
-        if mode != "nocache" or cached is None:
+        before, after = medians[filesystem, op, mode], medians.get((filesystem, op, "cache"))
+        if mode != "nocache" or after is None:
             continue
-        before, after = (median_estimate("median", s.seconds, "seconds") for s in (uncached, cached))
         if not (before.low and before.high and after.low and after.high and before.value and after.value):
             continue
-        shorter = after.value < before.value
-        apart = after.high < before.low if shorter else before.high < after.low
-        change = (
-            f"{before.value / after.value:.3g}x shorter" if shorter else f"{after.value / before.value:.3g}x longer"
-        )
-        told = (
-            f"the cache makes the median {op} {change}"
-            if apart
-            else f"the cache does not surely change the median {op}"
-        )
-        yield Finding(
-            f"On {filesystem} the cache {told}; variation goes from {_variation(uncached.seconds):.0f}% to "
-            f"{_variation(cached.seconds):.0f}%.",
-            name="cache",
-        )
+        told = f"the cache does not surely change the median {op}"
+        if after.high < before.low:
+            told = f"the cache makes the median {op} {before.value / after.value:.3g}x shorter"
+        elif before.high < after.low:
+            told = f"the cache makes the median {op} {after.value / before.value:.3g}x longer"
+        first, last = (f"{_variation(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
+        yield Finding(f"On {filesystem} the cache {told}; variation goes from {first} to {last}.", name="cache")
+    yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
+    yield _PERSISTENCE, samples.coverage
 
 
 @exhibit("don15.fig2")
 def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    estimates, findings = [], []
     # The same bins for all, so that panels can be read against each other.
     ends = [max(float(np.quantile(s.seconds, _SHOWN)), float(s.seconds.min()) * 1.01) for s in shown]
-    bins = np.linspace(0.0, max(ends, default=1.0), _BINS + 1)
+    edges = np.linspace(0.0, max(ends, default=1.0), _BINS + 1)
     for sample in shown:
         seconds = sample.seconds
-        density, edges = np.histogram(seconds, bins=bins)
-        share = density / sample.n
-        panel = f"{sample.place} {sample.op}"
+        panel, share = f"{sample.place} {sample.op}", np.histogram(seconds, bins=edges)[0] / sample.n
         rows += zip([panel] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True)
         shape = moments(seconds)
         if shape is None:
             equal = seconds.min() == seconds.max()
             words = "all times are equal" if equal else "too few times are independent to tell their shape"
-            findings.append(Finding(f"{sample.label}: {words}.", name="equal_times" if equal else "few_times"))
+            yield Finding(f"{sample.label}: {words}.", name="equal_times" if equal else "few_times")
             continue
         skew = shape.skewness
-        estimates.append(plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment"))
+        yield plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment")
         # Twice the standard error that a Normal sample of this size would have.
         certain = abs(skew) > 2 * shape.skewness_error
         side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
-        findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
-    yield _summary(shown)
-    table = ResultTable.of(
-        "histogram",
-        "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
-        rows,
-    )
-    yield Chart.of(
-        "histogram", table, "low high y=share", f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel"
-    )
-    yield estimates, findings
+        yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
+    columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
+    drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
+    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel")
     yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
     yield samples.coverage
 
@@ -237,11 +192,8 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
             rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
             if fit.ks is not None:
                 distances[fit.family].append(fit.ks)
-    bars = ResultTable.of(
-        "distances",
-        "family [text]; ks: mean KS distance",
-        ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
-    )
+    means = ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks)
+    bars = ResultTable.of("distances", "family [text]; ks: mean KS distance", means)
     yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
     shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
     yield ResultTable.of(
@@ -251,10 +203,8 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
     )
     yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
     yield share_estimate("rejected_ratio", rejected, fitted)
-    yield Finding(
-        f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less.",
-        name="no_family_fits",
-    )
+    text = f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less."
+    yield Finding(text, name="no_family_fits")
     yield (
         "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
         "fastest time. The distance is the two-sided Kolmogorov-Smirnov one. A family whose parameters were fitted "
@@ -277,21 +227,14 @@ def _moment_plane(samples: Samples) -> Iterator[Piece]:
         rows.append((sample.label, sample.place, found.skewness, found.kurtosis, sample.n, found.statistic))
     columns = columns_of("sample [text]; place [text]; skewness; kurtosis; n [count]; statistic: Jarque-Bera")
     marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
-    share = share_estimate("not_normal_ratio", away, considered)
-    median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
     yield ResultTable("moments", columns, tuple(rows))
-    yield Chart.of(
-        "scatter",
-        ResultTable("plane", columns, (*rows, *marks)),
-        "x=skewness y=kurtosis series=place",
-        "Each sample, with Normal and Uniform",
-        log="y",
-    )
-    yield share, share_estimate("right_skewed_ratio", skewed, considered), median
-    yield Finding(
-        f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%).",
-        name="normality",
-    )
+    drawn, title = ResultTable("plane", columns, (*rows, *marks)), "Each sample, with Normal and Uniform"
+    yield Chart.of("scatter", drawn, "x=skewness y=kurtosis series=place", title, log="y")
+    yield share_estimate("not_normal_ratio", away, considered)
+    yield share_estimate("right_skewed_ratio", skewed, considered)
+    yield median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
+    text = f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
+    yield Finding(text, name="normality")
     yield "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes."
     yield samples.coverage
 
