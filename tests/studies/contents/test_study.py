@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted_jobs import planted
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, ProjectRule
@@ -14,10 +15,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.contents.overwriting import STUDY as OVERWRITING
-from ioweather.studies.contents.overwriting import data_age, short_lived
 from ioweather.studies.contents.scans import view
-from ioweather.studies.contents.study import STUDY
+from ioweather.studies.contents.study import OVERWRITING, STUDY
 from ioweather.tables import TABLES, concat, encode_text
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
@@ -234,13 +233,12 @@ def aged() -> StudyData:
 
 
 def test_the_age_of_data():
-    half = data_age(view(aged().frames, Facility()))
-    assert half is not None
-    found = {e.name: e.value for e in half.estimates}
+    (made,) = OVERWRITING.run(aged(), Facility(), {})
+    found = {e.name: e.value for e in made.estimates}
     assert found == {"unmodified_ratio[64 d]": 0.8, "unmodified_ratio[128 d]": 0.7, "files_present": 30}
-    ages = {row[0]: row for row in half.tables[0].rows}
+    ages = {row[0]: row for row in made.tables[0].rows}
     assert ages[64] == (64, 12, 0.4, 80, 0.8)
-    assert "80.0%" in half.findings[0].text
+    assert "80.0%" in made.findings[0].text
 
 
 def test_the_overwriting_exhibit_has_both_halves_or_either():
@@ -252,6 +250,9 @@ def test_the_overwriting_exhibit_has_both_halves_or_either():
     assert list(OVERWRITING.run(StudyData({"job_io": runs}), Facility(), {})) == []
 
 
-def test_files_written_against_files_present():
-    assert "deleted soon" in short_lived(209, 191).text
-    assert "deleted soon" not in short_lived(10, 191).text
+@pytest.mark.parametrize(("written", "deleted"), [(209, True), (10, False)])
+def test_files_written_against_files_present(written: int, deleted: bool):
+    runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}]).frames["job_io"]
+    (made,) = OVERWRITING.run(StudyData({**aged().frames, "job_io": runs}), Facility(), {})
+    (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
+    assert ("deleted soon" in text) == deleted

@@ -11,7 +11,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, NS
 from ioweather.derive.responses.rollups import roll_up
-from ioweather.studies.weather.benchmark_phases import STUDY
+from ioweather.studies.weather.probing import BENCHMARK_PHASES as STUDY
 from ioweather.tables import concat, encode_text
 from ioweather.tables.responses import RESPONSES
 

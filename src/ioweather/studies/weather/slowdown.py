@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -21,19 +22,17 @@ from ioweather.core.results import (
     Finding,
     Piece,
     Reference,
-    ResultColumn,
     ResultTable,
-    columns_of,
     exhibit,
     quantity_label,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.core.words import names_of
 from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
     STATISTICS,
-    Episode,
     OperationSeries,
     all_episodes,
     exact_series,
@@ -42,109 +41,12 @@ from ioweather.derive.responses.slowdown import (
 from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.shared.intervals import LEVEL, number, plain
-from ioweather.studies.shared.job_estimates import median_estimate, share_estimate
-from ioweather.studies.shared.presenting import cells, thin
+from ioweather.studies.shared.job_estimates import median_estimate, quantiles, share_estimate
+from ioweather.studies.shared.presenting import cells, relabelled, thin
 
-_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-@exhibit("kun19.episodes")
-def episodes_exhibit(
-    every: list[OperationSeries],
-    facility: Facility,
-    threshold: float,
-    statistic: str,
-    baseline: Baseline,
-    caveats: tuple[str, ...],
-    coverage: tuple[Coverage, ...],
-) -> Iterator[Piece]:
-    found = all_episodes(every, threshold, statistic, baseline)
-    table = ResultTable.of(
-        "episodes",
-        "filesystem: file system [text]; op: operation [text]; start: from [time_ns]; end: to [time_ns]; "
-        "peak [factor]; peak_at [time_ns]; recovery [ns]; ongoing [text]",
-        (
-            (
-                e.filesystem,
-                e.op,
-                e.start_ns,
-                e.end_ns,
-                e.peak_ratio,
-                e.peak_ns,
-                e.recovery_ns,
-                "ongoing" if e.ongoing else "",
-            )
-            for e in found
-        ),
-        "Episodes",
-    )
-    week, findings = _weekly(every, facility, threshold, statistic, baseline)
-    if found:
-        worst = max(found, key=lambda e: e.peak_ratio)
-        findings.insert(
-            0,
-            Finding(
-                f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
-                f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}.",
-                name="strongest_episode",
-            ),
-        )
-    else:
-        findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual.", name="no_episodes"))
-    strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
-    of_kind = {(series.filesystem, series.op): series for series in every}
-    peaks = []
-    for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
-        series = of_kind[filesystem, op]
-        place = int(np.searchsorted(series.start_ns, e.peak_ns))
-        peaks.append(_of_interval(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic))
-        recovery = None if e.ongoing else e.recovery_ns / NS
-        method = "time from peak to end of the strongest episode"
-        peaks.append(plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method))
-    chart = Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
-    yield table, week, chart, plain("episodes", len(found), "count"), _longest(found), peaks, findings
-    yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
-    yield caveats, coverage
-
-
-def _longest(found: Sequence[Episode]) -> Iterator[Estimate]:
-    if found:
-        yield plain("peak_slowdown_of_all", max(e.peak_ratio for e in found), "factor", n=len(found), method="maximum")
-    ended = [e.recovery_ns / NS for e in found if not e.ongoing]
-    if ended:
-        yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
-
-
-def _weekly(
-    every: list[OperationSeries], facility: Facility, threshold: float, statistic: str, baseline: Baseline
-) -> tuple[ResultTable, list[Finding]]:
-    """Share of slow intervals by local weekday; a day is named when its interval lies above that of all days."""
-    zone, zone_name = facility_zone(facility)
-    rows: list[tuple[Cell, ...]] = []
-    findings: list[Finding] = []
-    for series in every:
-        slowdown = series.slowdown(statistic, baseline)
-        known = np.isfinite(slowdown)
-        weekday = local_clock(series.start_ns, zone).weekday
-        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
-        for day, name in enumerate(_WEEKDAYS):
-            mine = known & (weekday == day)
-            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
-            rows.append((series.label, name, share.value, share.low, share.high, share.n))
-            if share.low is not None and whole.high is not None and share.low > whole.high:
-                findings.append(
-                    Finding(
-                        f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals).",
-                        name="slow_weekday",
-                    )
-                )
-    return ResultTable.of(
-        "weekdays",
-        f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
-        "high: 90% to [ratio]; n [count]",
-        rows,
-        "By day of the week",
-    ), findings
+_WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+_KIND: Final = "filesystem: file system [text]; op: operation [text]"
+_NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribution, in sd
 
 
 _POINTS: Final = 1800
@@ -172,7 +74,11 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     if not usual:
         return
     baseline = _baseline(facility, params.get("baseline"))
-    caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(usual))
+    caveats = [expected_note(baseline), EXACT if exact else ROLLED_UP]
+    missed = sum(int(series.missed_count.sum()) for series in usual)
+    if missed:
+        hung = f"{missed:,} ticks were missed while an operation hung"
+        caveats.append(f"{hung}: statistics of finished operations understate that.")
     coverage = _coverage(usual, every)
     if len(lengths) > 1:
         long, short = ([series.by(length) for series in usual] for length in lengths)
@@ -235,12 +141,6 @@ def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]
     return (Coverage(good + sum(excluded.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
 
 
-def _failures(every: Sequence[OperationSeries]) -> list[str]:
-    missed = sum(int(s.missed_count.sum()) for s in every)
-    note = f"{missed:,} ticks were missed while an operation hung: statistics of finished operations understate that."
-    return [note] if missed else []
-
-
 def _countings(series: OperationSeries) -> tuple[str, ...]:
     """Both where they differ: where no hang hid an operation, the corrected numbers are the raw ones."""
     hidden = any(
@@ -250,24 +150,16 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
     return COUNTINGS if hidden else ("raw",)
 
 
-_FILESYSTEM, _OP = columns_of("filesystem: file system [text]; op: operation [text]")
-_COUNTED = ResultColumn("counted", "", "text")
-_PANEL = ResultColumn("panel", "", "text")
-
-
 @exhibit("kun19.fig4")
 def _boxes(
-    every: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+    every: list[OperationSeries], baseline: Baseline, caveats: Sequence[str], coverage: tuple[Coverage, ...]
 ) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    worst = 0.0
+    worst, length = 0.0, every[0].interval_ns / NS
     for series in every:
-        for name in STATISTICS:
-            for counting in _countings(series):
-                values = series.counted(counting)[name]
-                known = values[np.isfinite(values)]
-                q = [number(v) for v in np.quantile(known if len(known) else [np.nan], (0.05, 0.25, 0.5, 0.75, 0.95))]
-                rows.append((series.filesystem, series.op, name, counting, *q, series.label))
+        for name, counting in product(STATISTICS, _countings(series)):
+            numbers = quantiles(series.counted(counting)[name])
+            rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
         medians = series.statistics["median"][series.count > 0]
         yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
         slowest = float(series.statistics["q99"][series.count > 0].max())
@@ -279,28 +171,18 @@ def _boxes(
                 f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
-    yield plain("interval", every[0].interval_ns / NS, "seconds", method="as set")
+    yield plain("interval", length, "seconds", method="as set")
     if worst:
         yield plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual")
     columns = (
-        _FILESYSTEM,
-        _OP,
-        ResultColumn("statistic", "", "text"),
-        _COUNTED,
-        *columns_of(
-            "q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
-        ),
-        _PANEL,
+        f"{_KIND}; statistic [text]; counted [text]; q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; "
+        "q75: 75% [seconds]; q95: 95% [seconds]"
     )
-    named = tuple(ResultColumn("q50", "response time", "seconds") if c.name == "q50" else c for c in columns)
-    drawn = ResultTable("intervals", named, tuple(rows))
-    table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
-    encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"}
-    length = format_seconds(every[0].interval_ns / 1e9)
-    encoding = {**encoding, "series": "counted"}
-    title = f"Statistics of intervals of {length}"
-    chart = Chart("box", drawn, encoding, title, facet="panel", scales={"y": "log"})
-    yield table, chart, caveats, COUNTED, coverage
+    yield ResultTable.of("intervals", columns, (row[:-1] for row in rows))
+    drawn = relabelled(ResultTable.of("intervals", f"{columns}; panel [text]", rows), q50="response time")
+    title = f"Statistics of intervals of {format_seconds(length)}"
+    yield Chart.of("box", drawn, "x=statistic q05 q25 q50 q75 q95 series=counted", title, facet="panel", log="y")
+    yield caveats, COUNTED, coverage
 
 
 # The corrected line first: where it is the raw one, that is drawn over it.
@@ -309,11 +191,11 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 @exhibit("kun19.fig5")
 def _time_lines(
-    every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+    every: list[OperationSeries], caveats: Sequence[str], coverage: tuple[Coverage, ...]
 ) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     worst: list[tuple[Cell, ...]] = []
-    estimates = []
+    slowest: list[Estimate] = []
     for series in every:
         for name, counting in _LINES:
             statistic = series.counted(counting)[name]
@@ -327,35 +209,89 @@ def _time_lines(
         for counting in _countings(series):
             peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
             worst.append((series.filesystem, series.op, counting, *peaks))
-        estimates.append(
-            plain(
-                f"slowest_{series.op}[{series.filesystem}]",
-                float(np.nanmax(series.statistics["max"])),
-                "seconds",
-                n=int(series.count.sum()),
-                method="maximum",
-            )
-        )
-    columns = (*columns_of("time [time_ns]; series [text]; value: response time [seconds]"), _PANEL)
-    chart = Chart.of(
-        "timeline",
-        ResultTable("time_lines", columns, tuple(rows)),
-        "x=time y=value series",
-        "Median, mean, 95%, 99% and slowest of each interval",
-        facet="panel",
-        log="y",
-    )
-    table = ResultTable(
-        "worst",
-        (_FILESYSTEM, _OP, _COUNTED, *columns_of("median [seconds]; q99: 99% [seconds]; max: slowest [seconds]")),
-        tuple(worst),
-        "The worst interval by each statistic",
-    )
-    most = max(estimates, key=lambda e: e.value or 0.0)
+        name, peak = f"slowest_{series.op}[{series.filesystem}]", float(np.nanmax(series.statistics["max"]))
+        slowest.append(plain(name, peak, "seconds", n=int(series.count.sum()), method="maximum"))
+    columns = f"{_KIND}; counted [text]; median [seconds]; q99: 99% [seconds]; max: slowest [seconds]"
+    yield ResultTable.of("worst", columns, worst, "The worst interval by each statistic")
+    columns = "time [time_ns]; series [text]; value: response time [seconds]; panel [text]"
+    drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and slowest of each interval"
+    yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
+    most = max(slowest, key=lambda e: e.value or 0.0)
+    yield slowest, plain("interval", every[0].interval_ns / NS, "seconds", method="as set")
+    yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
-    estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
-    estimates.append(plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum"))
-    yield table, chart, estimates, Finding(text, name="slowest_operation"), caveats, COUNTED, coverage
+    yield Finding(text, name="slowest_operation"), caveats, COUNTED, coverage
+
+
+@exhibit("kun19.episodes")
+def episodes_exhibit(
+    every: list[OperationSeries],
+    facility: Facility,
+    threshold: float,
+    statistic: str,
+    baseline: Baseline,
+    caveats: Sequence[str],
+    coverage: tuple[Coverage, ...],
+) -> Iterator[Piece]:
+    found = all_episodes(every, threshold, statistic, baseline)
+    rows: list[tuple[Cell, ...]] = []
+    for e in found:
+        peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
+        rows.append((e.filesystem, e.op, e.start_ns, e.end_ns, *peak))
+    yield ResultTable.of(
+        "episodes",
+        f"{_KIND}; start: from [time_ns]; end: to [time_ns]; peak [factor]; peak_at [time_ns]; recovery [ns]; "
+        "ongoing [text]",
+        rows,
+        "Episodes",
+    )
+    yield plain("episodes", len(found), "count")
+    strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
+    if found:
+        worst = max(found, key=lambda e: e.peak_ratio)
+        yield plain("peak_slowdown_of_all", worst.peak_ratio, "factor", n=len(found), method="maximum")
+        yield Finding(
+            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
+            f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}.",
+            name="strongest_episode",
+        )
+    else:
+        yield Finding(f"No interval was {threshold:g}x slower than usual.", name="no_episodes")
+    ended = [e.recovery_ns / NS for e in found if not e.ongoing]
+    if ended:
+        yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
+    of_kind = {(series.filesystem, series.op): series for series in every}
+    for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
+        series = of_kind[filesystem, op]
+        place = int(np.searchsorted(series.start_ns, e.peak_ns))
+        yield _of_interval(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic)
+        recovery = None if e.ongoing else e.recovery_ns / NS
+        method = "time from peak to end of the strongest episode"
+        yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
+    # Share of slow intervals by local weekday; a day is named when its interval lies above that of all days.
+    zone, zone_name = facility_zone(facility)
+    by_day: list[tuple[Cell, ...]] = []
+    for series in every:
+        slowdown = series.slowdown(statistic, baseline)
+        known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
+        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        for day, name in enumerate(_WEEKDAYS):
+            mine = known & (weekday == day)
+            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            by_day.append((series.label, name, share.value, share.low, share.high, share.n))
+            if share.low is not None and whole.high is not None and share.low > whole.high:
+                text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
+                yield Finding(text, name="slow_weekday")
+    week = ResultTable.of(
+        "weekdays",
+        f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
+        "high: 90% to [ratio]; n [count]",
+        by_day,
+        "By day of the week",
+    )
+    yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
+    yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
+    yield caveats, coverage
 
 
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
@@ -367,7 +303,7 @@ def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float
     method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][place])
     if at is None or n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
-    reach = 1.6449 * float(np.sqrt(at * (1 - at) / n))
+    reach = _NORMAL_90 * float(np.sqrt(at * (1 - at) / n))
     own = series.reduced.histograms.part(place, place + 1)
     low, high = own.quantiles([max(0.0, at - reach), min(1.0, at + reach)])[0] * (slowdown / observed)
     low, high = min(float(low), slowdown), max(float(high), slowdown)
@@ -388,13 +324,14 @@ def _slowdowns(
     short: list[OperationSeries],
     baseline: Baseline,
     statistic: str,
-    caveats: tuple[str, ...],
+    caveats: Sequence[str],
     coverage: tuple[Coverage, ...],
 ) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    findings = []
+    slow: list[Finding] = []
     ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
+    greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:
         length = format_seconds(series.interval_ns / 1e9)
         kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
@@ -402,45 +339,36 @@ def _slowdowns(
         times, values = cells(series.start_ns[kept] + series.interval_ns // 2), cells(slowdown[kept])
         rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
         place = int(np.nanargmax(slowdown))
-        worst = float(slowdown[place])
-        name = f"slowdown_{series.op}[{series.filesystem}, {length}]"
-        yield _of_interval(name, series, place, worst, statistic)
-        if series in long and worst >= 2:
-            at = int(series.start_ns[int(np.nanargmax(slowdown))])
-            findings.append(
-                Finding(
-                    f"{series.label} took {worst:.1f} times as long as usual in the {length} from "
-                    f"{format_time_ns(at)}.",
-                    name="slowdown",
-                )
-            )
-    greatest = [
-        max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0) for of in (long, short)
-    ]
-    if all(greatest):
-        yield [
-            plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
-            for name, of in (("long", long), ("short", short))
-        ]
+        worst, which = float(slowdown[place]), "long" if series in long else "short"
+        greatest[which] = max(greatest[which], worst)
+        yield _of_interval(f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst, statistic)
+        if which == "long" and worst >= 2:
+            begin = format_time_ns(int(series.start_ns[place]))
+            text = f"{series.label} took {worst:.1f} times as long as usual in the {length} from {begin}."
+            slow.append(Finding(text, name="slowdown"))
+    if all(greatest.values()):
+        for name, of in (("long", long), ("short", short)):
+            yield plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
         method = f"greatest of the intervals' {statistic} over expected"
-        yield plain("slowdown_of_all", greatest[0], "factor", method=method)
-        yield plain("short_over_long_slowdown", greatest[1] / greatest[0], "factor", method=method)
-    unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
-    notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
+        yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
+        yield plain("short_over_long_slowdown", greatest["short"] / greatest["long"], "factor", method=method)
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
-    columns = (*columns_of("time [time_ns]; interval [text]; slowdown [factor]"), _PANEL)
-    chart = Chart.of(
+    drawn = ResultTable.of("slowdown", "time [time_ns]; interval [text]; slowdown [factor]; panel [text]", rows)
+    yield Chart.of(
         "timeline",
-        ResultTable("slowdown", columns, tuple(rows)),
+        drawn,
         "x=time y=slowdown series=interval",
         f"Slowdown by the {statistic} of each interval",
         facet="panel",
         log="y",
         references=(Reference("y", 1.0),),
     )
-    calm = Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")
-    yield chart, tuple(findings) or (calm,), notes, caveats, coverage
+    yield slow or [Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")]
+    unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
+    if unknown:
+        yield f"No baseline yet for {', '.join(unknown)}."
+    yield caveats, coverage
 
 
 _HOURS, _TENS = (
