@@ -252,7 +252,7 @@ def test_the_overwriting_exhibit_has_both_halves_or_either():
 
 @pytest.mark.parametrize(("written", "deleted"), [(209, True), (10, False)])
 def test_files_written_against_files_present(written: int, deleted: bool):
-    runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}]).frames["job_io"]
+    runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}])["job_io"]
     (made,) = OVERWRITING.run(StudyData({**aged().frames, "job_io": runs}), Facility(), {})
     (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
     assert ("deleted soon" in text) == deleted

@@ -134,8 +134,8 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         if runs_needed[2] > FAR * curve.runs:
             yield Estimate(f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not told by {curve.runs} runs")
         else:
-            value, *ends = runs_needed
-            yield Estimate(f"runs_needed_{name}", value, "count", *ends, LEVEL, curve.runs, method)
+            value, low, high = runs_needed
+            yield Estimate(f"runs_needed_{name}", value, "count", low, high, LEVEL, curve.runs, method)
     yield ResultTable.of(
         "runs_needed",
         "model: model [text]; runs: runs [count]; error: error with these [ratio]; limit: with endless runs [ratio]; "

@@ -230,10 +230,9 @@ def _days(steps: Steps, facility: Facility) -> Days:
     zone, name = facility_zone(facility)
     day = local_clock(steps.times_ns, zone).day
     first, count = int(day[0]), int(day[-1] - day[0]) + 1
-    usable = steps.usable
     read, write, recorded = (
-        np.bincount(day - first, weights=np.where(usable, amount, 0.0), minlength=count)
-        for amount in (*(steps.values[metric] for metric in choices.TRAFFIC), 1.0)
+        np.asarray(np.bincount(day - first, weights=np.where(steps.usable, amount, 0.0), minlength=count), np.float64)
+        for amount in (*(steps.values[metric] for metric in choices.TRAFFIC), np.ones(steps.count))
     )
     return Days(np.arange(first, first + count), read, write, recorded * steps.step_ns / DAY_NS, name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,22 +103,33 @@ def weather_answer(
     the tail also where nothing was hidden from it, and lists all paths."""
     slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
     groups, left_out = _path_groups(operations, now_ns, full)
-    if agents:
-        facts = tuple(_agent_fact(agent, number) for number, agent in enumerate(agents, 1))
-        groups.append(FactGroup("agents", "Agents of other hosts (since last heard of)", facts))
-    findings = [
-        Finding(
-            f"A {h.op} on {h.filesystem} has been hanging for {format_seconds(h.age_seconds)}{h.told}.", "alarm", "hang"
-        )
-        for h in hangs
-    ]
+    findings = []
+    for h in hangs:
+        text = f"A {h.op} on {h.filesystem} has been hanging for {format_seconds(h.age_seconds)}{h.told}."
+        findings.append(Finding(text, "alarm", "hang"))
     for o in operations:
         for name, n in o.errors.items():
             text = f"{n:,} {o.op} operations on {o.filesystem}{_seen_from(o)} failed with {name}."
             findings.append(Finding(text, "alarm", "failed_operations"))
-    findings += [finding for agent in agents for finding in _agent_findings(agent)]
-    good = sum(o.count for o in operations)
-    missed = sum(o.missed for o in operations)
+    facts = []
+    for number, agent in enumerate(agents, 1):
+        notes_of = [agent.state, agent.version]
+        if agent.cycle_seconds is not None:
+            notes_of.append(f"last cycle {format_seconds(agent.cycle_seconds)} before")
+        if agent.files_waiting:
+            notes_of.append(f"{agent.files_waiting:,} files wait")
+        note = ", ".join(filter(None, notes_of))
+        facts.append(Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note))
+        ago = format_seconds(agent.heard_seconds)
+        if agent.state == "silent":
+            text = f"The agent on {agent.host} has been silent for {ago}."
+            findings.append(Finding(text, "alarm", "silent_agent"))
+        elif agent.state == "stopped":
+            findings.append(Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent"))
+        findings += [Finding(f"{agent.host}: {trouble}", "alarm", "agent_trouble") for trouble in agent.troubles]
+    if facts:
+        groups.append(FactGroup("agents", "Agents of other hosts (since last heard of)", tuple(facts)))
+    good, missed = sum(o.count for o in operations), sum(o.missed for o in operations)
     failed = sum(sum(o.errors.values()) for o in operations)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
     coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
@@ -130,31 +141,20 @@ def weather_answer(
         caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *left_out, *notes),
         coverage=coverage,
         name="now",
-        result=_outcome(operations, hangs, agents, stale, wrong=bool(slow or hangs or (agents and not operations))),
+        result=NowOutcome(
+            bool(slow or hangs or (agents and not operations)),
+            tuple(map(_operation_outcome, operations)),
+            tuple(HangOutcome(h.filesystem, h.target, h.host, h.op, h.age_seconds) for h in hangs),
+            tuple(AgentOutcome(agent.host, agent.state, agent.heard_seconds) for agent in agents),
+            tuple(stale),
+        ),
     )
 
 
-def _outcome(
-    operations: Sequence[OperationNow],
-    hangs: Sequence[Hang],
-    agents: Sequence[AgentNow],
-    stale: Sequence[str],
-    *,
-    wrong: bool,
-) -> NowOutcome:
-    return NowOutcome(
-        wrong,
-        tuple(
-            OperationOutcome(
-                o.filesystem, o.target, o.host, o.op, o.slowdown, o.median_seconds, o.expected_seconds,
-                o.expected_count, o.count, o.missed, dict(o.errors), o.slow_since_ns, o.last_ns,
-            )
-            for o in operations
-        ),
-        tuple(HangOutcome(h.filesystem, h.target, h.host, h.op, h.age_seconds) for h in hangs),
-        tuple(AgentOutcome(agent.host, agent.state, agent.heard_seconds) for agent in agents),
-        tuple(stale),
-    )  # fmt: skip
+def _operation_outcome(o: OperationNow) -> OperationOutcome:
+    where, seconds = (o.filesystem, o.target, o.host, o.op), (o.slowdown, o.median_seconds, o.expected_seconds)
+    counts = (o.expected_count, o.count, o.missed)
+    return OperationOutcome(*where, *seconds, *counts, dict(o.errors), o.slow_since_ns, o.last_ns)
 
 
 def _path_groups(operations: Sequence[OperationNow], now_ns: int, full: bool) -> tuple[list[FactGroup], list[str]]:
@@ -169,9 +169,15 @@ def _path_groups(operations: Sequence[OperationNow], now_ns: int, full: bool) ->
     for number, ((_, target), mine) in enumerate(listed if full else listed[:_MOST_PATHS], 1):
         name = f"{mine[0].filesystem}{_seen_from(mine[0])}"
         groups.append(FactGroup(f"path_{number}", f"{name} ({target})", numbered(_fact(o, now_ns) for o in mine)))
-        tail = numbered(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
+        tail = []
+        for o in mine:
+            if o.q99_seconds is not None and (full or o.recent_missed):
+                missed = f"{o.recent_missed:,} missed ticks" if o.recent_missed else ""
+                for kind, seconds, note in zip(COUNTINGS, o.q99_seconds, ("", missed), strict=True):
+                    tail.append(Fact(f"{o.op}_{kind}", f"{o.op} {kind}", seconds, "seconds", None, note))
         if tail:
-            groups.append(FactGroup(f"path_{number}_tail", f"{name}, 99% of the last half hour ({target})", tail))
+            title = f"{name}, 99% of the last half hour ({target})"
+            groups.append(FactGroup(f"path_{number}_tail", title, numbered(tail)))
     more = 0 if full else max(0, len(listed) - _MOST_PATHS)
     return groups, [f"{more:,} more probed paths, none of them slower, are listed with --json."] if more else []
 
@@ -180,51 +186,17 @@ def _seen_from(o: OperationNow) -> str:
     return f" from {o.host}" if o.host else ""
 
 
-def _agent_fact(agent: AgentNow, number: int) -> Fact:
-    notes = [agent.state, agent.version]
-    if agent.cycle_seconds is not None:
-        notes.append(f"last cycle {format_seconds(agent.cycle_seconds)} before")
-    if agent.files_waiting:
-        notes.append(f"{agent.files_waiting:,} files wait")
-    return Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, ", ".join(filter(None, notes)))
-
-
-def _agent_findings(agent: AgentNow) -> Iterator[Finding]:
-    ago = format_seconds(agent.heard_seconds)
-    if agent.state == "silent":
-        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent")
-    elif agent.state == "stopped":
-        yield Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent")
-    for trouble in agent.troubles:
-        yield Finding(f"{agent.host}: {trouble}", "alarm", "agent_trouble")
-
-
 def _fact(o: OperationNow, now_ns: int) -> Fact:
-    line = _last_hour(o.recent)
+    # A full block is ten times the usual or more, the lowest as usual or less.
+    line = sparkline([None if v is None else math.log10(max(v, 1.0)) for v in o.recent], top=1.0)
     if o.slowdown is None:
         note = f"no baseline yet ({o.expected_count})" if o.median_seconds is not None else "nothing in the last minute"
         return Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
     age = "" if o.last_ns is None else f", {format_seconds(max(0.0, (now_ns - o.last_ns) / 1e9))} ago"
     # A bar on a log scale: full at ten times the usual.
-    share = min(1.0, max(0.0, _log10(o.slowdown)))
+    share = min(1.0, max(0.0, math.log10(o.slowdown))) if o.slowdown > 0 else 0.0
     note = f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip()
     return Fact(o.op, o.op, o.slowdown, "factor", share, note)
-
-
-def _tail_facts(o: OperationNow) -> Iterator[Fact]:
-    if o.q99_seconds is not None:
-        missed = f"{o.recent_missed:,} missed ticks" if o.recent_missed else ""
-        for name, seconds, note in zip(COUNTINGS, o.q99_seconds, ("", missed), strict=True):
-            yield Fact(f"{o.op}_{name}", f"{o.op} {name}", seconds, "seconds", None, note)
-
-
-def _log10(value: float) -> float:
-    return math.log10(value) if value > 0 else 0.0
-
-
-def _last_hour(slowdowns: Sequence[float | None]) -> str:
-    """A full block is ten times the usual or more, the lowest as usual or less."""
-    return sparkline([None if v is None else _log10(max(v, 1.0)) for v in slowdowns], top=1.0)
 
 
 def _headline(
@@ -232,10 +204,8 @@ def _headline(
 ) -> str:
     if hangs:
         hang = max(hangs, key=lambda h: h.age_seconds)
-        return (
-            f"Storage hangs: a {hang.op} on {hang.filesystem} has not returned for "
-            f"{format_seconds(hang.age_seconds)}{hang.told}."
-        )
+        what = f"a {hang.op} on {hang.filesystem} has not returned for {format_seconds(hang.age_seconds)}{hang.told}"
+        return f"Storage hangs: {what}."
     if not operations and elsewhere:
         return f"No path is probed: {', '.join(elsewhere[:3])} bring rows of other kinds."
     if not operations:
@@ -247,9 +217,8 @@ def _headline(
         return "Storage is as fast as usual."
     worst = max(slow, key=lambda o: o.slowdown or 0.0)
     since = f" since {format_time_ns(worst.slow_since_ns)[11:16]} UTC" if worst.slow_since_ns else ""
-    text = (
-        f"{worst.op} on {worst.filesystem}{_seen_from(worst)} takes {worst.slowdown:.1f} times as long as usual{since}"
-    )
+    where = f"{worst.op} on {worst.filesystem}{_seen_from(worst)}"
+    text = f"{where} takes {worst.slowdown:.1f} times as long as usual{since}"
     kinds = {o.op in _DATA for o in slow if o.filesystem == worst.filesystem}
     if len(kinds) == 1 and any((o.op in _DATA) not in kinds for o in known):
         text += "; metadata is normal" if kinds == {True} else "; reads and writes are normal"
