@@ -15,7 +15,7 @@ from ioweather.report.gather import gather
 
 SOURCE = Path(ioweather.__file__).parent
 # They take the mark from judgements of claims.
-GIVE_MARKS = {"core/papers/claims.py", "studies/climate/observations.py"}
+GIVE_MARKS = {"core/papers/claims.py", "studies/climate/study.py"}
 MARKS = {"supported", "refuted"}
 
 

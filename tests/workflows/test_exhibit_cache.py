@@ -39,7 +39,7 @@ def test_an_exhibit_that_does_not_come_is_not_looked_for_again(tmp_path, monkeyp
 
 
 def test_only_the_newest_results_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(analyse, "_MOST_KEPT", 3)
+    monkeypatch.setattr(analyse, "_MOST_CACHED", 3)
     lake = open_lake(tmp_path / "lake", create=True)
     for metric in ("read_bytes", "write_bytes"):
         lake.append("series", series_frame(np.ones((50, 4)), metric=metric), source="tts")

@@ -1,6 +1,6 @@
-"""From the lake to exhibits: which study makes one, what it needs, is it there; fetch, run, publish.
+"""From the lake to exhibits: find the study, check that its needs are met, fetch them, run it and cache the result.
 
-Results are cached under a key of everything they depend on: table versions, parameters, period, facility, software.
+The cache key has everything that a result depends on: table versions, parameters, period, facility, software.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -33,14 +34,14 @@ from ioweather.workflows.stamp import of_people, provenance_of, standing_caveats
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
-_MOST_KEPT = 20  # results of one exhibit
-_ROWS = ("rows", "volumes")  # shapes of needs that are no samples on a grid
+_MOST_CACHED = 20  # results of one exhibit
+_ROWS = ("rows", "volumes")  # shapes of needs that are not samples on a grid
 
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty` says why one that was made of
-    these very data has nothing to show; one that was not made yet is ready."""
+    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty`: why a cached result of the
+    present data has nothing to show."""
 
     id: str
     title: str
@@ -57,7 +58,7 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """Only this study is imported, and not the others to ask them. What no paper has may be a plug-in's."""
+    """The study that makes an exhibit; only its module is imported. An exhibit of no paper may be a plug-in's."""
     if exhibit_id.partition(".")[0] not in PAPERS:
         for name in STUDIES.plugins:
             if exhibit_id in STUDIES[name].exhibits:
@@ -69,35 +70,36 @@ def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availabil
     """All exhibits of the five papers, in order; then, if asked for, those of other packages."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
-    found = []
-    for entry in exhibits():
-        study = study_of(entry.id)
-        lacks = _lacks(study, rows, metrics)
-        found.append(Availability(entry.id, entry.title, study.name, not lacks, lacks))
+    listed = [(entry.id, entry.title, study_of(entry.id)) for entry in exhibits()]
     for study in (STUDIES[name] for name in STUDIES.plugins) if plugins else ():
-        lacks = _lacks(study, rows, metrics)
-        found += [Availability(x, study.titles[x], study.name, not lacks, lacks) for x in study.exhibits]
-    return found
+        listed += [(exhibit_id, study.titles[exhibit_id], study) for exhibit_id in study.exhibits]
+    lacks = {study.name: _lacks(study, rows, metrics) for _, _, study in listed}
+    return [Availability(x, title, s.name, not lacks[s.name], lacks[s.name]) for x, title, s in listed]
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
-    """The same; of those that were made before from these data, by default parameters, and had nothing to show, why."""
-    told: dict[str, Provenance] = {}
+    """The same, and why an exhibit is empty where its result with default parameters is cached and has nothing."""
+    provenances: dict[str, Provenance] = {}
     out = []
     for item in found:
         if item.ready:
             study = STUDIES[item.study]
-            if item.study not in told:
-                zone = snapshot.facility.zone or "UTC"
-                values = resolve_params(study.params, {}, lambda: snapshot, lambda zone=zone: zone)  # type: ignore[misc]
-                tables = {need.table for need in study.needs}
-                told[item.study] = provenance_of(snapshot, tables, values, ALL_TIME, own_rows=of_people(tables))
-            known = _cached(snapshot, item.id, told[item.study])
-            why = study.too_few if known is False else known.empty_because if known is not None else ""
-            out.append(replace(item, ready=not why, empty=why))
-        else:
-            out.append(item)
+            if item.study not in provenances:
+                provenances[item.study] = _resolved(snapshot, study, {}, ALL_TIME)[1]
+            cached = _cached(snapshot, item.id, provenances[item.study])
+            why = study.too_few if cached is False else cached.empty_because if cached is not None else ""
+            item = replace(item, ready=not why, empty=why)
+        out.append(item)
     return out
+
+
+def _resolved(
+    snapshot: Snapshot, study: Study, typed: Mapping[str, str], period: Period
+) -> tuple[dict[str, Any], Provenance]:
+    """The values of all parameters, and what the result depends on."""
+    values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
+    tables = {need.table for need in study.needs}
+    return values, provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
 
 
 def catalogue_only() -> list[Availability]:
@@ -110,25 +112,22 @@ def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
 
 
 def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
-    """What the study cannot do without. Of needs that are all optional, one must be met."""
-    absent = {need.name: text for need in study.needs if (text := _lacking(need, rows, metrics)) is not None}
-    if all(need.optional for need in study.needs):
+    """The required needs that are not met. Where all needs are optional, one must be met."""
+    absent: dict[str, str] = {}
+    for need in study.needs:
+        kind = need.where.get("component_kind")
+        fixed = kind if isinstance(kind, str) and not kind.startswith("$") else None
+        if need.shape in _ROWS:
+            if need.table not in rows:
+                absent[need.name] = f"no rows in `{need.table}`"
+            continue
+        missing = [m for m in need.metrics if not any(m == known and fixed in (None, k) for known, k in metrics)]
+        if missing:
+            absent[need.name] = f"no {', '.join(missing)}{f' of any {fixed}' if fixed else ''} in `series`"
+    required = [need for need in study.needs if not need.optional]
+    if not required:
         return tuple(dict.fromkeys(absent.values())) if len(absent) == len(study.needs) else ()
-    needed = (absent[need.name] for need in study.needs if not need.optional and need.name in absent)
-    return tuple(dict.fromkeys(needed))
-
-
-def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:
-    if need.shape in _ROWS:
-        return None if need.table in rows else f"no rows in `{need.table}`"
-    kind = need.where.get("component_kind")
-    absent = [
-        metric
-        for metric in need.metrics
-        if not any(m == metric and (not isinstance(kind, str) or kind.startswith("$") or k == kind) for m, k in metrics)
-    ]
-    of_kind = f" of any {kind}" if isinstance(kind, str) and not kind.startswith("$") else ""
-    return f"no {', '.join(absent)}{of_kind} in `series`" if absent else None
+    return tuple(dict.fromkeys(absent[need.name] for need in required if need.name in absent))
 
 
 def make_exhibits(
@@ -143,8 +142,8 @@ def make_exhibits(
 ) -> list[Exhibit]:
     """The exhibits asked for, in that order. A study that makes several is run once.
 
-    With an executor, a study that spreads its work has all workers to itself; each of the others is one task. All see
-    the same pinned state.
+    With an executor, a study that spreads its work uses all workers; each of the others is one task. All read the same
+    snapshot.
     """
     typed = params or {}
     studies = {exhibit_id: study_of(exhibit_id) for exhibit_id in ids}
@@ -160,19 +159,22 @@ def make_exhibits(
             from ioweather.engine import in_order  # processes and clusters: most questions need none
 
             spread = partial(in_order, executor)
-        view = replace(snapshot)  # a copy without its connection can travel
         names = [study.name for study in (*here, *there)]
         position = 0
 
-        def parts(done: int, total: int) -> None:
-            if len(names) == 1:
-                progress(done, total, names[0])
-            else:
-                progress(position, len(names), f"{names[position]}: part {done} of {total}")
+        def spread_and_report(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+            parts = list(inputs)
+            for done, result in enumerate(spread(task, parts), start=1):
+                if len(names) == 1:
+                    progress(done, len(parts), names[0])
+                else:
+                    progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
+                yield result
 
+        unconnected = replace(snapshot)  # a copy without its connection can be pickled
         results = chain(
-            (_run(snapshot, *orders[study.name], _counted(spread, parts)) for study in here),
-            spread(_run, ((view, *orders[study.name]) for study in there)),
+            (_run(snapshot, *orders[study.name], spread_and_report) for study in here),
+            spread(_run, ((unconnected, *orders[study.name]) for study in there)),
         )
         for position, name in enumerate(names):
             progress(position, len(names), name)
@@ -204,48 +206,37 @@ def each_exhibit(
     except WorkersDied:
         raise
     except Exception:
-        return {exhibit_id: _one(lake, exhibit_id, params, period_ns) for exhibit_id in ids}
-
-
-def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str] | None, period_ns: Period) -> Exhibit | Exception:
-    try:
-        return make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)[0]
-    except Exception as error:  # a fault in one study must not take the other sixty along
-        return error
-
-
-def _counted(spread: Spread, tell: Callable[[int, int], None]) -> Spread:
-    """The same, and whoever waits is told of every part."""
-
-    def counted(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        listed = list(inputs)
-        for done, result in enumerate(spread(task, listed), start=1):
-            tell(done, len(listed))
-            yield result
-
-    return counted
+        found: dict[str, Exhibit | Exception] = {}
+        for exhibit_id in ids:
+            try:
+                (found[exhibit_id],) = make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)
+            except Exception as error:  # a fault in one study must not stop the other sixty
+                found[exhibit_id] = error
+        return found
 
 
 def _run(
-    snapshot: Snapshot, name: str, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool,
+    snapshot: Snapshot,
+    name: str,
+    wanted: list[str],
+    typed: Mapping[str, str],
+    period: Period,
+    use_cache: bool,
     spread: Spread = starmap,
-) -> dict[str, Exhibit]:  # fmt: skip
-    """One study, wherever this runs. It reads the lake, and writes nothing but the cache of results."""
+) -> dict[str, Exhibit]:
+    """Run one study, in this process or a worker. It reads the lake and writes only to the cache of results."""
     study, facility = STUDIES[name], snapshot.facility
     try:
-        values = resolve_params(study.params, typed, lambda: snapshot, lambda: facility.zone or "UTC")
+        values, provenance = _resolved(snapshot, study, typed, period)
     except DataUnavailable:
-        _require(snapshot, study, wanted)  # it says first what is not there at all
+        _require(snapshot, study, wanted)  # a missing table is the better message
         raise
-    tables = {need.table for need in study.needs}
-    provenance = provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
     if use_cache:
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
     _require(snapshot, study, wanted)
-    data = fetch(snapshot, study.needs, values, period)
-    data = replace(data, spread=spread, wanted=frozenset(wanted))
+    data = replace(fetch(snapshot, study.needs, values, period), spread=spread, wanted=frozenset(wanted))
     results = {}
     for exhibit in study.run(data, facility, values):
         full = replace(
@@ -257,9 +248,8 @@ def _run(
             caveats=(*standing_caveats(facility), *exhibit.caveats),
         )
         results[full.id] = full
-        _cache(snapshot, full.id, provenance, full)
-    for exhibit_id in set(wanted) - set(results):
-        _cache(snapshot, exhibit_id, provenance, None)
+    for exhibit_id in {*results, *wanted}:
+        _cache(snapshot, exhibit_id, provenance, results.get(exhibit_id))
     return results
 
 
@@ -276,13 +266,16 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
 
 
 def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], period: Period) -> StudyData:
-    """Rows, matrices and rollups that are needed."""
+    """Fetch the rows, matrices and rollups that a study needs."""
     step_ns = int(values.get("resolution") or MINUTE_NS)
     frames, matrices, caveats = {}, {}, []
     for need in needs:
         if not need.is_wanted(values):
             continue
-        where = {name: _bound(value, values) for name, value in need.where.items()}
+        where: dict[str, Any] = {
+            name: values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+            for name, value in need.where.items()
+        }
         try:
             if need.shape == "rows":
                 frames[need.name] = snapshot.frame(
@@ -306,24 +299,16 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
                 matrices[need.name] = {
                     metric: grid.matrix(selection, metric) for metric in need.metrics if selection.of_metric(metric)
                 }
-            caveats += _quality_caveats(selection)
+            flagged: Counter[str] = Counter()
+            for group in selection.groups:
+                flagged.update(group.flagged)
+            if flagged:
+                listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(flagged.items()))
+                caveats.append(f"Flagged samples in the data read: {listed}.")
         except DataUnavailable:
             if not need.optional:
                 raise
     return StudyData(frames, matrices, period, step_ns, tuple(caveats))
-
-
-def _bound(value: Any, values: Mapping[str, Any]) -> Any:
-    return values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
-
-
-def _quality_caveats(selection: grid.Selection) -> list[str]:
-    counts: dict[str, int] = {}
-    for group in selection.groups:
-        for flag, n in group.flagged.items():
-            counts[flag] = counts.get(flag, 0) + n
-    listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(counts.items()))
-    return [f"Flagged samples in the data read: {listed}."] if listed else []
 
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
@@ -333,7 +318,7 @@ def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> 
 
 
 def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
-    """None: not made yet. False: it does not come of these data, as was found before."""
+    """None: not cached. False: the study made no such exhibit of these data."""
     try:
         body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
         return False if body is None else exhibit_from_json(body)
@@ -350,13 +335,10 @@ def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit:
             exhibits.inside(file.parent.name, mode=0o750, keep=0o775, shared=True) as folder,
         ):
             folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
-            # A lake that grows makes every result of yesterday useless: the oldest go.
-            kept = {
-                name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns
-                for name in folder.names()
-                if name.endswith(".json")
-            }
-            for old in sorted(kept, key=lambda name: kept[name])[:-_MOST_KEPT]:
+            # Results of older table versions are useless: discard the oldest.
+            names = [name for name in folder.names() if name.endswith(".json")]
+            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in names}
+            for old in sorted(names, key=age.__getitem__)[:-_MOST_CACHED]:
                 folder.discard(old)
     except (OSError, UnsafePlace):
-        return  # a lake one may only read answers without a cache
+        return  # a read-only lake works without a cache
