@@ -148,7 +148,7 @@ class PlantedMatrix:
         return self.days * 1440
 
     def stretch(self, first: int, last: int) -> Matrix:
-        begun = time.thread_time()  # stretches are read by a thread of their own
+        begun = time.thread_time()
         make = cpu_block if self.metric == "cpu_ratio" else lambda a, b: traffic_block(self.metric, a, b)
         # Days come one by one, so that a stretch of any length holds the same numbers.
         day, end = first // 1440, -(-last // 1440)

@@ -6,13 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from store_lakes import DAY, series_frame
 
-from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import grid, layout, records
+from ioweather.store import layout, records
 from ioweather.store.lake import open_lake
 from ioweather.store.records import LakeRecords
-from ioweather.store.seal import compact
 
 
 @pytest.fixture

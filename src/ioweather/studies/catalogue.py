@@ -40,7 +40,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "probing": "ioweather.studies.weather.probing:STUDY",
         "project_io": "ioweather.studies.applications.projects:IO",
         "project_performance": "ioweather.studies.applications.projects:PERFORMANCE",
-        "project_signatures": "ioweather.studies.applications.projects:PROJECT_SIGNATURES",
+        "project_signatures": "ioweather.studies.applications.project_signatures:STUDY",
         "response_tails": "ioweather.studies.responses.tails:STUDY",
         "response_times": "ioweather.studies.responses.times:STUDY",
         "slowdown": "ioweather.studies.weather.slowdown:STUDY",

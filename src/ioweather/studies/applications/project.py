@@ -16,8 +16,8 @@ from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
-from ioweather.studies.applications.instrumentation import CAVEAT, allocations, seen_by_servers
-from ioweather.studies.applications.projects import project_findings
+from ioweather.studies.applications.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
+from ioweather.studies.applications.project_signatures import project_findings
 from ioweather.studies.shared.job_estimates import known
 from ioweather.studies.shared.runs import Runs, jobs_of
 
@@ -74,19 +74,10 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         FactGroup("performance", "Performance", performance),
         FactGroup("files", "Files in its jobs", files),
     ]
-    if servers is not None:
-        ratio, note = servers.with_log_ratio, f"of {servers.jobs:,} that servers counted"
-        counted = (
-            Fact("server_bytes", "moved by its jobs", servers.server_bytes, "bytes"),
-            Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
-            Fact("log_bytes", "moved meanwhile, as logs say", servers.log_bytes, "bytes"),
-            Fact("jobs_without_log", "jobs without a log", servers.jobs - servers.jobs_with_log, "count", note=note),
-        )
-        groups.append(FactGroup("servers", "As the servers count it", counted))
     return Answer(
         question=f"project {name}",
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
-        facts=(*groups, *_contents(name, data.frames.get("sizes"))),
+        facts=(*groups, *_on_servers(servers), *_contents(name, data.frames.get("sizes"))),
         exhibits=(_daily(name, mine),),
         findings=tuple(project_findings(name, jobs)),
         caveats=(*mine.node_caveats, *((CAVEAT,) if servers else ())),
@@ -130,6 +121,19 @@ def _accounted(name: str, data: StudyData, facility: Facility) -> Iterator[Fact]
         seen = float((every.logs[mine] > 0).mean())
         yield Fact("jobs_with_log_ratio", "of its accounted jobs", seen, "ratio", seen, "have a log")
         yield Fact("core_hours", "core-hours", float(np.nansum(every.core_hours[mine])), "count")
+
+
+def _on_servers(seen: Seen | None) -> list[FactGroup]:
+    if seen is None:
+        return []
+    ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} that servers counted"
+    facts = (
+        Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
+        Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
+        Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
+        Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
+    )
+    return [FactGroup("servers", "As the servers count it", facts)]
 
 
 def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:

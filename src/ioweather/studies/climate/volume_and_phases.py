@@ -179,6 +179,27 @@ def _phases(climate: Climate, side: str) -> Iterator[Piece]:
         short[:, 0] += np.bincount(of, weights=brief, minlength=intervals.units)
         short[:, 1] += np.bincount(of, minlength=intervals.units)
     yield intervals.estimate("short_ratio", "ratio", short, lambda s: s[:, 0] / s[:, 1], n=int(short[:, 1].sum()))
+    yield _phase_histograms(chosen, seconds)
+    if all(phases.count for phases in chosen.values()):
+        for way, (length, between) in means.items():
+            yield Finding(
+                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and begin "
+                f"every {format_seconds(between.value or 0.0)}.",
+                name="phase_lengths",
+            )
+    else:
+        text = f"There is no {side} phase: a quarter of all steps or more have the same amount."
+        yield Finding(text, "undecided", name="no_phases")
+    percentile = "at or above the 75th" if side == "high" else "below the 25th"
+    read_cut, write_cut = (int(phases.cut.sum()) for phases in chosen.values())
+    yield climate.caveats
+    yield f"{side.capitalize()} is {percentile} percentile of all steps; intervals take that threshold as given."
+    yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
+    yield climate.coverage()
+
+
+def _phase_histograms(chosen: Mapping[str, Phases], seconds: float) -> Iterator[Chart]:
+    """Lengths, and times between two starts; `seconds` of a step."""
     for name, label, title in (
         ("length", "length of the phase", "Length of a phase"),
         ("interarrival", "time from start to start", "Time between the starts of two phases"),
@@ -199,22 +220,6 @@ def _phases(climate: Climate, side: str) -> Iterator[Piece]:
         )
         binned = ResultTable(name, columns, tuple(rows))
         yield Chart.of("histogram", binned, "low=from high=to y=share series", title, log="x")
-    if all(phases.count for phases in chosen.values()):
-        for way, (length, between) in means.items():
-            yield Finding(
-                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and begin "
-                f"every {format_seconds(between.value or 0.0)}.",
-                name="phase_lengths",
-            )
-    else:
-        text = f"There is no {side} phase: a quarter of all steps or more have the same amount."
-        yield Finding(text, "undecided", name="no_phases")
-    percentile = "at or above the 75th" if side == "high" else "below the 25th"
-    read_cut, write_cut = (int(phases.cut.sum()) for phases in chosen.values())
-    yield climate.caveats
-    yield f"{side.capitalize()} is {percentile} percentile of all steps; intervals take that threshold as given."
-    yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
-    yield climate.coverage()
 
 
 @exhibit("pat19.fig9")
