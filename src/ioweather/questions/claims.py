@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
@@ -13,37 +13,61 @@ from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import (
     FALSE_DISCOVERY_RATE,
     STANDINGS,
-    Claim,
     Judgement,
     claims,
     controlled,
     judge,
     printed_value,
 )
-from ioweather.core.results import Answer, Cell, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Answer,
+    Cell,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_value
 
 MARKS: Final = {"supported": "✓", "refuted": "✗", "undecided": "?", "untestable": "–"}
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    asked = claims(params["paper"] or "")
     made: Mapping[str, Exhibit | str] = data.given["exhibits"]
-    found = controlled([_judged(claim, made.get(claim.exhibit, "no data")) for claim in asked])
+    judgements = []
+    for claim in claims(params["paper"] or ""):
+        exhibit = made.get(claim.exhibit, "no data")
+        if isinstance(exhibit, str):
+            judgements.append(Judgement(claim, "untestable", why=exhibit))
+        else:
+            judgements.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
+    found = controlled(judgements)
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
     others: tuple[SiteClaims, ...] = data.given.get("sites", ())
     counts = Counter(judgement.standing for judgement in found)
+    groups = []
+    for key, paper in PAPERS.items():
+        own = Counter(j.standing for j in found if j.claim.paper == key)
+        facts = tuple(
+            Fact(standing, word, own[standing], "count", own[standing] / own.total())
+            for standing, word in STANDINGS.items()
+            if own[standing]
+        )
+        if facts:
+            groups.append(FactGroup(key, f"{key}: {paper.site}", facts))
     testable = len(found) - counts["untestable"]
-    contradicted = [j for j in found if j.standing == "refuted"]
     return Answer(
         question="What do the papers state that holds here?",
         headline=(
             f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['refuted']} are "
             f"contradicted, {counts['undecided']} are undecided and {counts['untestable']} cannot be tested."
         ),
-        facts=tuple(_counts(found)),
+        facts=tuple(groups),
         exhibits=(Exhibit("claims", "Statements of five papers", tables=(_table(found, others),)),),
-        findings=tuple(judgement.finding for judgement in contradicted),
+        findings=tuple(judgement.finding for judgement in found if judgement.standing == "refuted"),
         caveats=(
             "✓ agrees with the paper, ✗ contradicts it, ? not decided by these data, – cannot be tested here. Criteria "
             "marked * are ours: the paper has words there, and no number.",
@@ -56,12 +80,6 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     )
 
 
-def _judged(claim: Claim, exhibit: Exhibit | str) -> Judgement:
-    if isinstance(exhibit, str):
-        return Judgement(claim, "untestable", why=exhibit)
-    return judge(claim, {estimate.name: estimate for estimate in exhibit.estimates})
-
-
 def _outcome(judgement: Judgement) -> ClaimOutcome:
     estimate = judgement.estimate
     if estimate is None:
@@ -70,50 +88,32 @@ def _outcome(judgement: Judgement) -> ClaimOutcome:
     return ClaimOutcome(judgement.claim.id, judgement.standing, *value, judgement.p_value, judgement.why)
 
 
-def _counts(found: Sequence[Judgement]) -> Iterator[FactGroup]:
-    for key, paper in PAPERS.items():
-        own = Counter(j.standing for j in found if j.claim.paper == key)
-        facts = tuple(
-            Fact(standing, word, own[standing], "count", own[standing] / own.total())
-            for standing, word in STANDINGS.items()
-            if own[standing]
-        )
-        if facts:
-            yield FactGroup(key, f"{key}: {paper.site}", facts)
-
-
 def _table(found: Sequence[Judgement], others: Sequence[SiteClaims]) -> ResultTable:
-    """A row per statement; what is contradicted stands first in each paper."""
-    order = list(STANDINGS)
-    order.remove("refuted")
-    ranks = {standing: rank for rank, standing in enumerate(["refuted", *order])}
-    known = [{claim.id: claim for claim in site.claims} for site in others]
-    columns = [("id", "statement"), ("text", "what the paper states"), ("place", ""), ("criterion", ""),
-               ("mark", "here"), ("value", "value here"), ("interval", "90% interval"), ("paper", "in the paper"),
-               *((f"site_{number}", site.site) for number, site in enumerate(others, 1))]  # fmt: skip
+    """A row per statement; contradicted ones come first in each paper."""
+    papers, order = list(PAPERS), ["refuted", *(standing for standing in STANDINGS if standing != "refuted")]
+    sites = [{claim.id: claim for claim in site.claims} for site in others]
     rows: list[tuple[Cell, ...]] = []
-    for j in sorted(found, key=lambda j: (list(PAPERS).index(j.claim.paper), ranks[j.standing])):
+    for j in sorted(found, key=lambda j: (papers.index(j.claim.paper), order.index(j.standing))):
         claim, own = j.claim, _outcome(j)
-        elsewhere = [_cell(site.get(claim.id)) for site in known]
-        rows.append(
-            (claim.id, claim.text, claim.place, claim.criterion + ("*" if claim.ours else ""), MARKS[j.standing],
-             _value(own) or j.why, _interval(own), printed_value(claim) or "✓", *elsewhere)
-        )  # fmt: skip
-    return ResultTable("claims", tuple(ResultColumn(name, label, "text") for name, label in columns), tuple(rows))
-
-
-def _cell(claim: ClaimOutcome | None) -> str:
-    return "–" if claim is None else f"{MARKS[claim.standing]} {_value(claim)}".rstrip()
+        elsewhere = []
+        for site in sites:
+            theirs = site.get(claim.id)
+            elsewhere.append("–" if theirs is None else f"{MARKS[theirs.standing]} {_value(theirs)}".rstrip())
+        criterion = claim.criterion + ("*" if claim.ours else "")
+        ends = [format_value(end, own.unit) for end in (own.low, own.high) if end is not None]
+        interval = " to ".join(ends) if len(ends) == 2 else ""
+        here = (MARKS[j.standing], _value(own) or j.why, interval, printed_value(claim) or "✓")
+        rows.append((claim.id, claim.text, claim.place, criterion, *here, *elsewhere))
+    columns = columns_of(
+        "id: statement [text]; text: what the paper states [text]; place [text]; criterion [text]; mark: here [text]; "
+        "value: value here [text]; interval: 90% interval [text]; paper: in the paper [text]"
+    )
+    named = (ResultColumn(f"site_{number}", site.site, "text") for number, site in enumerate(others, 1))
+    return ResultTable("claims", (*columns, *named), tuple(rows))
 
 
 def _value(claim: ClaimOutcome) -> str:
     return "" if claim.value is None else format_value(claim.value, claim.unit)
-
-
-def _interval(claim: ClaimOutcome) -> str:
-    if claim.low is None or claim.high is None:
-        return ""
-    return f"{format_value(claim.low, claim.unit)} to {format_value(claim.high, claim.unit)}"
 
 
 QUESTION = Question(

@@ -376,6 +376,10 @@ def _stretch(first: str) -> dict[str, Cell | tuple[Cell, ...]]:
     return {"start_ns >=": f"${first}", "start_ns <": "$last_ns"}
 
 
+def _moment(name: str, text: str, choose: Callable[[Inventory, Params], Cell]) -> Param:
+    return Param(name, text, "int", choose=choose)
+
+
 STUDY = Study(
     name="probing",
     exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
@@ -387,54 +391,33 @@ STUDY = Study(
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
-        Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
-        Param(
-            "first_ns",
-            "where fig1 begins (UTC ns); default: one window before the end",
-            "int",
-            choose=_before_end("window"),
-        ),
+        _moment("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", _end),
+        _moment("first_ns", "where fig1 begins (UTC ns); default: one window before the end", _before_end("window")),
         Param("bands_window", "length of what bands are looked for in", "duration", default="24h"),
-        Param(
+        _moment(
             "day_ns",
             "where bands begins (UTC ns); default: one such length before the end",
-            "int",
-            choose=_before_end("bands_window"),
+            _before_end("bands_window"),
         ),
-        Param(
-            "hour_ns",
-            "where fig2 begins (UTC ns); default: an hour before the end",
-            "int",
-            choose=_before_end("an hour"),
-        ),
+        _moment("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", _before_end("an hour")),
     ),
 )
+_PHASE_COLUMNS: Final = ("label", "start_ns", "end_ns")
 BENCHMARK_PHASES = Study(
     name="benchmark_phases",
     exhibits=("kun19.fig3",),
     needs=(
         Need("benchmark", "responses", columns=COLUMNS, where=_stretch("first_ns")),
-        Need(
-            "phases",
-            "events",
-            columns=("label", "start_ns", "end_ns"),
-            where={"kind": "phase", **_stretch("first_ns")},
-        ),
+        Need("phases", "events", columns=_PHASE_COLUMNS, where={"kind": "phase", **_stretch("first_ns")}),
         Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}, optional=True),
     ),
     run=run_phases,
     params=(
-        Param(
+        _moment(
             "first_ns",
             "where it begins (UTC ns); default: an hour before the newest day's phases",
-            "int",
-            choose=_bound("min(start_ns)", -HOUR_NS),
+            _bound("min(start_ns)", -HOUR_NS),
         ),
-        Param(
-            "last_ns",
-            "where it ends (UTC ns); default: an hour after them",
-            "int",
-            choose=_bound("max(end_ns)", HOUR_NS),
-        ),
+        _moment("last_ns", "where it ends (UTC ns); default: an hour after them", _bound("max(end_ns)", HOUR_NS)),
     ),
 )
