@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.derive.jobs.groups import alike, best_grouping, group_runs, program_names
+from ioweather.derive.jobs.groups import find_similar_runs, best_grouping, group_runs, program_names
 
 
 def runs_of(jobs):
@@ -48,8 +48,8 @@ def test_similar_groups_allow_a_quarter_more_bytes():
     groups = group_runs(runs, "similar")
     assert sorted(groups.sizes.tolist()) == [1, 1, 2, 4]
     assert groups.members(0).tolist() == [0, 1, 2, 3]
-    assert alike(runs, 3).tolist() == [0, 1, 2, 3, 4, 5]
-    assert alike(runs, 6).tolist() == [6]
+    assert find_similar_runs(runs, 3).tolist() == [0, 1, 2, 3, 4, 5]
+    assert find_similar_runs(runs, 6).tolist() == [6]
 
 
 @pytest.mark.parametrize(
