@@ -286,7 +286,7 @@ def _blank_unsent(servers: Bools, moved: dict[str, Floats], server_cpu: Floats |
     if servers.shape[1] and targets % servers.shape[1] == 0:
         unsent = np.repeat(servers, targets // servers.shape[1], axis=1) & idle
     else:
-        unsent = idle & servers.any(axis=1)[:, None]
+        unsent = idle & np.any(servers, axis=1, keepdims=True)
     for array in moved.values():
         array[unsent] = np.nan
     if server_cpu is not None and server_cpu.shape == servers.shape:
