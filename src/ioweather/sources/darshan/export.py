@@ -27,10 +27,10 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
 from ioweather.sources.darshan.counters import FIXED
-from ioweather.sources.darshan.job import check_job
 from ioweather.sources.darshan.layout import NATIVE
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Form, Module
 from ioweather.sources.darshan.reader3 import check_ranks
+from ioweather.sources.darshan.regions import check_job
 from ioweather.sources.darshan.rows import rows_of_logs
 from ioweather.sources.parquet_files import opened_parquet
 

@@ -23,13 +23,19 @@ from ioweather.core.arrays import Bools
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED
-from ioweather.sources.darshan.errors import cut_short, damaged
-from ioweather.sources.darshan.job import check_job, longest_first, parse_metadata
-from ioweather.sources.darshan.layout import NATIVE, ByteOrder, Compression, cp_dtype, job_struct
+from ioweather.sources.darshan.layout import NATIVE, ORDER_CHARACTER, ByteOrder, Compression, cp_dtype
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module
-from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.reader3 import MAGIC_BYTES, check_ranks, digest_of
-from ioweather.sources.darshan.regions import Budget, expand
+from ioweather.sources.darshan.regions import (
+    Budget,
+    check_job,
+    cut_short,
+    damaged,
+    decode_text,
+    expand,
+    parse_metadata,
+    sort_mounts,
+)
 
 # Version number of modules that are made from 2.x records.
 DERIVED_VERSION: Final = 0
@@ -216,11 +222,11 @@ def _parse_job(region: bytes, version: str, layout: _JobLayout, order: ByteOrder
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
     else:
-        uid, start, end, nprocs, job_id = job_struct(5, order).unpack_from(region, 16)
+        uid, start, end, nprocs, job_id = struct.unpack_from(f"{ORDER_CHARACTER[order]}5q", region, 16)
         head_bytes = _HEAD_BYTES
     check_job(start, end, nprocs)
     text_start = head_bytes + layout.metadata_bytes
-    exe, _, mount_lines = text(region[text_start:].partition(b"\0")[0]).partition("\n")
+    exe, _, mount_lines = decode_text(region[text_start:].partition(b"\0")[0]).partition("\n")
     mounts = _MOUNT.findall(mount_lines)
     job = DarshanJob(
         uid=uid,
@@ -231,7 +237,7 @@ def _parse_job(region: bytes, version: str, layout: _JobLayout, order: ByteOrder
         run_seconds=float(end - start + 1),
         metadata=parse_metadata(region[head_bytes:text_start]),
         exe=exe,
-        mounts=longest_first([(path, kind) for _, kind, path in mounts]),
+        mounts=sort_mounts([(path, kind) for _, kind, path in mounts]),
     )
     return job, {int(device): path for device, _, path in mounts}
 
@@ -257,5 +263,7 @@ def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict
         records["id"].tolist(), records["name_suffix"].tolist(), known.tolist(), strict=True
     ):
         mount = devices.get(device, "")
-        names.setdefault(record_id, f"{mount.rstrip('/')}/…{text(suffix)}" if mount else f"…{text(suffix)}")
+        names.setdefault(
+            record_id, f"{mount.rstrip('/')}/…{decode_text(suffix)}" if mount else f"…{decode_text(suffix)}"
+        )
     return names

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
 from ioweather.core.units import NS
-from ioweather.sources.darshan.job import check_job, longest_first, parse_command, parse_metadata
 from ioweather.sources.darshan.layout import (
     COMPRESSIONS,
     HEATMAP_DTYPE,
@@ -33,6 +32,7 @@ from ioweather.sources.darshan.layout import (
     fixed_dtype,
 )
 from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
+from ioweather.sources.darshan.regions import check_job, parse_command, parse_metadata, sort_mounts
 
 # What is written of each module, where only an array of records is given.
 NEWEST: Final = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2}
@@ -215,7 +215,7 @@ def _job_region(job: DarshanJob) -> bytes:
 
 def _reads_back(command: bytes, job: DarshanJob) -> bool:
     exe, mounts = parse_command(command.decode())
-    return b"\0" not in command and exe == job.exe and mounts == longest_first(list(job.mounts))
+    return b"\0" not in command and exe == job.exe and mounts == sort_mounts(list(job.mounts))
 
 
 def _name_region(names: Mapping[int, str]) -> bytes:
