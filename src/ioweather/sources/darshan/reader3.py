@@ -77,11 +77,8 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
         if place == 0:
             continue
         number = place - 1
-        name, version, (offset, length) = (
-            layout.module_name(number),
-            versions[number],
-            places[2 * place : 2 * place + 2],
-        )
+        name, version = layout.module_name(number), versions[number]
+        offset, length = places[2 * place : 2 * place + 2]
         dtype = fixed_dtype(name, version, order)
         if dtype is None and (name, version) not in VARIABLE:
             unknown.append(f"{name} version {version}" if name in _READ else name)
