@@ -1,10 +1,11 @@
 """Write Darshan logs of version 3.41, little-endian, for Darshan's own tools. The same input gives the same bytes."""
+
 from __future__ import annotations
 
 import bz2
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,7 +123,8 @@ def log_bytes(
         versions[number] = module.version
         flags |= module.partial << number
         encoded[number + 1] = _encode_module(module, job.nprocs)
-    pack = {"zlib": zlib.compress, "bzip2": bz2.compress, "none": bytes}[compress]
+    packers: dict[str, Callable[[bytes], bytes]] = {"zlib": zlib.compress, "bzip2": bz2.compress, "none": bytes}
+    pack = packers[compress]
     regions = [pack(_encode_job(job))]
     # In the map the name region is first, then the modules by number; absent ones stay 0, 0.
     places = [0] * (2 * (_LAYOUT.module_count + 1))
