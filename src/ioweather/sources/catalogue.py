@@ -26,7 +26,7 @@ def _fault(name: str, source: Any) -> str:
 SOURCES: Catalogue[Source] = Catalogue(
     "source",
     {
-        "collectd": "ioweather.sources.labelled.columns:COLLECTD",
+        "collectd": "ioweather.sources.labelled.monitors:COLLECTD",
         "collectl": "ioweather.sources.devices.collectl:SOURCE",
         "darshan": "ioweather.sources.darshan.rows:DARSHAN",
         "darshan_export": "ioweather.sources.darshan.export:SOURCE",
@@ -38,7 +38,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "io500": "ioweather.sources.benchmarks.io500:SOURCE",
         "ior": "ioweather.sources.benchmarks.ior:SOURCE",
         "iostat": "ioweather.sources.devices.iostat:SOURCE",
-        "ldms": "ioweather.sources.labelled.columns:LDMS",
+        "ldms": "ioweather.sources.labelled.monitors:LDMS",
         "lfs_find": "ioweather.sources.scan.path_list:SOURCE",
         "lmt": "ioweather.sources.lmt.database:SOURCE",
         "lsf": "ioweather.sources.schedulers.lsf:SOURCE",
@@ -54,7 +54,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "sadf": "ioweather.sources.devices.sadf:SOURCE",
         "sge": "ioweather.sources.schedulers.grid_engine:SOURCE",
         "spool": "ioweather.sources.spool:SOURCE",
-        "telegraf": "ioweather.sources.labelled.line_protocol:SOURCE",
+        "telegraf": "ioweather.sources.labelled.monitors:TELEGRAF",
         "tts": "ioweather.sources.lmt.hdf5:TTS",
     },
     group="ioweather.sources",
