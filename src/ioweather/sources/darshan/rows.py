@@ -25,7 +25,7 @@ from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import ForeignRows
 from ioweather.core.frames import Frame, Text
 from ioweather.core.hidden_paths import shown_command
-from ioweather.sources.darshan.file_locations import Places, StripeColumns
+from ioweather.sources.darshan.file_locations import FileLocations
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
@@ -324,16 +324,13 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
         size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
         size[np.ma.filled(count == 0, False)] = 0
-    places = Places(paths)
-    stripes = StripeColumns()
+    locations = FileLocations(paths)
     for batch in batches:
         ids, first = batch.records["id"].tolist(), 0
         for each, length in batch.members:
-            own = ids[first : first + length]
-            places.add(each, own)
-            stripes.add(each, own)
+            locations.add(each, ids[first : first + length])
             first += length
-    columns |= places.columns() | stripes.columns()
+    columns |= locations.columns()
     columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
     return FILES.frame(columns, rows=rows)
 

@@ -170,8 +170,8 @@ class TelegrafSource:
         taking, points = Taking(path, context, _HINT), 0
         for time_ns, _, match in _in_order(_points(path)):
             points += 1
-            labels = {name: _plain(value) for name, value in _pairs(_TAG, match["tags"])}
-            for field, value in _pairs(_FIELD, match["fields"]):
+            labels = dict(_tags(match["tags"]))
+            for field, value in _fields(match["fields"]):
                 if _NUMBER.fullmatch(value):
                     name = f"{_plain(match['measurement'])}_{field}"
                     taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
@@ -211,10 +211,17 @@ def _in_order(points: Iterator[_Point]) -> Iterator[_Point]:
     yield from sorted(waiting)
 
 
-def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Names and values in a row: the whole line fitted already, so each pair follows the one before."""
+def _tags(text: str) -> Iterator[tuple[str, str]]:
+    """Pairs in a row: the whole line fitted already, so each follows the one before."""
     at = 0
-    while (match := pattern.match(text, at)) is not None:
+    while (match := _TAG.match(text, at)) is not None:
+        yield _plain(match[1]), _plain(match[2])
+        at = match.end()
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while (match := _FIELD.match(text, at)) is not None:
         yield _plain(match[1]), match[2]
         at = match.end()
 
