@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED
@@ -71,47 +70,30 @@ def derived_modules(records: NDArray[Any], version: str, job: DarshanJob) -> dic
     """POSIX of every record, MPI-IO and STDIO of those that used them."""
     raw_clock = version <= LAST_WITH_RAW_CLOCK
     relative = _normalized(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
-    used_mpi = _any(records, _MPI_OPERATIONS)
-    used_stdio = _any(records, _STDIO.values())
+    used_mpi, used_stdio = (
+        np.any([records[name] > 0 for name in names], axis=0) for names in (_MPI_OPERATIONS, _STDIO.values())
+    )
     tables = {
-        "POSIX": _renamed(relative, _posix_names()),
-        "MPI-IO": _renamed(relative[used_mpi], _mpi_names(version)),
+        "POSIX": _renamed(relative, _old_names("POSIX", "POSIX_", version)),
+        "MPI-IO": _renamed(relative[used_mpi], _old_names("MPI-IO", "MPIIO_", version)),
         "STDIO": _renamed(relative[used_stdio], _STDIO),
     }
     return {name: Module(name, DERIVED_VERSION, False, table) for name, table in tables.items() if len(table)}
 
 
-def _any(records: NDArray[Any], names: Iterable[str]) -> Bools:
-    used = np.zeros(len(records), dtype=np.bool_)
-    for name in names:
-        used |= records[name] > 0
-    return used
-
-
-def _stems(module: str, prefix: str) -> list[str]:
-    names = FIXED[module, 1]
-    return [name.removeprefix(prefix) for name in (*names.counters, *names.fcounters)]
-
-
-def _posix_names() -> dict[str, str]:
+def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
+    """Counters of a module of 3.x to those of Darshan 2 that count the same."""
     known = {*CP, *CP_F}
+    layer = "POSIX" if module == "POSIX" else "MPI"
+    no_ranks = _MPI_RANKS if version < FIRST_WITH_MPI_RANK_TIMES else ()
     pairs = {}
-    for stem in _stems("POSIX", "POSIX_"):
-        old = _RENAMED.get(stem, stem)
-        layer = f"CP_F_POSIX_{old.removeprefix('F_')}" if old.startswith("F_") else f"CP_POSIX_{old}"
-        pairs[f"POSIX_{stem}"] = layer if layer in known else f"CP_{old}"
-    return pairs
-
-
-def _mpi_names(version: str) -> dict[str, str]:
-    known = {*CP, *CP_F}
-    pairs = {}
-    for stem in _stems("MPI-IO", "MPIIO_"):
-        old = _RENAMED.get(stem, stem)
-        if stem.startswith(_MPI_ONLY_POSIX) or (stem.startswith(_MPI_RANKS) and version < FIRST_WITH_MPI_RANK_TIMES):
+    for name in (*FIXED[module, 1].counters, *FIXED[module, 1].fcounters):
+        stem = name.removeprefix(prefix)
+        if module == "MPI-IO" and stem.startswith((*_MPI_ONLY_POSIX, *no_ranks)):
             continue
-        layer = f"CP_F_MPI_{old.removeprefix('F_')}"
-        pairs[f"MPIIO_{stem}"] = layer if old.startswith("F_") and layer in known else f"CP_{old}"
+        old = _RENAMED.get(stem, stem)
+        own = f"CP_F_{layer}_{old.removeprefix('F_')}" if old.startswith("F_") else f"CP_{layer}_{old}"
+        pairs[name] = own if own in known else f"CP_{old}"
     return pairs
 
 
@@ -155,7 +137,7 @@ class _JobLayout(NamedTuple):
 
 _FIRST: Final = _JobLayout(1024, 0)  # uid, then start, end and processes of four bytes, then the command
 _FIRST_HEAD: Final = {"big": struct.Struct(">qiii"), "little": struct.Struct("<qiii")}
-_FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
+FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
 # The device of ranks above 0 is unreliable there (Darshan's own notes).
 _UNRELIABLE_DEVICES: Final = "1.23"
 _MOST_PROCESSES: Final = 1 << 24
@@ -188,7 +170,7 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 
 def _identify(raw: bytes) -> tuple[str, _JobLayout, ByteOrder]:
-    order = _first_order(raw) if _FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
+    order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
         raise UnknownFormat(
