@@ -321,7 +321,7 @@ from typing import Literal
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
 from ioweather.report.api import write_report as write_report
-from ioweather.sources.darshan.api import read_darshan as read_darshan
+from ioweather.sources.darshan.log import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.store.lake import Lake
 from ioweather.store.lake import open_lake as open_lake

@@ -18,7 +18,7 @@ _PLACES = {
     "fit_mixture": "ioweather.stats.mixture",
     "ingest": "ioweather.workflows.api",
     "open_lake": "ioweather.store.lake",
-    "read_darshan": "ioweather.sources.darshan.api",
+    "read_darshan": "ioweather.sources.darshan.log",
     "show": "ioweather.workflows.api",
     "simulate_facility": "ioweather.workflows.api",
     "sql": "ioweather.workflows.api",

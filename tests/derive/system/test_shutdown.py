@@ -26,7 +26,7 @@ def test_shutdowns_at_the_ends_and_nothing_at_all():
 
 
 def test_half_a_day_at_work_has_none(half_day: Path):
-    from ioweather.sources.lmt.tts import SOURCE
+    from ioweather.sources.lmt.hdf5 import TTS as SOURCE
 
     moved = np.zeros(720)
     read = Read(SOURCE.read(half_day, ReadContext()))

@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan import reader3
 from ioweather.sources.darshan.log import read_log
 
 ORDERS = ["<", ">"]
@@ -17,10 +16,8 @@ def words(order, *values):
     return b"".join(struct.pack(f"{order}{'d' if isinstance(v, float) else 'q'}", v) for v in values)
 
 
-@pytest.mark.parametrize("few", [0, 500])
 @pytest.mark.parametrize("order", ORDERS)
-def test_lustre_v1_of_few_and_of_many_records(log_parts, monkeypatch, order, few):
-    monkeypatch.setattr(reader3, "_FEW_RECORDS", few)
+def test_lustre_v1(log_parts, order):
     raw = words(order, 11, -1, 248, 1, 0, 1 << 20, 3, 7, 8, 9) + words(order, 12, 2, 248, 1, -1, 1 << 22, 0)
     module = read_log(log_parts(order=order, modules=[("LUSTRE", 1, [raw])]).build()).modules["LUSTRE"]
     assert module.records["id"].tolist() == [11, 12]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan.job import longest_first
 from ioweather.sources.darshan.layout import LUSTRE_COMPONENT_DTYPE, LUSTRE_V2_DTYPE
 from ioweather.sources.darshan.log import DarshanJob, Module, Ragged, read_log
+from ioweather.sources.darshan.regions import sort_mounts
 from ioweather.sources.darshan.writer import log_bytes, new_records, write_log
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def jobs(draw):
         run_seconds=(end_ns - start_ns) / 10**9,
         metadata=draw(st.dictionaries(keys, st.text("xyz=;0 ", max_size=10), max_size=4)),
         exe=" ".join(draw(st.lists(WORDS, max_size=4))),
-        mounts=longest_first(mounts),
+        mounts=sort_mounts(mounts),
     )
 
 

@@ -11,7 +11,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.sources.lmt.h5lmt import SOURCE
+from ioweather.sources.lmt.hdf5 import H5LMT as SOURCE
 from ioweather.tables.series import Quality
 
 PARTIAL = int(Quality.PARTIAL)

@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.lmt.reduce import (
-    Samples,
-    flag_late,
-    late_spikes,
-    learned_limit,
-    pieces,
-    spans_over_gaps,
-    to_minutes,
-)
+from ioweather.sources.lmt.hdf5 import split_steps
+from ioweather.sources.lmt.minutes import Samples, flag_late, late_spikes, learned_limit, spans_over_gaps, to_minutes
 from ioweather.tables.series import Quality
 
 LATE, PARTIAL, RESET = (int(flag) for flag in (Quality.LATE, Quality.PARTIAL, Quality.RESET))
@@ -165,6 +158,6 @@ def test_a_quiet_file_teaches_no_limit():
 
 def test_pieces_are_cut_at_midnight_and_overlap_backwards():
     day = 17_280
-    found = list(pieces(day * STEP - 10 * STEP, STEP, 3 * day + 20, 12))
+    found = list(split_steps(day * STEP - 10 * STEP, STEP, 3 * day + 20, 12))
     assert found == [(0, 0, day + 10), (day - 2, day + 10, 3 * day + 10), (3 * day - 2, 3 * day + 10, 3 * day + 20)]
-    assert len(list(pieces(8 * 3600 * NS, STEP, day, 12))) == 1
+    assert len(list(split_steps(8 * 3600 * NS, STEP, day, 12))) == 1

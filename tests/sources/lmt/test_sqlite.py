@@ -12,8 +12,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, Table, lmt_tables, write_sqlit
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
-from ioweather.sources.lmt.readings import read_database
-from ioweather.sources.lmt.sqlite import SOURCE, SqliteDatabase
+from ioweather.sources.lmt.database import SOURCE, SqliteDatabase, read_database
 from ioweather.tables.series import Quality
 
 LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)
@@ -146,7 +145,7 @@ def test_windows_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write_sqlite(tmp_path / "x.sqlite3", tables)
     whole = read(path, keep_raw=True)
     monkeypatch.setattr("ioweather.sources.lmt.database.WINDOW_NS", 2 * 60 * 10**9)
-    monkeypatch.setattr("ioweather.sources.lmt.readings.FETCH_ROWS", 7)
+    monkeypatch.setattr("ioweather.sources.lmt.database.FETCH_ROWS", 7)
     pieces = read(path, keep_raw=True)
     for interval in (5, 60):
         for metric in ("read_bytes", "write_bytes"):

@@ -12,7 +12,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
-from ioweather.sources.lmt.tts import SOURCE
+from ioweather.sources.lmt.hdf5 import TTS as SOURCE
 from ioweather.tables.series import Quality
 
 LATE, PARTIAL = int(Quality.LATE), int(Quality.PARTIAL)

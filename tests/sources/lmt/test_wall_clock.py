@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.clock import datetime_to_ns
 from ioweather.core.errors import UndatedInput
-from ioweather.sources.lmt.database import local_seconds_to_ns, ns_to_local_text, offset_seconds
+from ioweather.sources.lmt.database import local_seconds_to_ns
 
 EPOCH = dt.datetime(1970, 1, 1)
 
@@ -34,9 +34,3 @@ def test_a_time_that_does_not_exist_or_cannot_be_told_is_refused():
         local_seconds_to_ns(np.array([wall(dt.datetime(2018, 3, 11, 2, 30))]), zone)
     with pytest.raises(UndatedInput, match="twice"):
         local_seconds_to_ns(np.array([wall(dt.datetime(2018, 11, 4, 1, 30))]), zone)
-
-
-def test_back_to_text():
-    zone = ZoneInfo("America/Los_Angeles")
-    assert ns_to_local_text(1_517_126_400 * 10**9, zone) == "2018-01-28 00:00:00"
-    assert offset_seconds(1_517_126_400 * 10**9, zone) == -8 * 3600

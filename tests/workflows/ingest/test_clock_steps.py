@@ -111,7 +111,7 @@ def test_points_out_of_order_are_sorted_and_what_cannot_be_is_said(
     path.write_text("".join(lines[i] for i in np.random.default_rng(5).permutation(len(lines)).tolist()))
     outcome, rows = read(path)
     assert (outcome.status, rows) == ("ok", expected)
-    monkeypatch.setattr("ioweather.sources.labelled.line_protocol._MOST_WAITING", 10)
+    monkeypatch.setattr("ioweather.sources.labelled.monitors._MOST_WAITING", 10)
     outcome, rows = read(path)
     assert (outcome.status, outcome.reason) == ("partial", "corrupt_input")
     assert "left out" in (outcome.message or "")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import struct
 import sys
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -68,27 +67,6 @@ LAYOUTS: Final[dict[bytes, HeaderLayout]] = {
     b"3.21": _short("3.21", _without("PNETCDF_VAR")),
     b"3.41": HeaderLayout("3.41", 1328, 64, "Q", 24, 32, 1072, _MODULES_341, 7, False),
 }
-
-
-class HeaderStructs(NamedTuple):
-    """`map` is pairs of offset and length."""
-
-    flags: struct.Struct
-    map: struct.Struct
-    version: struct.Struct
-
-
-@functools.cache
-def header_structs(layout: HeaderLayout, order: ByteOrder, places: int) -> HeaderStructs:
-    mark = ORDER_CHARACTER[order]
-    return HeaderStructs(
-        struct.Struct(mark + layout.partial_format), struct.Struct(f"{mark}{2 * places}Q"), struct.Struct(mark + "I")
-    )
-
-
-@functools.cache
-def job_struct(words: int, order: ByteOrder) -> struct.Struct:
-    return struct.Struct(f"{ORDER_CHARACTER[order]}{words}q")
 
 
 # Modules whose absence would turn the log's story into another one: their unknown versions are refused, not skipped.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -18,34 +16,40 @@ from ioweather.sources.darshan.reader_text import is_darshan_text, read_parser_t
 # 'user_program_id178062_12-31-64877_1.darshan.gz'
 _ID_IN_NAME = re.compile(r"_id([0-9]{1,18})_")
 
-__all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_log"]
+__all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_darshan", "read_log"]
+
+
+def read_darshan(path: Path | str) -> DarshanLog:
+    """Everything one Darshan log (2.00 to 3.41) says: `.job`, `.modules['POSIX'].records`, `.names`.
+
+    `.to_pandas("POSIX")` or `.to_polars("POSIX")` gives the records of a module with the paths of their files, where
+    that library is installed; so does `.modules["POSIX"].to_pandas()`, without paths.
+
+    >>> import ioweather
+    >>> log = ioweather.read_darshan("job.darshan")
+    >>> log.job.nprocs
+    4
+    >>> list(log.to_polars("POSIX").columns[:3])
+    ['path', 'id', 'rank']
+    """
+    return read_log(Path(path))
 
 
 def read_log(
     path: Path | str | bytes, *, modules: Collection[str] | None = None, content: Content | None = None
 ) -> DarshanLog:
     """The log at `path`, or the log whose bytes are given. With `modules` only these are decompressed and returned.
-    `content` is what is in the file, where that was read before."""
+    `content` (bytes and digest) saves reading the file a second time."""
     if isinstance(path, bytes):
         return _read(path, None, modules)
+    path = Path(path) if isinstance(path, str) else path
     try:
-        log = _read(_bytes_of(path), None, modules) if content is None else _read(*content, modules)
-        if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(Path(path).name)):
+        log = _read(path.read_bytes(), None, modules) if content is None else _read(*content, modules)
+        if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(path.name)):
             log = log._replace(job=log.job._replace(job_id=int(named[1])))
         return log
     except SourceError as error:
         raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def _bytes_of(path: Path | str) -> bytes:
-    # A fifth of the time of Path.read_bytes on a log of 3 KB, and most logs are that small.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        data = os.read(descriptor, size + 1)
-        return data if len(data) == size else data + io.FileIO(descriptor, closefd=False).readall()
-    finally:
-        os.close(descriptor)
 
 
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:

@@ -1,4 +1,4 @@
-"""What a Darshan log says, whatever version wrote it."""
+"""The contents of a Darshan log, whatever version wrote it, and its records as data frames."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
-from ioweather.sources.darshan import dataframes
+from ioweather.core.dataframes import needed
 
 if TYPE_CHECKING:
     from ioweather.sources.darshan.layout import ByteOrder, Compression
 
 Form: TypeAlias = Literal["log", "text", "export", "totals"]
-
-# Tuples with names: to make these takes a third of the time of data classes, and there are five for each small log.
+_INSTEAD = "`.records`, a NumPy array"
 
 
 class DarshanJob(NamedTuple):
@@ -100,12 +99,32 @@ class Module(NamedTuple):
         return f"<Module {self.name} {self.version}: {len(self.records):,} records{traced}>"
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame; pandas must be installed. See `columns_of` for what DXT and lists become."""
-        return dataframes.to_pandas(self)
+        """A pandas.DataFrame; pandas must be installed. See `columns` for DXT and lists."""
+        return needed("pandas", _INSTEAD).DataFrame(self.columns())
 
     def to_polars(self) -> Any:
-        """A polars.DataFrame; polars must be installed. See `columns_of` for what DXT and lists become."""
-        return dataframes.to_polars(self)
+        """A polars.DataFrame; polars must be installed. See `columns` for DXT and lists."""
+        return needed("polars", _INSTEAD).DataFrame(self.columns())
+
+    def columns(self) -> dict[str, Any]:
+        """Name to column, in copies. Lists (OST ids, heat map bins) become lists of arrays, raw bytes text or
+        hexadecimal; a DXT module becomes one row per traced operation, with the id, rank and hostname of its record."""
+        columns: dict[str, Any] = {}
+        for name in self.records.dtype.names or ():
+            values = self.records[name].copy()
+            if values.dtype.kind == "S":
+                values = np.array([raw.decode("utf-8", "backslashreplace") for raw in values.tolist()], dtype=np.str_)
+            elif values.dtype.kind == "V":
+                values = np.array([raw.hex() for raw in values.tolist()], dtype=np.str_)
+            columns[name] = values
+        if self.segments is None:
+            return columns | {name: list(lists) for name, lists in self.ragged.items()}
+        record = self.segments["record"]
+        traced = [name for name in self.segments.dtype.names or () if name != "record"]
+        return {
+            **{name: columns[name][record] for name in ("id", "rank", "hostname")},
+            **{name: self.segments[name].copy() for name in traced},
+        }
 
 
 class DarshanLog(NamedTuple):
@@ -138,8 +157,9 @@ class DarshanLog(NamedTuple):
 
     def to_pandas(self, module: str = "POSIX") -> Any:
         """The module's records as a pandas.DataFrame, with the `path` of each."""
-        one = self.modules[module]
-        return dataframes.to_pandas(one, [self.names.get(record) for record in dataframes.row_ids(one)])
+        frame = self.modules[module].to_pandas()
+        frame.insert(0, "path", [self.names.get(record) for record in frame["id"].tolist()])
+        return frame
 
     def to_polars(self, module: str = "POSIX") -> Any:
         """The module's records as a polars.DataFrame, with the `path` of each."""

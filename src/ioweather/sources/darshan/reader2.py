@@ -13,23 +13,28 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED
-from ioweather.sources.darshan.errors import cut_short, damaged
-from ioweather.sources.darshan.job import check_job, longest_first, parse_metadata
-from ioweather.sources.darshan.layout import NATIVE, ByteOrder, Compression, cp_dtype, job_struct
+from ioweather.sources.darshan.layout import NATIVE, ORDER_CHARACTER, ByteOrder, Compression, cp_dtype
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module
-from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.reader3 import MAGIC_BYTES, check_ranks, digest_of
-from ioweather.sources.darshan.regions import Budget, expand
+from ioweather.sources.darshan.regions import (
+    Budget,
+    check_job,
+    cut_short,
+    damaged,
+    decode_text,
+    expand,
+    parse_metadata,
+    sort_mounts,
+)
 
 # Version number of modules that are made from 2.x records.
 DERIVED_VERSION: Final = 0
@@ -65,47 +70,30 @@ def derived_modules(records: NDArray[Any], version: str, job: DarshanJob) -> dic
     """POSIX of every record, MPI-IO and STDIO of those that used them."""
     raw_clock = version <= LAST_WITH_RAW_CLOCK
     relative = _normalized(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
-    used_mpi = _any(records, _MPI_OPERATIONS)
-    used_stdio = _any(records, _STDIO.values())
+    used_mpi, used_stdio = (
+        np.any([records[name] > 0 for name in names], axis=0) for names in (_MPI_OPERATIONS, _STDIO.values())
+    )
     tables = {
-        "POSIX": _renamed(relative, _posix_names()),
-        "MPI-IO": _renamed(relative[used_mpi], _mpi_names(version)),
+        "POSIX": _renamed(relative, _old_names("POSIX", "POSIX_", version)),
+        "MPI-IO": _renamed(relative[used_mpi], _old_names("MPI-IO", "MPIIO_", version)),
         "STDIO": _renamed(relative[used_stdio], _STDIO),
     }
     return {name: Module(name, DERIVED_VERSION, False, table) for name, table in tables.items() if len(table)}
 
 
-def _any(records: NDArray[Any], names: Iterable[str]) -> Bools:
-    used = np.zeros(len(records), dtype=np.bool_)
-    for name in names:
-        used |= records[name] > 0
-    return used
-
-
-def _stems(module: str, prefix: str) -> list[str]:
-    names = FIXED[module, 1]
-    return [name.removeprefix(prefix) for name in (*names.counters, *names.fcounters)]
-
-
-def _posix_names() -> dict[str, str]:
+def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
+    """Counters of a module of 3.x to those of Darshan 2 that count the same."""
     known = {*CP, *CP_F}
+    layer = "POSIX" if module == "POSIX" else "MPI"
+    no_ranks = _MPI_RANKS if version < FIRST_WITH_MPI_RANK_TIMES else ()
     pairs = {}
-    for stem in _stems("POSIX", "POSIX_"):
-        old = _RENAMED.get(stem, stem)
-        layer = f"CP_F_POSIX_{old.removeprefix('F_')}" if old.startswith("F_") else f"CP_POSIX_{old}"
-        pairs[f"POSIX_{stem}"] = layer if layer in known else f"CP_{old}"
-    return pairs
-
-
-def _mpi_names(version: str) -> dict[str, str]:
-    known = {*CP, *CP_F}
-    pairs = {}
-    for stem in _stems("MPI-IO", "MPIIO_"):
-        old = _RENAMED.get(stem, stem)
-        if stem.startswith(_MPI_ONLY_POSIX) or (stem.startswith(_MPI_RANKS) and version < FIRST_WITH_MPI_RANK_TIMES):
+    for name in (*FIXED[module, 1].counters, *FIXED[module, 1].fcounters):
+        stem = name.removeprefix(prefix)
+        if module == "MPI-IO" and stem.startswith((*_MPI_ONLY_POSIX, *no_ranks)):
             continue
-        layer = f"CP_F_MPI_{old.removeprefix('F_')}"
-        pairs[f"MPIIO_{stem}"] = layer if old.startswith("F_") and layer in known else f"CP_{old}"
+        old = _RENAMED.get(stem, stem)
+        own = f"CP_F_{layer}_{old.removeprefix('F_')}" if old.startswith("F_") else f"CP_{layer}_{old}"
+        pairs[name] = own if own in known else f"CP_{old}"
     return pairs
 
 
@@ -149,7 +137,7 @@ class _JobLayout(NamedTuple):
 
 _FIRST: Final = _JobLayout(1024, 0)  # uid, then start, end and processes of four bytes, then the command
 _FIRST_HEAD: Final = {"big": struct.Struct(">qiii"), "little": struct.Struct("<qiii")}
-_FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
+FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
 # The device of ranks above 0 is unreliable there (Darshan's own notes).
 _UNRELIABLE_DEVICES: Final = "1.23"
 _MOST_PROCESSES: Final = 1 << 24
@@ -182,7 +170,7 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 
 def _identify(raw: bytes) -> tuple[str, _JobLayout, ByteOrder]:
-    order = _first_order(raw) if _FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
+    order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
         raise UnknownFormat(
@@ -216,11 +204,11 @@ def _parse_job(region: bytes, version: str, layout: _JobLayout, order: ByteOrder
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
     else:
-        uid, start, end, nprocs, job_id = job_struct(5, order).unpack_from(region, 16)
+        uid, start, end, nprocs, job_id = struct.unpack_from(f"{ORDER_CHARACTER[order]}5q", region, 16)
         head_bytes = _HEAD_BYTES
     check_job(start, end, nprocs)
     text_start = head_bytes + layout.metadata_bytes
-    exe, _, mount_lines = text(region[text_start:].partition(b"\0")[0]).partition("\n")
+    exe, _, mount_lines = decode_text(region[text_start:].partition(b"\0")[0]).partition("\n")
     mounts = _MOUNT.findall(mount_lines)
     job = DarshanJob(
         uid=uid,
@@ -231,7 +219,7 @@ def _parse_job(region: bytes, version: str, layout: _JobLayout, order: ByteOrder
         run_seconds=float(end - start + 1),
         metadata=parse_metadata(region[head_bytes:text_start]),
         exe=exe,
-        mounts=longest_first([(path, kind) for _, kind, path in mounts]),
+        mounts=sort_mounts([(path, kind) for _, kind, path in mounts]),
     )
     return job, {int(device): path for device, _, path in mounts}
 
@@ -257,5 +245,7 @@ def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict
         records["id"].tolist(), records["name_suffix"].tolist(), known.tolist(), strict=True
     ):
         mount = devices.get(device, "")
-        names.setdefault(record_id, f"{mount.rstrip('/')}/…{text(suffix)}" if mount else f"…{text(suffix)}")
+        names.setdefault(
+            record_id, f"{mount.rstrip('/')}/…{decode_text(suffix)}" if mount else f"…{decode_text(suffix)}"
+        )
     return names

@@ -16,7 +16,6 @@ import numpy as np
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import FIXED, LUSTRE_COMPONENT, LUSTRE_V1, printed_version
-from ioweather.sources.darshan.job import check_job, longest_first
 from ioweather.sources.darshan.layout import (
     HEATMAP_DTYPE,
     LUSTRE_COMPONENT_DTYPE,
@@ -26,8 +25,8 @@ from ioweather.sources.darshan.layout import (
     fixed_dtype,
 )
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged
-from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.reader3 import check_ranks, digest_of
+from ioweather.sources.darshan.regions import check_job, decode_text, sort_mounts
 from ioweather.sources.plain_values import whole_number
 
 # Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
@@ -220,7 +219,7 @@ class _Parts:
 
 
 def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
-    parts = _parts(text(data))
+    parts = _parts(decode_text(data))
     job = _job(parts.facts, parts.metadata, parts.mounts)
     log = DarshanLog(
         parts.facts["darshan log version"], NATIVE, "none", job, {}, {}, tuple(parts.partial), (), digest_of(data)
@@ -298,7 +297,7 @@ def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str
         run_seconds=run_seconds,
         metadata=metadata,
         exe=facts.get("exe", ""),
-        mounts=longest_first(mounts),
+        mounts=sort_mounts(mounts),
     )
 
 

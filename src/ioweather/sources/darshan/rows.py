@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import bz2
 import json
-import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,12 @@ from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import ForeignRows
 from ioweather.core.frames import Frame, Text
 from ioweather.core.hidden_paths import shown_command
-from ioweather.sources.darshan.file_locations import Places, StripeColumns
-from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
+from ioweather.sources.darshan.file_locations import FileLocations
+from ioweather.sources.darshan.layout import LAYOUTS
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
+from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC
+from ioweather.sources.darshan.reader3 import MAGIC_BYTES
 from ioweather.sources.darshan.reader_text import is_darshan_text
 from ioweather.sources.strangers import doubted_owner
 from ioweather.tables import encode_text
@@ -113,7 +114,8 @@ SPANS: Final = {
 def count_column(name: str, pieces: Pieces) -> Ints:
     """A count or a size; masked where it was not measured."""
     spec = COUNTS[name]
-    parts = [_sum_of(module, records, _words(spec, module)) for module, records in pieces]
+    words = {module: spec if isinstance(spec, str) else spec.get(module, "") for module, _ in pieces}
+    parts = [_sum_of(module, records, words[module]) for module, records in pieces]
     values = np.concatenate([part for part, _ in parts])
     missing = np.concatenate([absent for _, absent in parts])
     if name in _EXTENT_BYTES:
@@ -138,10 +140,6 @@ def span_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
     there = (seconds > 0) & (seconds < _LONGEST_SECONDS)
     since = np.rint(np.where(there, seconds, 0.0) * _NS).astype(np.int64)
     return np.ma.MaskedArray(np.where(there, start_ns + since, 0), mask=~there)
-
-
-def _words(spec: str | Mapping[str, str], module: str) -> str:
-    return spec if isinstance(spec, str) else spec.get(module, "")
 
 
 def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools]:
@@ -169,8 +167,6 @@ def _float(module: str, records: NDArray[Any], word: str) -> Floats:
 # What rows are made of; the rest of a log (traces, heat maps) stays compressed.
 MODULES: Final = (*FILE_MODULES, "CP", "H5D", "H5F", "LUSTRE", "PNETCDF_FILE", "PNETCDF_VAR")
 _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
-_FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
-_MAGICS: Final = (MAGIC.to_bytes(8, "little"), MAGIC.to_bytes(8, "big"))
 
 
 @dataclass(frozen=True)
@@ -191,16 +187,18 @@ class DarshanSource:
         """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
         magic number."""
         start = head[:16]
-        if start[8:] not in _MAGICS and is_darshan_text(head):
+        if start[8:] not in MAGIC_BYTES and is_darshan_text(head):
             return 0.95
-        is_compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh"
-        if head[:2] == b"\x1f\x8b":
-            start = _expanded(zlib.decompressobj(31), head)
-        elif head[:3] == b"BZh":
-            start = _expanded(bz2.BZ2Decompressor(), head)
-        if start[8:16] in _MAGICS and start[:2] in (b"2.", b"3."):
+        is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
+        if is_compressed:
+            stream: Any = zlib.decompressobj(31) if head.startswith(GZIP_MAGIC) else bz2.BZ2Decompressor()
+            try:
+                start = stream.decompress(head, 16)
+            except (zlib.error, OSError, EOFError):
+                start = b""
+        if start[8:16] in MAGIC_BYTES and start[:2] in (b"2.", b"3."):
             return 1.0
-        if is_compressed and _FIRST_VERSION.match(start):
+        if is_compressed and FIRST_VERSION.match(start):
             return 0.9
         # A 3.x log whose magic number is damaged is still a Darshan log, and is refused as one.
         return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
@@ -266,8 +264,7 @@ def _host_count(log: DarshanLog) -> int | None:
     return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Batch:
+class _Batch(NamedTuple):
     """Records of one module in one version, of all logs that have them."""
 
     module: str
@@ -324,16 +321,13 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
         size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
         size[np.ma.filled(count == 0, False)] = 0
-    places = Places(paths)
-    stripes = StripeColumns()
+    locations = FileLocations(paths)
     for batch in batches:
         ids, first = batch.records["id"].tolist(), 0
         for each, length in batch.members:
-            own = ids[first : first + length]
-            places.add(each, own)
-            stripes.add(each, own)
+            locations.add(each, ids[first : first + length])
             first += length
-    columns |= places.columns() | stripes.columns()
+    columns |= locations.columns()
     columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
     return FILES.frame(columns, rows=rows)
 
@@ -360,10 +354,3 @@ def _sizes_at_open(batches: Sequence[_Batch], rows: int) -> Ints:
                 sizes[first : first + length] = known
             first += length
     return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)
-
-
-def _expanded(decompressor: Any, head: bytes) -> bytes:
-    try:
-        return bytes(decompressor.decompress(head, 16))
-    except (zlib.error, OSError, EOFError):
-        return b""

@@ -24,9 +24,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.sources.labelled.server import Poll, PrometheusServer
-from ioweather.sources.lmt.database import recorded_ns
-from ioweather.sources.lmt.mysql import MysqlDatabase, MysqlServer
-from ioweather.sources.lmt.readings import read_database
+from ioweather.sources.lmt.database import MysqlDatabase, MysqlServer, read_database, recorded_ns
 from ioweather.store.convert import literal
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import TABLES, Checked, Complaints, concat
