@@ -74,7 +74,7 @@ def test_worse_is_more_than_noise():
 
 def test_an_unknown_question_is_refused_with_the_list(facility):
     with pytest.raises(UsageError, match="There are: "):
-        score(facility, questions=["nonsense"])
+        score(facility.out, questions=["nonsense"])
 
 
 def test_the_stored_baseline_is_of_presets_and_questions():
