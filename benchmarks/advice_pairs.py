@@ -40,12 +40,11 @@ from ioweather.advice.advisor.record import Past, Promise, promised_from, record
 from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.simulate.formats.logs import LogWriter
-from ioweather.simulate.formats.texts import facility_toml
+from ioweather.simulate.darshan_logs import LogWriter
+from ioweather.simulate.generate import run_parts
 from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.simulate.runs import Run
-from ioweather.simulate.truth import run_parts
-from ioweather.simulate.world import World
+from ioweather.simulate.text_files import facility_toml
+from ioweather.simulate.world import Run, World
 from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
 from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.studies.job.heat_map import SCREEN

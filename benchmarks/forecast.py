@@ -40,10 +40,9 @@ from ioweather.core.frames import Text
 from ioweather.core.results import Estimate
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.simulate.flows import Flow
-from ioweather.simulate.job_stats import job_key
+from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named
-from ioweather.simulate.runs import Job
-from ioweather.simulate.world import World
+from ioweather.simulate.world import Job, World
 from ioweather.stats.forecast import rolling_forecasts
 from ioweather.stats.job_load import Jobs, laid_out
 from ioweather.store.lake import open_lake

@@ -27,8 +27,7 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import preset_named
 from ioweather.studies.shared import choices
-from ioweather.workflows.score.items import Evidence
-from ioweather.workflows.score.verdicts import Judged, balanced_accuracy, judged_runs, true_kinds
+from ioweather.workflows.score.card import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.simulated import ingest_simulated
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions

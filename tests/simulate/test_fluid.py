@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.simulate.flows import Flow, Pattern, data_demand, meta_demand
-from ioweather.simulate.fluid import Fluid
-from ioweather.simulate.meter import Meter
+from ioweather.simulate.flows import Flow, Fluid, Meter, Pattern, data_demand, meta_demand
+from ioweather.simulate.generate import flow_parts, run_parts
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
 from ioweather.simulate.resources import make_resources
-from ioweather.simulate.runs import Run, data_flow
-from ioweather.simulate.truth import flow_parts, run_parts
-from ioweather.simulate.world import World
+from ioweather.simulate.world import Run, World, data_flow
 
 RESOURCES = make_resources(LAPTOP, 1)
 GB = 10**9

@@ -20,7 +20,7 @@ from ioweather.simulate.applications import make_programs
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
 from ioweather.simulate.resources import make_resources
-from ioweather.simulate.runs import _placement
+from ioweather.simulate.world import _placement
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.simulate.job_stats import JobCounts, write_job_stats
+from ioweather.simulate.monitoring import JobCounts, write_job_stats
 from ioweather.simulate.presets import LAPTOP
 from ioweather.simulate.world import World
 

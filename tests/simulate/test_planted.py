@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioweather.simulate.truth import degrees, high_phases
+from ioweather.simulate.generate import degrees, high_phases
 
 
 def test_degrees_grow_from_the_smallest():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.simulate.incidents import Incident
-from ioweather.simulate.observed import as_served
+from ioweather.simulate.monitoring import as_served, draw, mean_seconds, window_responses
 from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
-from ioweather.simulate.responses import draw, mean_seconds, window_responses
+from ioweather.simulate.resources import Incident
 from ioweather.simulate.world import World
 
 

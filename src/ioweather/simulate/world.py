@@ -1,4 +1,4 @@
-"""The facility at work: jobs wait for nodes, runs compute and do I/O, system jobs and incidents come in between."""
+"""Jobs, runs and system jobs of a simulated facility, played through the fluid model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,300 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ioweather.simulate.applications import make_programs
-from ioweather.simulate.flows import IO500_NAME, Benchmark, Flow, make_benchmark
-from ioweather.simulate.fluid import Fluid
-from ioweather.simulate.incidents import make_incidents, state_at
-from ioweather.simulate.meter import Meter, Readings
+import numpy as np
+
+from ioweather.core.arrays import Floats
+from ioweather.simulate.applications import CHANGES, Program, make_programs, useful_bytes_per_s
+from ioweather.simulate.flows import (
+    IO500_NAME,
+    Benchmark,
+    Flow,
+    FlowKind,
+    Fluid,
+    Meter,
+    Pattern,
+    Readings,
+    data_demand,
+    make_benchmark,
+    meta_demand,
+    operations_mix,
+)
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import make_calendar, make_resources
-from ioweather.simulate.runs import Job, Phase, Run, data_flow, make_jobs, make_run, make_system_jobs, meta_flow
+from ioweather.simulate.resources import (
+    Calendar,
+    Resources,
+    make_calendar,
+    make_incidents,
+    make_resources,
+    state_at,
+    stream,
+)
+
+_SHARE_OF_NETWORK = 0.7
+_LEAST_SECONDS = 1e-3
+# A change of its own makes a run slower by at least so much; nobody waits for more than the most.
+_FELT, _MOST = 1.5, 12.0
+# A hidden cause stretches a run by a factor whose logarithm lies between these.
+_HIDDEN = (0.25, 1.4)
+# Hour by hour, how willing people are to submit; less at weekends.
+_HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
+_WEEKEND = 0.4
+# A fifth of what is opened is never closed at the metadata server (pat19.fig13).
+_MIX_OPEN = operations_mix(open=0.4, close=0.32, getattr=0.26, statfs=0.02)
+_MIX_CREATE = operations_mix(open=0.38, close=0.3, mknod=0.16, getattr=0.12, setattr=0.04)
+_MIX_STORM = operations_mix(open=0.28, close=0.22, mknod=0.12, unlink=0.1, getattr=0.28)
+
+
+@dataclass(eq=False)
+class Job:
+    """An allocation; `start` and `end` are known when it has run."""
+
+    number: int
+    program: Program
+    submit: float
+    instances: int
+    darshan: bool
+    start: float | None = None
+    end: float | None = None
+    first_node: int = 0
+
+
+@dataclass(eq=False)
+class Phase:
+    """One I/O phase that happened."""
+
+    step: int
+    name: str
+    flow: Flow
+
+
+@dataclass(eq=False)
+class Run:
+    """One instance of a program. `program` is what its log shows, `usual` what the program always does, `felt` as which
+    it moves: of a harmless change that is `usual`. Its own nodes stretch it by `noise` and by `hidden`, which no server
+    sees. `size` is how much the program has grown."""
+
+    id: str
+    job: Job
+    instance: int
+    program: Program
+    usual: Program
+    shares: Floats
+    start: float
+    compute_seconds: list[float]
+    felt: Program
+    noise: float = 1.0
+    hidden: float = 1.0
+    size: float = 1.0
+    phases: list[Phase] = field(default_factory=list)
+    end: float = 0.0
+
+    @property
+    def io_seconds(self) -> float:
+        return sum(phase.flow.seconds for phase in self.phases)
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes read that the clients had already."""
+        return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
+
+
+def _cached(program: Program, step: int) -> float:
+    return program.step_bytes * (program.cached_ratio if step and program.reads else 0.0)
+
+
+def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar, seed: int) -> list[Job]:
+    """All jobs of the period by submit time."""
+    rng = stream(seed, "jobs")
+    rates = np.concatenate([_HOURLY * (_WEEKEND if calendar.weekday(day) >= 5 else 1.0) for day in range(preset.days)])
+    hours = rng.choice(len(rates), size=preset.jobs, p=rates / rates.sum())
+    times = np.sort((hours + rng.random(preset.jobs)) * 3600.0)
+    # Nobody submits in the last hours what could not end.
+    times = np.minimum(times, preset.days * 86400.0 - 1.0)
+    reading = np.array([program.reads for program in programs])
+    popularity = np.array([program.popularity for program in programs])
+    popularity *= np.where(reading, preset.read_share, 1.0 - preset.read_share)
+    chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
+    instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
+    return [
+        Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))
+        for number, (which, has) in enumerate(zip(chosen.tolist(), instrumented.tolist(), strict=True))
+    ]
+
+
+def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Resources, seed: int) -> Run:
+    """The draws of a run depend on its job and instance alone."""
+    rng = stream(seed, "run", job.number, instance)
+    shares = _placement(job.program, resources, rng)
+    usual = _grown(job.program, now, preset, seed)
+    program, hard = usual, stream(seed, "hard", job.number, instance)
+    times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
+    if program.layout != "none" and rng.random() < preset.own_change_ratio:
+        program = _changed(program, int(rng.integers(len(CHANGES))), times_smaller, shares, preset, resources)
+    each = job.program.compute_seconds / job.program.steps
+    compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
+    felt = program
+    if program is usual and program.layout != "none" and hard.random() < preset.harmless_change_ratio:
+        program = usual.changed("smaller_requests" if hard.random() < 0.5 else "more_files", 4)
+    noise = float(np.exp(preset.noise_sd * hard.standard_normal()))
+    hidden = float(np.exp(hard.uniform(*_HIDDEN))) if hard.random() < preset.hidden_ratio else 1.0
+    size = usual.rank_bytes / max(1, job.program.rank_bytes)
+    return Run(
+        f"{job.number}.{instance}", job, instance, program, usual, shares, now, compute, felt, noise, hidden, size
+    )
+
+
+def _grown(program: Program, now: float, preset: Preset, seed: int) -> Program:
+    """Every second program grows over the period."""
+    if not preset.growth_ratio or program.layout == "none" or stream(seed, "growth", program.name).random() < 0.5:
+        return program
+    return program.grown(1.0 + preset.growth_ratio * now / (preset.days * 86400.0))
+
+
+def _changed(
+    program: Program, first: int, times_smaller: int, shares: Floats, preset: Preset, resources: Resources
+) -> Program:
+    """The first change, from the drawn one on, that this program would feel."""
+    least = 1.0 if preset.mild_changes else _FELT
+    usual = _seconds(program, shares, preset, resources)
+    for offset in range(len(CHANGES)):
+        change = CHANGES[(first + offset) % len(CHANGES)]
+        if change == "one_rank" and program.io_ranks == 1:
+            continue
+        changed = program.changed(change, times_smaller)
+        if least < _seconds(changed, shares, preset, resources) / usual < _MOST:
+            return changed
+    return program
+
+
+def _seconds(program: Program, shares: Floats, preset: Preset, resources: Resources) -> float:
+    data = _data_pattern(program, shares, 0, preset, resources)
+    return data.seconds + _meta_pattern(program, preset, resources).seconds
+
+
+def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
+    """Share of the bytes on each target."""
+    if program.layout == "none":
+        return np.zeros(resources.osts)
+    likely = resources.popularity if program.reads else resources.placement
+    if program.layout == "shared":
+        width = min(program.stripe_count, int(np.count_nonzero(likely)))
+        shares = np.zeros(resources.osts)
+        shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
+        return shares
+    objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
+    # Many objects lie close to what is expected; drawing each would only cost time.
+    counts = rng.multinomial(min(objects, 1 << 20), likely)
+    return np.asarray(counts / counts.sum())
+
+
+def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
+    kind: FlowKind = "read" if run.usual.reads else "write"
+    pattern = _own_pace(_data_pattern(run.felt, run.shares, step, preset, resources), run)
+    usual = None
+    if run.felt is not run.usual:
+        usual = _own_pace(_data_pattern(run.usual, run.shares, step, preset, resources), run)
+    return Flow(kind, pattern, run.program.request_bytes, normal=_worse_only(pattern, usual), owner=run)
+
+
+def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
+    pattern = _own_pace(_meta_pattern(run.felt, preset, resources), run)
+    usual = None if run.felt is run.usual else _own_pace(_meta_pattern(run.usual, preset, resources), run)
+    mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
+    return Flow("meta", pattern, mix=mix, normal=_worse_only(pattern, usual), owner=run)
+
+
+def _own_pace(pattern: Pattern, run: Run) -> Pattern:
+    """Slower nodes ask for the same bytes, for longer."""
+    slower = run.noise * run.hidden
+    return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
+
+
+def _worse_only(pattern: Pattern, usual: Pattern | None) -> Pattern | None:
+    """A change that touches only the other kind of phase leaves this one as it is."""
+    if usual is None or (usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)):
+        return None
+    return usual
+
+
+def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
+    speed = min(
+        program.client_bytes_per_s(preset.node_bytes_per_s),
+        useful_bytes_per_s(program, preset),
+        _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
+    )
+    amount = program.step_bytes - _cached(program, step)
+    return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
+
+
+def _meta_pattern(program: Program, preset: Preset, resources: Resources) -> Pattern:
+    speed = program.client_ops_per_s(preset.mds_ops_per_s)
+    return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
+
+
+# Servers know work outside the scheduler by program and user.
+_SYSTEM_PROGRAMS = {"nightly scan": "robinhood", "weekly backup": "tar", "transfer": "rsync"}
+_FIRST_SYSTEM_UID = 60_000
+
+
+@dataclass(frozen=True)
+class SystemJob:
+    """Work of the facility itself."""
+
+    name: str
+    start: float
+    flows: tuple[Flow, ...]
+
+
+def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
+    """A scan of everything at 2 am for half an hour; a backup in the night to Sunday; transfers at any time."""
+    even = np.full(resources.osts, 1.0 / resources.osts)
+    peak = float(resources.capacity[: resources.osts].sum())
+    network = float(resources.capacity[resources.network])
+    found = []
+    for day in range(preset.days):
+        look = operations_mix(getattr=0.9, statfs=0.1)
+        scan = (
+            Flow(
+                "read",
+                Pattern(data_demand(resources, even, preset.system_load * min(0.25 * peak, 0.4 * network)), 1500.0),
+            ),
+            Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look),
+        )
+        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), scan))
+        if calendar.weekday(day) == 6:
+            copy = Flow(
+                "read",
+                Pattern(
+                    data_demand(resources, even, preset.system_load * min(0.15 * peak, 0.25 * network)), 4 * 3600.0
+                ),
+            )
+            found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
+    length = preset.days * 86400.0
+    rng = stream(seed, "transfers")
+    for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
+        found.append(_transfer(float(rng.uniform(0, length)), preset, resources, rng))
+    for number, job in enumerate(found):
+        for flow in job.flows:
+            flow.owner = f"{_SYSTEM_PROGRAMS[job.name]}.{_FIRST_SYSTEM_UID + number if job.name == 'transfer' else 0}"
+    return sorted((job for job in found if job.start < length), key=lambda job: job.start)
+
+
+def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
+    """Files in or out over the data transfer nodes: from a tenth to all of what some targets can do."""
+    width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
+    kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
+    likely = resources.popularity if kind == "read" else resources.placement
+    width = min(width, int(np.count_nonzero(likely)))
+    shares = np.zeros(resources.osts)
+    shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
+    speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
+    speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
+    seconds = float(rng.lognormal(np.log(900.0), 0.8))
+    ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
+    flow = Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), moved_ratio=ratio)
+    return SystemJob("transfer", start, (flow,))
+
 
 DAY_SECONDS = 86400
 # A window of time is kept in memory at once: a day of minutes, or some hours of 5 s samples.

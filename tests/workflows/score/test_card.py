@@ -8,11 +8,17 @@ from dataclasses import replace
 import pytest
 
 from ioweather.cli.main import run
-from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.errors import UsageError
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.workflows.score.card import QUESTIONS, Line, _no_longer_measured, score, stored_baseline
-from ioweather.workflows.score.items import Evidence, Item, ask
+from ioweather.workflows.score.card import (
+    QUESTIONS,
+    Item,
+    Line,
+    _no_longer_measured,
+    score,
+    stored_baseline,
+)
 
 EXACT = ("accounting", "benchmark", "growth", "io_time", "metadata", "volumes")
 
@@ -66,17 +72,9 @@ def test_worse_is_more_than_noise():
     assert Line("q", Item("x", 1.0, None, 0.2), before=0.05).worse, "an answer that is gone is worse"
 
 
-def test_a_question_that_cannot_be_answered_gives_a_reason(card, facility):
-    def missing(evidence: Evidence):
-        raise DataUnavailable("nothing")
-
-    assert ask(missing, None) == ([], "the data do not allow it: nothing")  # type: ignore[arg-type]
-
-
-def test_every_question_can_be_loaded():
-    assert all(callable(question) for question in QUESTIONS.values())
+def test_an_unknown_question_is_refused_with_the_list(facility):
     with pytest.raises(UsageError, match="There are: "):
-        QUESTIONS["nonsense"]
+        score(facility.out, questions=["nonsense"])
 
 
 def test_the_stored_baseline_is_of_presets_and_questions():
@@ -121,7 +119,7 @@ def run_row(job: int, alone: float, others: float = 0.0, own: float = 0.0) -> di
 
 def test_true_verdicts_by_hand():
     """B = 100, h = 15: what the system adds beyond what it usually adds, and what the run itself does."""
-    from ioweather.workflows.score.verdicts import true_kinds
+    from ioweather.workflows.score.card import true_kinds
 
     rows = [run_row(job, 100.0) for job in range(10)]
     rows += [run_row(10, 100.0, others=40.0), run_row(11, 100.0, own=40.0), run_row(12, 100.0, 30.0, 30.0),

@@ -13,7 +13,7 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.simulate.applications import Program
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Calendar, Resources, stream
-from ioweather.simulate.runs import Run
+from ioweather.simulate.world import Run
 from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
 from ioweather.sources.darshan.writer import new_records, write_log
 

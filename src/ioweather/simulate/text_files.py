@@ -1,0 +1,586 @@
+"""Files of a simulated facility: accounting, device and benchmark text, LMT archives, file listings."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import h5py
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.words import names_of
+from ioweather.simulate.applications import Program
+from ioweather.simulate.flows import OPERATIONS, PROCESSES, Benchmark, Flow
+from ioweather.simulate.monitoring import Observed, Responses, coarser
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import Calendar, Resources, stream
+from ioweather.simulate.world import Job
+
+DAY = 86400.0
+# car11 IV: most files are below 1 MiB, a few hold most of the bytes.
+_SMALL_MEAN_LOG, _SMALL_SPREAD = np.log(96e3), 1.6
+_LARGE_MEAN_LOG, _LARGE_SPREAD = np.log(2e9), 1.3
+_LARGE_RATIO = 0.03
+# Of what is there at the first look, this share is gone at the second; of each project, so much is new.
+_DELETED_RATIO = 0.04
+GROWTH_RATIO = 0.3
+DOMINANT_GROWTH_RATIO = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Files: sizes in bytes, times in seconds since the facility's start (negative: before it)."""
+
+    uid: Ints
+    project: Ints
+    number: Ints
+    size: Ints
+    mtime: Floats
+    atime: Floats
+    projects: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+
+def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> tuple[Content, Content]:
+    """(at the start, at the end). The first project grows most, as one did in 2010."""
+    rng = stream(seed, "scans")
+    owners = sorted({(program.account, program.uid) for program in programs})
+    projects = tuple(sorted({account for account, _ in owners}))
+    first = _draw(preset.scan_files, 0.0, 400 * DAY, owners, projects, 0, rng, None)
+    kept = np.flatnonzero(rng.random(len(first)) >= _DELETED_RATIO)
+    length = preset.days * DAY
+    per_project = np.bincount(first.project, minlength=len(projects))
+    growth = [DOMINANT_GROWTH_RATIO, *[GROWTH_RATIO] * (len(per_project) - 1)]
+    counts = [int(n * ratio) for n, ratio in zip(per_project.tolist(), growth, strict=True)]
+    same = (length, length, owners, projects)
+    added = [_draw(n, *same, len(first) * (p + 2), rng, p) for p, n in enumerate(counts)]
+    pieces = [_take(first, kept), *added]
+    names = ("uid", "project", "number", "size", "mtime", "atime")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
+    return first, Content(**arrays, projects=projects)
+
+
+def _draw(
+    count: int,
+    now: float,
+    oldest: float,
+    owners: list[tuple[str, int]],
+    projects: tuple[str, ...],
+    first: int,
+    rng: np.random.Generator,
+    project: int | None,
+) -> Content:
+    usable = [(account, uid) for account, uid in owners if project is None or account == projects[project]]
+    chosen = rng.integers(0, len(usable), count)
+    large = rng.random(count) < _LARGE_RATIO
+    logs = np.where(
+        large, rng.normal(_LARGE_MEAN_LOG, _LARGE_SPREAD, count), rng.normal(_SMALL_MEAN_LOG, _SMALL_SPREAD, count)
+    )
+    mtime = now - rng.uniform(0.0, oldest, count)
+    return Content(
+        np.array([uid for _, uid in usable], np.int64)[chosen],
+        np.array([projects.index(account) for account, _ in usable], np.int64)[chosen],
+        first + np.arange(count),
+        np.rint(np.exp(logs)).astype(np.int64),
+        mtime,
+        np.minimum(mtime + rng.exponential(20 * DAY, count), now),
+        projects,
+    )
+
+
+def _take(content: Content, rows: Ints) -> Content:
+    names = ("uid", "project", "number", "size", "mtime", "atime")
+    return replace(content, **{name: getattr(content, name)[rows] for name in names})
+
+
+def facility_toml(preset: Preset, *filesystems: Resources) -> str:
+    """`filesystems` are those of the preset, in its order."""
+    sections = [_section(*each) for each in zip(preset.filesystems, filesystems, strict=True)]
+    return f"""# Made by ioweather simulate: nothing here was ever measured.
+name = "{preset.name} (simulated)"
+zone = "{preset.zone}"
+simulated = true
+clusters = ["{preset.cluster or preset.fsname}"]
+source_order = ["tts", "h5lmt", "lmt", "iostat"]
+node_limit_bytes_per_s = {preset.node_bytes_per_s:.6g}
+node_cores = {preset.cores}
+{"".join(sections)}"""
+
+
+def _section(preset: Preset, resources: Resources) -> str:
+    peak = float(resources.capacity[: resources.osts].sum())
+    peak = min(peak, float(resources.capacity[resources.network]))
+    servers = "\n".join(
+        f"servers.{resources.oss_name(server)} = {json.dumps(targets)}"
+        for server in range(resources.servers)
+        if (targets := [resources.ost_name(ost) for ost in range(resources.osts) if resources.server_of[ost] == server])
+    )
+    # Text of devices is there for the first file system only.
+    devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
+    return f"""
+[filesystem.{preset.fsname}]
+lustre = ["{preset.fsname}"]
+mounts = ["/{preset.fsname}"]
+{devices}probes = ["/{preset.fsname}/.ioweather", "/{preset.fsname}/.samples"]
+peak_bytes_per_s = {peak:.6g}
+component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
+{servers}
+"""
+
+
+_FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
+
+
+# Slurm accounting as `sacct -P` prints it, in local time.
+class AccountsWriter:
+    """Jobs in the order in which they end. With a delay, what ended last is not in the accounts yet."""
+
+    def __init__(self, path: Path, preset: Preset, calendar: Calendar) -> None:
+        self._preset, self._calendar = preset, calendar
+        self._until = preset.days * 86400.0
+        self._file = path.open("w", encoding="utf-8")
+        self._file.write("|".join(_FIELDS) + "\n")
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            if job.submit >= self._until:
+                continue
+            ended = job.end is not None and job.end < self._until
+            started = job.start is not None and job.start < self._until
+            state = "COMPLETED" if ended else "RUNNING" if started else "PENDING"
+            program = job.program
+            self._file.write("|".join((
+                str(job.number), str(job.number), self._preset.cluster or self._preset.fsname, str(program.uid),
+                program.user, program.account, program.name, state, self._time(job.submit),
+                self._time(job.start) if started else "Unknown",
+                self._time(job.end) if ended else "Unknown", str(program.nodes),
+                str(program.nodes * self._preset.cores),
+                _nodes(job, self._preset.nodes) if started else "None assigned",
+            )) + "\n")  # fmt: skip
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _time(self, seconds: float | None) -> str:
+        assert seconds is not None
+        return self._calendar.local(seconds).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _nodes(job: Job, nodes: int) -> str:
+    first, count = job.first_node, job.program.nodes
+    if count == 1:
+        return f"nid{first:05d}"
+    end = first + count - 1
+    if end < nodes:
+        return f"nid[{first:05d}-{end:05d}]"
+    return f"nid[00000-{end - nodes:05d},{first:05d}-{nodes - 1:05d}]"
+
+
+# IO500's result.txt: one section per phase, local times, scores in GiB/s and kIOPS.
+def write_result(path: Path, benchmark: Benchmark, resources: Resources, calendar: Calendar) -> dict[str, float]:
+    """Returns what it says: scores by phase, in bytes or operations per second."""
+
+    def moment(seconds: float) -> str:
+        return calendar.local(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+    speeds: dict[str, float] = {}
+    folder = f"/{resources.fsname}/io500"
+    lines = ["[run]", f"procs           = {PROCESSES}", "version         = io500-sc24_v1", "config-hash     = 1D2C3B4A",
+             f"result-dir      = {folder}/results", "mode            = standard",
+             f"; START {moment(benchmark.start)}", ""]  # fmt: skip
+    for name, flow in benchmark.flows:
+        amount, is_data = _amount(flow, resources)
+        speeds[name] = amount / flow.seconds
+        score = speeds[name] / 2**30 if is_data else speeds[name] / 1000.0
+        exe = f"./ior -e -o {folder}/ior -t 2m -F" if is_data else f"./mdtest -n 100000 -w 3901 -d {folder}/mdt"
+        lines += ["", f"[{name}]", f"t_start         = {moment(flow.start)}", f"exe             = {exe}",
+                  f"score           = {score:.6f}", f"t_delta         = {flow.seconds:.4f}",
+                  f"t_end           = {moment(flow.end)}"]  # fmt: skip
+    bandwidths = [speed / 2**30 for name, speed in speeds.items() if name.startswith("ior")]
+    rates = [speed / 1000.0 for name, speed in speeds.items() if name.startswith("mdtest")]
+    bandwidth, rate = (float(np.exp(np.mean(np.log(values)))) for values in (bandwidths, rates))
+    lines += ["", "[SCORE]", f"MD              = {rate:.6f}", f"BW              = {bandwidth:.6f}",
+              f"SCORE           = {float(np.sqrt(rate * bandwidth)):.6f}", "hash            = 5A5A5A5A",
+              f"; END {moment(benchmark.flows[-1][1].end)}", ""]  # fmt: skip
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return speeds
+
+
+def _amount(flow: Flow, resources: Resources) -> tuple[float, bool]:
+    demand = flow.pattern.demand * flow.pattern.seconds
+    if flow.kind == "meta":
+        return float(demand[resources.mds]), False
+    return float(demand[: resources.osts].sum()), True
+
+
+_HEADER = (
+    "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await "
+    "wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n"
+)
+_LETTERS = "bcdefghijklmnopqrstuvwxyz"
+
+
+# iostat -x text of sysstat 12, one file per server, one report a minute, ISO times.
+class IostatWriter:
+    """A device per target: sdb, sdc, ... of its server. Files stay open from window to window."""
+
+    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._resources, self._calendar = folder, resources, calendar
+        self._files: dict[int, TextIO] = {}
+
+    def add(self, observed: Observed) -> None:
+        for server in range(self._resources.servers):
+            targets = np.flatnonzero(self._resources.server_of == server).tolist()
+            self._write(server, targets, observed)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _open(self, server: int, observed: Observed) -> TextIO:
+        if server not in self._files:
+            host = self._resources.oss_name(server)
+            file = (self._folder / f"{host}.iostat.txt").open("w", encoding="utf-8")
+            moment = self._calendar.local(observed.readings.start)
+            file.write(f"Linux 6.1.0 ({host}) \t{moment:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
+            # The first report is the mean since boot, not a sample.
+            file.write(_stamp(moment) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
+            self._files[server] = file
+        return self._files[server]
+
+    def _write(self, server: int, targets: list[int], observed: Observed) -> None:
+        readings = observed.readings
+        step = float(readings.step_seconds)
+        file = self._open(server, observed)
+        capacity = self._resources.capacity[targets] * step
+        columns = [
+            observed.read_requests[:, targets] / step,
+            observed.read_bytes[:, targets] / step / 1024.0,
+            observed.write_requests[:, targets] / step,
+            observed.write_bytes[:, targets] / step / 1024.0,
+            100.0 * np.clip((observed.read_bytes + observed.write_bytes)[:, targets] / capacity, 0, 1),
+        ]
+        # A server that is down writes nothing; single lost reports are lost for all its devices.
+        gone = observed.missing[:, targets].any(axis=1)
+        rows = np.stack(columns, axis=2)
+        for place in np.flatnonzero(~gone).tolist():
+            moment = self._calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
+            lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
+            file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
+
+
+def _stamp(moment: object) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S%z}\n"
+
+
+def _line(device: int, reads: float, read_kib: float, writes: float, write_kib: float, busy: float) -> str:
+    wait = 0.4 + busy / 12.0
+    return (
+        f"sd{_LETTERS[device % len(_LETTERS)]}      {reads:9.2f} {read_kib:11.2f}     0.00   0.00 {wait:7.2f} "
+        f"{read_kib / reads if reads else 0.0:8.2f} {writes:9.2f} {write_kib:11.2f}     0.00   0.00 {wait * 1.3:7.2f} "
+        f"{write_kib / writes if writes else 0.0:8.2f}    0.00      0.00     0.00   0.00    0.00     0.00    0.10    "
+        f"0.50 {wait / 5:7.2f} {busy:6.2f}\n"
+    )
+
+
+_DEVICE = 64_768
+
+
+def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -> None:
+    """A list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
+    folders = sorted({(int(p), int(u)) for p, u in zip(content.project, content.uid, strict=True)})
+    start = calendar.start
+    with path.open("w", encoding="utf-8") as file:
+        inode = 2
+        folders_of = (f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)
+        for name in (root, *(f"{root}/{project}" for project in content.projects), *folders_of):
+            file.write(
+                f"d {_DEVICE} {inode} 4096 8 {start}.0000000000 {start}.0000000000 {start}.0000000000 0 0 2 {name}\n"
+            )
+            inode += 1
+        columns = (content.uid, content.project, content.number, content.size, content.mtime, content.atime)
+        for uid, project, number, size, mtime, atime in zip(*(c.tolist() for c in columns), strict=True):
+            changed, read = start + mtime, start + atime
+            file.write(
+                f"f {_DEVICE} {1000 + number} {size} {-(-size // 4096) * 8} {changed:.9f}0 {read:.9f}0 {changed:.9f}0 "
+                f"{uid} {5000 + project} 1 {root}/{content.projects[project]}/u{uid}/f{number:08d}.dat\n"
+            )
+
+
+_VERSION = 1
+
+
+def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calendar, number: int, system: str) -> None:
+    """One closed segment per host, rows in the order of time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    by_host: dict[str, list[Responses]] = {}
+    for batch in batches:
+        if len(batch.start):
+            by_host.setdefault(batch.host, []).append(batch)
+    for host, members in by_host.items():
+        rows = [row for batch in members for row in _rows(batch, calendar, system)]
+        rows.sort()
+        first_ns = rows[0][0]
+        header = {"ioweather_spool": _VERSION, "host": host, "boot_id": "simulated"}
+        header |= {"run_id": members[0].run_id, "opened_ns": first_ns}
+        with (folder / f"seg-{host}-{first_ns}-{number}.ndjson").open("w", encoding="utf-8") as file:
+            file.write(json.dumps(header) + "\n")
+            file.writelines(line for _, line in rows)
+
+
+def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
+    whole = np.floor(batch.start)
+    start_ns = (calendar.start + whole.astype(np.int64)) * 10**9 + np.rint((batch.start - whole) * 1e9).astype(np.int64)
+    duration_ns = np.maximum(np.rint(batch.seconds * 1e9).astype(np.int64), 1)
+    component = json.dumps(batch.component)
+    cached = ["null"] * len(start_ns) if batch.cached is None else ["true" if c else "false" for c in batch.cached]
+    before = f'{{"table":"responses","host":"{batch.host}","target":"{batch.target}","op":"{batch.op}",'
+    after = (
+        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{component},'
+        f'"status":"ok","errno":null,"run_id":"{batch.run_id}"'
+    )
+    return [
+        (at, f'{before}{after},"start_ns":{at},"scheduled_ns":{at},"duration_ns":{took},"cached":{hit}}}\n')
+        for at, took, hit in zip(start_ns.tolist(), duration_ns.tolist(), cached, strict=True)
+    ]
+
+
+_STEP = 5
+_HOUR_STEPS = 720
+
+
+def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+    """pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The first
+    step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did not
+    send is zero and marked."""
+    steps = observed.readings.steps
+    stamps = calendar.start + round(observed.readings.start) + _STEP * np.arange(steps + 1)
+    # pyLMT has no place for a single target: a server sent everything or nothing.
+    silent = np.zeros((steps, resources.servers), bool)
+    np.logical_or.at(silent.T, resources.server_of, observed.missing.T)
+    gone = silent[:, resources.server_of]
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.create_dataset("FSStepsGroup/FSStepsDataSet", data=stamps.astype("i4"))
+        file["FSStepsGroup/FSStepsDataSet"].attrs["fs"] = np.bytes_(resources.fsname)
+        for name, values in (
+            ("OSTReadGroup/OSTBulkReadDataSet", observed.read_bytes),
+            ("OSTWriteGroup/OSTBulkWriteDataSet", observed.write_bytes),
+        ):
+            made = _put(file, name, np.where(gone, 0.0, values) / _STEP)
+            made.attrs["OSTNames"] = np.array([n.encode() for n in resources.ost_names])
+        made = _put(file, "MDSOpsGroup/MDSOpsDataSet", observed.operations / _STEP)
+        made.attrs["OpNames"] = np.array([name.encode() for name in OPERATIONS])
+        made = _put(file, "OSSCPUGroup/OSSCPUDataSet", np.where(silent, 0.0, observed.oss_cpu_percent), lost=False)
+        made.attrs["OSSNames"] = np.array([n.encode() for n in resources.oss_names])
+        cpu = np.concatenate([observed.mds_cpu_percent[:1, 0], observed.mds_cpu_percent[:, 0]])
+        file.create_dataset("MDSCPUGroup/MDSCPUDataSet", data=cpu)
+        _put(file, "FSMissingGroup/FSMissingDataSet", silent.astype("i4"), lost=False)
+
+
+def _put(file: h5py.File, name: str, values: Floats, *, lost: bool = True) -> h5py.Dataset:
+    """(time, component) to (component, time), with a step before the first and without the first of each hour."""
+    turned = np.concatenate([values[:1], values]).T.copy()
+    if lost:
+        turned[:, _HOUR_STEPS::_HOUR_STEPS] = 0
+    return file.create_dataset(name, data=turned, compression="gzip", compression_opts=1, shuffle=True)
+
+
+_LATE_RATIO = 0.001
+_LATE_STEPS = (2, 9)
+_TABLES = """
+CREATE TABLE FILESYSTEM_INFO (FILESYSTEM_ID INTEGER PRIMARY KEY, FILESYSTEM_NAME VARCHAR(128), FILESYSTEM_MOUNT_NAME VARCHAR(64), SCHEMA_VERSION FLOAT);
+CREATE TABLE OSS_INFO (OSS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, HOSTNAME VARCHAR(128), FAILOVERHOST VARCHAR(128));
+CREATE TABLE OST_INFO (OST_ID INTEGER PRIMARY KEY, OSS_ID INTEGER, OST_NAME VARCHAR(128), HOSTNAME VARCHAR(128), OFFLINE BOOLEAN, DEVICE_NAME VARCHAR(128));
+CREATE TABLE MDS_INFO (MDS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, MDS_NAME VARCHAR(128), HOSTNAME VARCHAR(128), DEVICE_NAME VARCHAR(128));
+CREATE TABLE OPERATION_INFO (OPERATION_ID INTEGER PRIMARY KEY, OPERATION_NAME VARCHAR(64), UNITS VARCHAR(64));
+CREATE TABLE TIMESTAMP_INFO (TS_ID INTEGER PRIMARY KEY, TIMESTAMP DATETIME);
+CREATE TABLE OST_DATA (OST_ID INTEGER, TS_ID INTEGER, READ_BYTES BIGINT, WRITE_BYTES BIGINT, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
+CREATE TABLE OSS_DATA (OSS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, PCT_MEMORY FLOAT);
+CREATE TABLE MDS_DATA (MDS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
+CREATE TABLE MDS_OPS_DATA (MDS_ID INTEGER, OPERATION_ID INTEGER, TS_ID INTEGER, SAMPLES BIGINT, SUM BIGINT, SUMSQUARES BIGINT);
+"""  # noqa: E501 - one table, one line, as a dump prints them
+_FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
+
+
+def write_database(
+    path: Path, observed: Observed, steps: int, resources: Resources, calendar: Calendar, seed: int
+) -> None:
+    """A dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows and
+    a restart of a server that sets its counters to zero."""
+    rng = stream(seed, "lmt")
+    start = observed.readings.start
+    # The row at the very start only opens the first interval.
+    stamps = [calendar.local(start + _STEP * place).strftime("%Y-%m-%d %H:%M:%S") for place in range(steps + 1)]
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    try:
+        connection.executescript(_TABLES)
+        _who_is_who(connection, resources)
+        connection.executemany("INSERT INTO TIMESTAMP_INFO VALUES (?, ?)", list(enumerate(stamps, start=1)))
+        lost = _lost(steps, resources, rng)
+        restart = (int(rng.integers(steps // 4, steps // 2)), int(rng.integers(resources.servers)))
+        read, write = (
+            _counters(values[:steps], resources, restart) for values in (observed.read_bytes, observed.write_bytes)
+        )
+        for ost in range(resources.osts):
+            rows = [
+                (ost + 1, place + 1, r, w, 0.0, _FREE_KIB, _USED_KIB, 10**9, 10**8)
+                for place, (r, w, gone) in enumerate(
+                    zip(read[:, ost].tolist(), write[:, ost].tolist(), lost[:, ost].tolist(), strict=True)
+                )
+                if not gone
+            ]
+            connection.executemany("INSERT INTO OST_DATA VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        _states(connection, observed, steps)
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def _who_is_who(connection: sqlite3.Connection, resources: Resources) -> None:
+    put = connection.executemany
+    put("INSERT INTO FILESYSTEM_INFO VALUES (?, ?, ?, ?)", [(1, resources.fsname, f"/{resources.fsname}", 1.1)])
+    put(
+        "INSERT INTO OSS_INFO VALUES (?, ?, ?, ?)",
+        [(i + 1, 1, name, resources.oss_name(resources.partner(i))) for i, name in enumerate(resources.oss_names)],
+    )
+    servers = [int(server) for server in resources.server_of]
+    osts = enumerate(zip(resources.ost_names, servers, strict=True), 1)
+    rows = [(i, server + 1, name, resources.oss_name(server), 0, f"sd{i - 1}") for i, (name, server) in osts]
+    put("INSERT INTO OST_INFO VALUES (?, ?, ?, ?, ?, ?)", rows)
+    put("INSERT INTO MDS_INFO VALUES (?, ?, ?, ?, ?)", [(1, 1, f"{resources.fsname}-MDT0000", "mds001", "sda")])
+    put("INSERT INTO OPERATION_INFO VALUES (?, ?, ?)", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
+
+
+def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> Bools:
+    """(row, target): packets of a server that came too late for some steps; the next row carries their sum."""
+    servers = np.zeros((steps + 1, resources.servers), np.bool_)
+    for place, server in zip(*np.nonzero(rng.random((steps, resources.servers)) < _LATE_RATIO), strict=True):
+        servers[place + 1 : place + 1 + int(rng.integers(*_LATE_STEPS)), server] = True
+    servers[[0, -1]] = False
+    return servers[:, resources.server_of]
+
+
+def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -> Ints:
+    """Running totals, one row more than amounts; a restart sets those of one server to zero."""
+    total = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
+    total[0] = 10**12
+    total[1:] = 10**12 + np.cumsum(amounts.astype(np.int64), axis=0)
+    place, server = restart
+    mine = resources.server_of == server
+    total[place:, mine] -= total[place, mine]
+    return total
+
+
+def _states(connection: sqlite3.Connection, observed: Observed, steps: int) -> None:
+    oss = [
+        (column + 1, place + 2, round(value, 3), 40.0)
+        for column in range(observed.oss_cpu_percent.shape[1])
+        for place, value in enumerate(observed.oss_cpu_percent[:steps, column].tolist())
+    ]
+    connection.executemany("INSERT INTO OSS_DATA VALUES (?, ?, ?, ?)", oss)
+    mds = [
+        (1, place + 2, round(value, 3), _FREE_KIB, _USED_KIB, 10**9, 10**8)
+        for place, value in enumerate(observed.mds_cpu_percent[:steps, 0].tolist())
+    ]
+    connection.executemany("INSERT INTO MDS_DATA VALUES (?, ?, ?, ?, ?, ?, ?)", mds)
+    counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
+    counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
+    rows = [
+        (1, column + 1, place + 1, value, 0, 0)
+        for column in range(counts.shape[1])
+        for place, value in enumerate(counts[:, column].tolist())
+    ]
+    connection.executemany("INSERT INTO MDS_OPS_DATA VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+_CHUNK_ROWS = 1440
+_HOUR = 3600
+_TARGET_BYTES = 50 * 10**12
+
+
+# TOKIO time series (HDF5): arrays (time, column), stamps at the start of the step, -0.0 where nothing was recorded.
+class TokioWriter:
+    """One file a day; windows of a day are appended to it."""
+
+    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
+        self._folder, self._resources, self._calendar = folder, resources, calendar
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, observed: Observed, used_bytes: float) -> None:
+        start = self._calendar.start + round(observed.readings.start)
+        step = observed.readings.step_seconds
+        date = self._calendar.local(observed.readings.day * 86400.0).strftime("%Y-%m-%d")
+        names = self._resources.ost_names
+        stamps = start + step * np.arange(observed.readings.steps)
+        hourly = stamps[:: max(1, _HOUR // step)]
+        with h5py.File(self._folder / f"{self._resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
+            file.attrs["version"] = np.bytes_("1")
+            targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
+            targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
+            self._group(file, "datatargets", stamps, {
+                name: (np.where(observed.missing, -0.0, values), names, "bytes" if "bytes" in name else "operations")
+                for name, values in targets.items()
+            })  # fmt: skip
+            mdt = (f"{self._resources.fsname}-MDT0000",)
+            operations = enumerate(OPERATIONS)
+            metadata = {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in operations}
+            self._group(file, "mdtargets", stamps, metadata)
+            self._group(
+                file, "dataservers", stamps, {"cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")}
+            )
+            self._group(file, "mdservers", stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")})
+            full = np.full((len(hourly), len(names)), float(round(used_bytes / len(names))))
+            total = np.full_like(full, float(_TARGET_BYTES))
+            self._group(
+                file, "fullness", hourly, {"bytes": (full, names, "bytes"), "bytestotal": (total, names, "bytes")}
+            )
+
+    def _group(
+        self, file: Any, name: str, stamps: Any, datasets: Mapping[str, tuple[Floats, tuple[str, ...], str]]
+    ) -> None:
+        group = file.require_group(name)
+        group.attrs["source"] = np.bytes_("simulated")
+        _append(group, "timestamps", stamps.astype("i8"))
+        for dataset, (values, columns, unit) in datasets.items():
+            made = _append(group, dataset, values)
+            made.attrs["columns"] = np.array([column.encode() for column in columns])
+            made.attrs["units"] = np.bytes_(unit)
+
+
+def _append(group: Any, name: str, values: Any) -> Any:
+    if name in group:
+        dataset = group[name]
+        before = len(dataset)
+        dataset.resize(before + len(values), axis=0)
+        dataset[before:] = values
+        return dataset
+    chunks = (min(_CHUNK_ROWS, max(1, len(values))), *values.shape[1:])
+    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+    return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
+
+
+# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database holds its first hours.
+_DATABASE_ROWS = 1_500_000
+
+
+def write_detail(
+    folder: Path, observed: Observed, preset: Preset, resources: Resources, calendar: Calendar, seed: int
+) -> None:
+    """One day of 5 s samples as other tools keep it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
+    write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
+    steps = min(observed.readings.steps, _DATABASE_ROWS // resources.osts)
+    write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, steps, resources, calendar, seed)
+    writer = IostatWriter(folder, resources, calendar)
+    writer.add(coarser(observed, 60))
+    writer.close()
