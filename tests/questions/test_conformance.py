@@ -205,7 +205,6 @@ def test_csv_has_a_header_and_rows(name: str, site: Site, capsys: pytest.Capture
 def test_everything_follows_from_the_line(name: str) -> None:
     question = QUESTIONS[name]
     assert question.name == name
-    assert COMMANDS[name.replace("_", "-")][2] == TITLES[name]
     assert question.help
     assert f"def {name}(" in STUB.read_text(encoding="utf-8")
     assert name in ioweather.__all__
