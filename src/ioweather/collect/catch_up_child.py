@@ -1,6 +1,6 @@
 """Catching up: a short-lived child of the agent reads new files of watched directories and judges finished runs.
 
-The child is `ioweather ingest --watch --once`; the agent never imports the lake. It may be stopped at any moment and loses nothing.
+The child is `ioweather ingest --watch --once`; the agent never imports the lake. A stopped child loses nothing.
 """
 
 from __future__ import annotations
