@@ -8,7 +8,7 @@ WORKERS ?= 3
 # Where it is set, every process that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run quick test coverage build test-real test-slow lint bench bench-all docs screenshots format clean help
+.PHONY: run house quick test coverage build test-real test-slow lint bench bench-all docs screenshots format clean help
 
 help:
 	@echo "make run        set up, measure this directory, and show it with a demonstration"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-slow  fuzzing, kills, interval coverage"
 	@echo "make coverage   the tests of make test, and which lines they run"
 	@echo "make build      wheel and source distribution, in dist/"
+	@echo "make house      size and shape of the source tree, with its limits"
 	@echo "make lint       ruff, mypy, import contracts"
 	@echo "make bench      one table of what is fast, each beside a peer; bench-all: every benchmark"
 	@echo "make docs       the documentation site, in site/; opens without a network"
@@ -62,6 +63,9 @@ test-real: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+
+house: $(STAMP)
+	$(BIN)/python benchmarks/house.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks

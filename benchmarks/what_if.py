@@ -1,4 +1,4 @@
-"""What `ioweather what-if --without JOB` says, against a facility in which the job really was not there.
+"""What `ioweather who --without JOB` says, against a facility in which the job really was not there.
 
     python benchmarks/what_if.py --seeds 241 242 --jobs 4
 

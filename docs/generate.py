@@ -165,7 +165,7 @@ def exhibits_page() -> str:
         "# Exhibits\n",
         "Every table, figure and statement of the five papers that a site can make from its own data: what it shows, "
         "how it is computed, what it needs. Pictures are of the simulated facility of `ioweather demo`; the built "
-        "site has them, this file does not. [Papers](papers.md) says how to read the names; `ioweather exhibits` "
+        "site has them, this file does not. [Papers](papers.md) says how to read the names; `ioweather show` "
         "tells which of them your lake can make.\n",
     ]
     for key, paper in PAPERS.items():

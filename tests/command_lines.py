@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from ioweather.cli.main import cli
+from ioweather.cli.main import OLD_NAMES, cli
 
 
 @contextmanager
@@ -27,6 +27,8 @@ def _paths_of_another_machine(command: click.Command) -> Iterator[None]:
 def parse(line: str) -> None:
     """Down to the last option; a click.UsageError says what is wrong."""
     words = shlex.split(line, comments=True)[1:]
+    if words and words[0] in OLD_NAMES:  # a page that tells of an earlier version
+        return
     command: click.Command = cli
     context: click.Context | None = None
     while True:

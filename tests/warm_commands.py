@@ -144,11 +144,9 @@ def _wait(child: int, until: float) -> int | None:
 
 
 def main() -> None:
-    import ioweather.cli.collect
-    import ioweather.cli.ingest
+    import ioweather.cli.data
     import ioweather.cli.lake
-    import ioweather.cli.report
-    import ioweather.cli.scan
+    import ioweather.cli.measure
     import ioweather.cli.serve
     import ioweather.sources.spool
     import ioweather.store.backup

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.cli.answers import shortened
+from ioweather.cli.render import shortened
 from ioweather.core.results import Answer, Fact, FactGroup
 
 

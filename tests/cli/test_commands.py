@@ -32,13 +32,13 @@ def test_help_fits_80_columns(call, name):
     code, out, _ = call(name, "--help")
     assert code == 0
     assert widest(out) <= 80
-    assert "Example: ioweather" in out
+    assert re.search(r"Examples?:\s+ioweather", out)
 
 
 def test_listing_has_no_ansi_codes_and_fits(call, demo):
     for arguments in (
         ("lake",),
-        ("exhibits",),
+        ("show",),
         ("show", "car11.fig7"),
         ("show", "car11.fig6"),
         ("show", "car11.volume"),
@@ -117,9 +117,9 @@ def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
     [
         (["shwo"], "Did you mean show?"),
         (["show", "fig7"], "There are: car11.fig7, mad17.fig7, pat19.fig7."),
-        (["show", "nonsense"], "`ioweather exhibits` lists them all."),
+        (["show", "nonsense"], "`ioweather show` lists them all."),
         (["ingest", "README.md", "--source", "nope"], "There is no source 'nope'. There are: "),
-        (["export", "--once"], "Give --textfile FILE."),
+        (["agent", "export", "--once"], "Give --textfile FILE."),
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch, arguments, said):
@@ -130,7 +130,7 @@ def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch
 
 
 def test_exhibits_lists_all_with_their_state(call, demo):
-    code, out, _ = call("exhibits", "--lake", demo.lake, "--json")
+    code, out, _ = call("show", "--lake", demo.lake, "--json")
     assert code == 0
     listed = json.loads(out)
     assert len(listed) == 67
@@ -273,8 +273,24 @@ def test_what_was_probed_is_named_too(call, tmp_path):
     assert call("facility", "check", "--lake", place)[0] == 0
 
 
-def test_commands_of_two_words_are_listed_as_people_type_them(call):
-    _, listed, _ = call("--help")
-    assert "\n  what-if " in listed
-    assert "what_if" not in listed
-    assert call("what_if", "--help")[0] == call("what-if", "--help")[0] == 0
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["exhibits", "--ready"], ["show", "--ready"]),
+        (["runs", "--order", "slowest"], ["jobs", "--order", "slowest"]),
+        (["storage"], ["fs"]),
+    ],
+)
+def test_old_names_work_with_a_hint(call, demo, old, new):
+    code, out, err = call(*old, "--lake", demo.lake)
+    assert code == 0
+    assert f"`{old[0]}` is now `{new[0]}`" in err
+    assert call(*new, "--lake", demo.lake)[1] == out
+
+
+@pytest.mark.parametrize("old", ["catch-up", "collect", "export", "predictability", "sample", "stripe", "what-if"])
+def test_old_names_show_the_help_of_the_new_command(call, old):
+    code, out, err = call(old, "--help")
+    assert code == 0
+    assert "Usage: ioweather" in out
+    assert f"`{old}` is now" in err

@@ -34,7 +34,7 @@ print("LOADED", code, *loaded)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["ingest", "--help"], ["show", "--help"], ["lake", "--help"]]
+    "arguments", [["--help"], ["--version"], ["ingest", "--help"], ["agent", "--help"], ["lake", "--help"]]
 )
 def test_help_loads_nothing_heavy(arguments):
     script = PROBE.format(arguments=arguments, heavy=HEAVY)
@@ -95,6 +95,6 @@ def test_measuring_needs_none_of_the_heavy_packages(tmp_path):
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode == 0, found.stderr
     assert list((tmp_path / "spool" / "segments").iterdir())
-    for line in (["collect", "--help"], ["export", "--help"]):
+    for line in (["agent", "run", "--help"], ["agent", "export", "--help"]):
         script = MEASURED.format(arguments=line, heavy=heavy)
         assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0

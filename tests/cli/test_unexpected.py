@@ -16,7 +16,7 @@ from ioweather._version import __version__
 
 @pytest.fixture
 def fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """The command `exhibits` raises what it is given."""
+    """The command `show` raises what it is given."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("IOWEATHER_DEBUG", raising=False)
 
@@ -35,7 +35,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 def test_one_line_and_a_file_with_what_to_send(call, fails, tmp_path: Path) -> None:
     fails(ZeroDivisionError("by\x1b[31m\nforged"))
-    code, _, err = call("exhibits")
+    code, _, err = call("show")
     assert code == 2
     assert len(err.splitlines()) == 1
     assert err.startswith(
@@ -57,7 +57,7 @@ def test_only_the_newest_files_are_kept(call, fails, tmp_path: Path) -> None:
     for number in range(30):
         (folder / f"error-20200101T0000{number:02}-1.txt").write_text("old")
     fails(RecursionError())
-    call("exhibits")
+    call("show")
     left = sorted(path.name for path in folder.iterdir())
     assert len(left) == 20
     assert left[0] == "error-20200101T000011-1.txt"
@@ -66,7 +66,7 @@ def test_only_the_newest_files_are_kept(call, fails, tmp_path: Path) -> None:
 def test_a_panic_and_a_place_that_cannot_be_written(call, fails, tmp_path: Path) -> None:
     (tmp_path / "ioweather").write_text("a file")
     fails(type("PanicException", (BaseException,), {})("called `Option::unwrap()` on a `None` value"))
-    code, _, err = call("exhibits")
+    code, _, err = call("show")
     assert code == 2
     assert "PanicException: called `Option::unwrap()`" in err
     assert "no file was written" in err
@@ -81,7 +81,7 @@ def test_a_panic_and_a_place_that_cannot_be_written(call, fails, tmp_path: Path)
 )
 def test_a_full_disk(call, fails, error: Exception) -> None:
     fails(error)
-    code, _, err = call("exhibits")
+    code, _, err = call("show")
     assert code == 2
     assert err.startswith("ioweather: No space left on device while writing")
     assert "/x/file" in err
@@ -91,7 +91,7 @@ def test_the_traceback_is_shown_where_it_is_asked_for(call, fails, monkeypatch: 
     fails(ZeroDivisionError("x"))
     monkeypatch.setenv("IOWEATHER_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        call("exhibits")
+        call("show")
 
 
 def test_a_thread_that_fails(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_thread_that_fails(tmp_path: Path) -> None:
 
 def test_what_is_not_installed_is_named_with_the_remedy(call, fails) -> None:
     fails(ModuleNotFoundError("No module named 'deltalake.x'", name="deltalake.x"))
-    code, _, err = call("exhibits")
+    code, _, err = call("show")
     assert code == 2
     assert "This needs deltalake, which is not installed here." in err
     assert "pip install ioweather" in err
     fails(ModuleNotFoundError("No module named 'ioweather.lost'", name="ioweather.lost"))
-    assert "This is a fault of ioweather" in call("exhibits")[2]
+    assert "This is a fault of ioweather" in call("show")[2]

@@ -35,7 +35,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Catalogue[Question]:
     monkeypatch.setattr("ioweather.core.registry._entry_points", lambda group: found if "questions" in group else [])
     places = catalogue.QUESTIONS._places
     made = Catalogue[Question]("question", places, group="ioweather.questions", fault=catalogue._fault)
-    for module in ("ioweather", "ioweather.questions.catalogue", "ioweather.cli.questions", "ioweather.workflows.ask"):
+    for module in ("ioweather", "ioweather.questions.catalogue", "ioweather.cli.ask", "ioweather.workflows.ask"):
         __import__(module, fromlist=["QUESTIONS"])
         monkeypatch.setattr(f"{module}.QUESTIONS", made)
     return made

@@ -1,4 +1,4 @@
-"""`ioweather`: the group of commands, loaded one by one, and what becomes of errors.
+"""`ioweather`: the commands, imported one by one, and how errors end them.
 
 Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an answer the data do not allow);
 2 not done (a usage error, a lake that cannot be opened).
@@ -24,73 +24,103 @@ from ioweather._version import __version__
 from ioweather.cli.screen import say
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.printable import joined
-from ioweather.questions.catalogue import TITLES
 
-# Matrices here are small: threads of the linear algebra would only spin, which costs more than what they compute.
+# Matrices here are small: threads of the linear algebra would only spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Of objects, between searches for those that nobody needs: at Python's 700, a search finds nearly all of them needed.
-_MADE_BETWEEN_SEARCHES = 100_000
+# Collect garbage rarely: a command is short, and nearly all of its objects stay in use.
+_GC_THRESHOLD = 100_000
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
-# name -> (module, attribute, one line for the list)
-_OWN: dict[str, tuple[str, str, str]] = {
-    "catch_up": ("ioweather.cli.catch_up", "catch_up", "Read what is new in watched directories; judge finished runs."),
-    "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
-    "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
-    "doctor": ("ioweather.cli.doctor", "doctor", "Say what works here, what is missing, and what to do."),
-    "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
-    "export": ("ioweather.cli.export", "export", "Show the agent's status to Prometheus."),
-    "facility": ("ioweather.cli.facility", "facility", "Name the file systems: write or check facility.toml."),
-    "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
-    "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
-    "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
-    "report": ("ioweather.cli.report", "report", "Write a report: for the director, for operators, all exhibits."),
-    "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
-    "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
-    "serve": ("ioweather.cli.serve", "serve", "Serve the dashboard and the API."),
-    "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
-    "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
-    "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
-    "up": ("ioweather.cli.up", "up", "Measure this directory's storage and show it, in one go."),
+# Commands by group, in the order of `--help`: name -> (module, attribute, one line for the list). A command of a
+# question has no attribute: it follows from the question of the same name.
+_ASK, _DATA, _MEASURE, _SERVE = (f"ioweather.cli.{name}" for name in ("ask", "data", "measure", "serve"))
+GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "Ask about a job": {
+        "job": (_ASK, "", "I/O of one job on one screen (log file or job id)"),
+        "why": (_ASK, "", "Was it my job or the storage system?"),
+        "compare": (_ASK, "", "Runs before and after a change: what changed, what it cost"),
+        "jobs": (_ASK, "", "List jobs: newest, slowest, largest"),
+    },
+    "Ask about storage": {
+        "now": (_ASK, "", "How slow is storage right now?"),
+        "fs": (_ASK, "", "One file system, server or target over time"),
+        "health": (_ASK, "", "Which components are sick, since when, who is affected"),
+        "who": (_ASK, "", "Which jobs slow others down?"),
+        "events": (_ASK, "", "What happened, on one time line"),
+    },
+    "Plan": {
+        "predict": (_ASK, "", "How long a transfer takes, and how to stripe it"),
+        "forecast": (_ASK, "", "The next two hours, and when to start"),
+        "relieve": (_ASK, "", "Which files to move off a full or busy OST"),
+    },
+    "Study a facility": {
+        "show": (_ASK, "show", "Tables and figures of five papers from this site's data"),
+        "claims": (_ASK, "", "Check the claims of five papers at this site"),
+        "report": (_SERVE, "report", "Write a report for directors, operators or researchers"),
+        "project": (_ASK, "", "One project: volume, jobs, performance, findings"),
+        "triage": (_ASK, "", "Programs where a fix would help most"),
+    },
+    "Bring data in": {
+        "ingest": (_DATA, "ingest", "Read files, directories or servers into the lake"),
+        "scan": (_DATA, "scan", "Count sizes, ages and owners in a directory tree"),
+        "probe": (_MEASURE, "probe", "Measure response times of a file system"),
+        "agent": (_MEASURE, "agent", "Measure all the time; export metrics"),
+        "lake": ("ioweather.cli.lake", "lake", "Contents of the lake; seal, back up, check, export"),
+        "facility": (_DATA, "facility", "Write or check facility.toml"),
+        "sql": (_DATA, "sql", "Query the lake in SQL, read-only"),
+    },
+    "Run and try": {
+        "up": (_SERVE, "up", "Measure this directory and open the dashboard"),
+        "serve": (_SERVE, "serve", "Serve the dashboard and the API"),
+        "demo": (_SERVE, "demo", "Make a small sample facility and ask it questions"),
+        "simulate": (_SERVE, "simulate", "Make a facility with known truth; score the answers"),
+        "doctor": (_SERVE, "doctor", "What works here, what is missing, what to do"),
+    },
 }
-# Questions with a screen of their own; the command of any other follows from its line in the catalogue.
-_SCREENS = {
-    "claims": "ioweather.cli.claims",
-    "events": "ioweather.cli.events",
-    "now": "ioweather.cli.now",
-    "why": "ioweather.cli.why",
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+# Names of version 0.2, with what to type instead.
+OLD_NAMES = {
+    "catch-up": ("ingest", "--watch", "--once"),
+    "collect": ("agent", "run"),
+    "exhibits": ("show",),
+    "export": ("agent", "export"),
+    "predictability": ("show", "predictability"),
+    "runs": ("jobs",),
+    "sample": ("probe", "--sizes", "paper"),
+    "storage": ("fs",),
+    "stripe": ("predict", "--stripe"),
+    "what-if": ("who", "--without"),
 }
-_ASKED = {name: (_SCREENS.get(name, "ioweather.cli.questions"), name, title) for name, title in TITLES.items()}
-COMMANDS = {name.replace("_", "-"): command for name, command in sorted((_OWN | _ASKED).items())}
+# Their answers differ in form from that of the new command: for this release they stay questions of their own.
+_OLD_QUESTIONS = ("stripe", "what-if")
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is run or asked for help, and not to be listed: `--help` must be instant."""
+    """Imports a command when it is run or when its help is shown; the list of `--help` needs no import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        spelled = cmd_name.replace("_", "-")
-        if spelled not in COMMANDS:
-            return self._of_another_package(cmd_name) or self._of_another_package(cmd_name.replace("-", "_"))
-        module, attribute, _ = COMMANDS[spelled]
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        name = cmd_name.replace("_", "-")
+        if name in COMMANDS and COMMANDS[name][1]:
+            module, attribute, _ = COMMANDS[name]
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        from ioweather.cli.ask import command_of, question_of  # `--help` needs no question
 
-    @staticmethod
-    def _of_another_package(name: str) -> click.Command | None:
-        from ioweather.questions.catalogue import QUESTIONS
-
-        if name not in QUESTIONS:
-            return None
-        from ioweather.cli.questions import command_of
-
-        return command_of(name)
+        question = question_of(cmd_name)
+        return command_of(question) if question is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in OLD_NAMES:
+            words = OLD_NAMES[args[0]]
+            new = " ".join(words)
+            say(f"ioweather: `{args[0]}` is now `{new}`; the old name goes with the next release.", err=True)
+            if args[0] not in _OLD_QUESTIONS:
+                args = [*words, *args[1:]]
         if args[0] == "why":
             from ioweather.cli import why_served
 
@@ -107,17 +137,19 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", line) for name, (_, _, line) in group.items()])
 
 
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="Example: ioweather demo",
+    epilog="Start here: ioweather demo",
 )
 @click.version_option(__version__, prog_name="ioweather")
-@click.option("-v", "--verbose", count=True, help="Tell what happens on standard error; -vv: more.")
+@click.option("-v", "--verbose", count=True, help="Log progress to stderr (-vv for more).")
 @click.option(
     "--log-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -128,7 +160,7 @@ class LazyGroup(click.Group):
 @click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error ($IOWEATHER_DEBUG=1).")
 def cli(verbose: int, log_file: Path | None, log_json: bool, debug: bool) -> None:
-    """The weather of your storage: how slow it is, and the climate of the facility."""
+    """Explain storage performance: how slow it is, why, and what to change."""
     from ioweather.core.logs import set_up
 
     if debug:
@@ -142,7 +174,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
             stream.reconfigure(errors="backslashreplace")
     threading.excepthook = _thread_failed
-    gc.set_threshold(_MADE_BETWEEN_SEARCHES)
+    gc.set_threshold(_GC_THRESHOLD)
     code = run(arguments)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if not others:

@@ -1,27 +1,34 @@
-"""The one terminal renderer: rows, exhibits and answers, within the width of the terminal (80 where there is none).
+"""The terminal renderer: rows, exhibits, answers and agent status within the width of the terminal (80 without one).
 
-Colour only on a terminal, and never with NO_COLOR: rich sees to both.
+rich uses colour only on a terminal, and never with NO_COLOR.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ioweather.cli.screen import say_csv, say_json, to_csv
+from ioweather.cli.screen import say, say_csv, say_json, to_csv
 from ioweather.cli.sparks import bar, chart_lines
 from ioweather.core.cells import as_text, plain
+from ioweather.core.errors import UsageError
 from ioweather.core.printable import one_line
-from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, ResultTable, quantity_label
-from ioweather.core.units import format_value
+from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, Fact, ResultTable, quantity_label, result_json
+from ioweather.core.units import format_bytes, format_value
+
+if TYPE_CHECKING:
+    from ioweather.collect.status import OperationStatus, Status, TargetStatus
 
 _MARKS = {
     "supported": ("✓", "green"),
@@ -303,3 +310,140 @@ def print_answer(answer: Answer, *, is_short: bool = False) -> None:
         _findings(out, answer)
     more = ("--full shows the evidence, coverage and caveats.",) if is_short else ()
     _foot(out, answer.coverage, (" ".join((*answer.caveats, *more)),) if is_short else answer.caveats)
+
+
+def show_answer(
+    answer: Answer,
+    form: str,
+    html_file: Path | None = None,
+    *,
+    csv_table: str = "",
+    brief: Mapping[str, int] | None = None,
+) -> None:
+    """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
+    table of this name where the answer is a table. `brief`: on the screen only so many facts of these groups."""
+    if html_file is not None:
+        write_page(answer, html_file)
+        say(f"Wrote {html_file}.", err=True)
+    if form == "json":
+        say_json(result_json(answer))
+    elif form == "csv":
+        say_csv(answer_csv(answer, csv_table))
+    elif html_file is None:
+        print_answer(shortened(answer, brief) if brief else answer, is_short=bool(brief))
+
+
+_EVIDENCE = ("_interval", "_model", "_how")  # lines about the one above them
+_ALWAYS = ("reading", "writing", "read", "write", "sequential")  # rows that are never cut
+
+
+def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
+    """For one screen: what was asked, and what somebody should look at."""
+    groups = {group.name: group for group in answer.facts if group.name in brief}
+    if not groups:  # an answer of another kind, such as that of servers alone
+        return answer
+    facts = {name: _largest(groups[name].facts, most) for name, most in brief.items() if name in groups}
+    return replace(
+        answer,
+        facts=tuple(replace(groups[name], facts=rows) for name, rows in facts.items() if rows),
+        exhibits=(),
+        # A finding with the name of a group that is shown says more about it.
+        findings=tuple(f for f in answer.findings if f.name not in groups and (f.kind != "note" or f.name in brief)),
+        coverage=(),
+        caveats=answer.caveats[:1],
+    )
+
+
+def _largest(facts: Sequence[Fact], most: int) -> tuple[Fact, ...]:
+    """The largest `most` rows in their order, and how many were cut; the first ones where not all have shares."""
+    rows = [fact for fact in facts if not fact.name.endswith(_EVIDENCE) and fact.share != 0]
+    if any(fact.share is None for fact in rows):
+        return tuple(rows[:most])
+    ranked = sorted(rows, key=lambda fact: (fact.name not in _ALWAYS, -(fact.share or 0.0)))
+    shown = tuple(fact for fact in rows if fact in ranked[:most])
+    cut = len(rows) - len(shown)
+    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
+    return (*shown, more) if cut else shown
+
+
+def answer_csv(answer: Answer, table: str = "") -> str:
+    """One line per fact, or the named table, in plain numbers. Scripts match on the names: words change."""
+    for found in (each for exhibit in answer.exhibits for each in exhibit.tables if each.name == table):
+        return to_csv([column.name for column in found.columns], found.rows)
+    rows = [
+        (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note, group.name, fact.name)
+        for group in answer.facts
+        for fact in group.facts
+    ]
+    columns = ("group", "fact", "value", "unit", "share", "note", "group_name", "fact_name")
+    return to_csv(columns, rows)
+
+
+def write_page(answer: Answer, file: Path) -> None:
+    if not file.parent.is_dir():  # said before the drawing, which takes a second or two
+        raise UsageError(f"--html {file}: there is no directory {file.parent}.")
+    from ioweather.figures.page import answer_html
+
+    try:
+        file.write_text(answer_html(answer), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html {file}: {error.strerror}.") from None
+
+
+_STATUS_COLUMNS = ("operation", "last", "median", "q90", "max", "usual", "slow", "done", "bad")
+_SLOW, _VERY_SLOW = 2.0, 10.0
+
+
+def status_table(status: Status) -> RenderableType:
+    parts: list[RenderableType] = []
+    for target in status.targets:
+        parts += [_target_heading(target), _target_table(target)]
+    for source in status.sources:
+        if source.name not in ("probe", "sample"):  # these are the targets above
+            parts.append(shown(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
+    return Group(*parts)
+
+
+def _target_heading(target: TargetStatus) -> Text:
+    text = shown(target.target, style="bold")
+    text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
+    if target.in_flight is not None and target.state != "stopped":
+        text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
+    if target.message:
+        text.append(shown(f"  {target.message}", "dim"))
+    return text
+
+
+def _target_table(target: TargetStatus) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
+    for place, name in enumerate(_STATUS_COLUMNS):
+        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    with_mode = len({(entry.op, entry.mode) for entry in target.operations}) > len({e.op for e in target.operations})
+    for operation in target.operations:
+        table.add_row(*_operation_cells(operation, with_mode))
+    return table
+
+
+def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
+    last = operation.last
+    recent = operation.recent
+    failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
+    times = [
+        failure or format_value(last.duration_ns if last else None, "ns"),
+        *(format_value(value, "ns") for value in (recent.median_ns, recent.q90_ns, recent.max_ns)),
+        format_value(operation.expected_ns, "ns"),
+    ]
+    counts = (operation.ok_count, operation.error_count + operation.missed_count)
+    size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""
+    mode = f" {operation.mode}" if with_mode else ""
+    return [
+        shown(f"{operation.op}{size}{mode}"),
+        *(shown(cell) for cell in times),
+        _slowdown(operation.slowdown_ratio),
+        *(shown(f"{count:,}" if count else "–") for count in counts),
+    ]
+
+
+def _slowdown(ratio: float | None) -> Text:
+    style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
+    return shown(format_value(ratio, "factor"), style=style)

@@ -1,17 +1,41 @@
-"""`ioweather serve`."""
+"""Commands that run and try: `serve`, `up`, `demo`, `report`, `simulate`, `doctor`."""
 
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import signal
+import sys
+import threading
+import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options, path_option
-from ioweather.cli.screen import say
+from ioweather.cli.measure import duration_ns
+from ioweather.cli.options import (
+    engine_options,
+    executor,
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    parse_period,
+    path_option,
+    period_options,
+    progress_bar,
+)
+from ioweather.cli.screen import say, say_json
 from ioweather.core.default_paths import default_lake_dir, default_spool_dir
+from ioweather.core.errors import DataUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from ioweather.report.write import Audience
+    from ioweather.workflows.score.card import Line, ScoreCard
+    from ioweather.workflows.site.local_setup import Here
 
 # `ioweather serve token`: who may send rows to this server, and who may ask it for their own jobs.
 
@@ -29,7 +53,6 @@ def token() -> None:
 @lake_option
 def create(name: str, hosts: str | None, user: str | None, file: Path | None, lake_dir: str | None) -> None:
     """Make a token. It is shown once: the lake keeps only a hash of it."""
-    from ioweather.core.errors import UsageError
     from ioweather.store.tokens import create_token, revoke_token
 
     if user is not None and hosts is not None:
@@ -39,8 +62,6 @@ def create(name: str, hosts: str | None, user: str | None, file: Path | None, la
     if file is None:
         say(text)
         return
-    import os
-
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
             out.write(text + "\n")
@@ -74,7 +95,7 @@ def revoke(name: str, lake_dir: str | None) -> None:
     say(f"Revoked {name}.")
 
 
-EPILOG = """\b
+SERVE_EPILOG = """\b
 Listens at this machine alone unless --host says otherwise. There is no
 encryption; a reverse proxy authenticates users: see [visibility] in
 docs/how-to/dashboard.md. The API is at /api/v1.
@@ -84,7 +105,7 @@ Example: ioweather serve --lake /srv/weather
 """
 
 
-@click.group(epilog=EPILOG, invoke_without_command=True)
+@click.group(epilog=SERVE_EPILOG, invoke_without_command=True)
 @lake_option
 @path_option(
     "--spool", "DIR", "Spool of an agent; may be given several times (default: yours).", "spools", multiple=True
@@ -143,3 +164,344 @@ def serve(
 
 
 serve.add_command(token)
+
+
+UP_EPILOG = """\b
+Needs no root and no configuration. The probe reads and writes half a MiB
+a second in a folder of its own, which is removed at the end; rows go into
+the lake. The demonstration is a simulated facility, made once.
+Without a terminal it ends by itself, after 20 s or when the demonstration
+is made.
+
+\b
+Example: ioweather up --for 60s
+"""
+_FIRST_LOOK_SECONDS = 18.0
+_WITHOUT_TERMINAL_SECONDS = 20.0
+_LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
+
+
+@click.command(epilog=UP_EPILOG)
+@click.argument("path", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@lake_option
+@click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the dashboard.")
+@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
+@click.option("--no-demo", is_flag=True, help="Do not make the demonstration.")
+def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
+    """Measure the storage of this directory (or PATH) and show it: probe, block devices, dashboard, in one go."""
+    from ioweather.exporter.metrics import render
+    from ioweather.store.lake import open_lake
+    from ioweather.web.app import LOOPBACK, create_app
+    from ioweather.web.server import address_of, bind, check_reach, running
+    from ioweather.workflows.site.local_setup import measuring
+
+    limit_ns = duration_ns(duration, "--for")
+    lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
+    check_reach(host, open_lake(lake, create=True).facility.visibility)
+    demo = default_lake_dir().with_name("demo")
+    bound = bind(host, port)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    # Children first: they are made by fork, and a thread that runs meanwhile may hold a lock.
+    with measuring(lake, demo, path, with_demo=not no_demo) as here:
+        others = {} if no_demo else {"demo": demo}
+        metrics = partial(render, here.spools[0], pushed_to=lake)
+        app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
+        with running(app, bound):
+            address = address_of(bound)
+            say(f"Measuring {here.target}; dashboard at {address}")
+            _show_progress(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
+            say("Stopping: the probe removes its files, rows go into the lake.", err=True)
+
+
+def _show_progress(
+    here: Here, stop: threading.Event, address: str, limit_seconds: float | None, *, with_demo: bool
+) -> None:
+    """Show the first response times at once, `now` when a baseline is there, and the demonstration's answers when it is
+    made; then wait for the end."""
+    started = time.monotonic()
+    terminal = sys.stdout.isatty()
+    look_at = _FIRST_LOOK_SECONDS if limit_seconds is None else min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
+    first = looked = False
+    shown = not with_demo
+    said: set[str] = set()
+    while not stop.wait(0.5):
+        passed = time.monotonic() - started
+        for text in here.complaints():
+            if text not in said:
+                said.add(text)
+                say(text, err=True)
+        if not first:
+            first = _show_first(here)
+        if not looked and passed >= look_at:
+            looked = True
+            _show_now(here)
+            if not shown and here.demo_is_coming():
+                say("A simulated facility is being made meanwhile: its answers follow.")
+        if not shown and looked and here.demo_is_ready():
+            shown = True
+            _show_demo(here, address)
+        if limit_seconds is not None:
+            if passed >= limit_seconds:
+                return
+        elif not terminal and passed >= _WITHOUT_TERMINAL_SECONDS:
+            waiting = not shown and here.demo_is_coming()
+            if looked and not (waiting and passed < _LONGEST_WITHOUT_TERMINAL_SECONDS):
+                say(f"The dashboard was at {address}; in a terminal it stays until Ctrl-C.")
+                return
+
+
+def _show_first(here: Here) -> bool:
+    """One line, as soon as every operation was measured once."""
+    from ioweather.collect.status import read_status
+    from ioweather.core.units import format_value
+
+    try:
+        targets = read_status(here.spools[0]).targets
+    except DataUnavailable:
+        return False
+    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
+    if not targets or len(took) < len(targets[0].operations):
+        return False
+    listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
+    say(f"First response times: {listed}. What is usual is known in a moment.", wrap=78)
+    return True
+
+
+def _show_now(here: Here) -> None:
+    from ioweather.cli.render import show_answer
+    from ioweather.workflows.ask import ask
+
+    try:
+        answer = ask("now", here.lake, {"spool": here.spools, "full": False})
+    except DataUnavailable as error:
+        say(f"Not measured yet: {error}", err=True)
+        return
+    show_answer(answer, "text")
+
+
+def _show_demo(here: Here, address: str) -> None:
+    """What a facility has to tell that is more than a directory."""
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.site.demo import tour
+
+    say("", f"A simulated facility, to look around in ({address}?lake=demo):")
+    for step in tour(open_lake(here.demo)):
+        say(f"  {step.wants}  ioweather {step.command} --lake {here.demo}")
+        say(step.answer.headline, wrap=78, first="    ", rest="    ")
+
+
+@click.command(epilog="Example: ioweather demo")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to make it (default: beside your lake).")
+def demo(out: Path | None) -> None:
+    """Make a small simulated facility, read it into its own lake, and ask it four questions."""
+    from ioweather.cli.render import show_answer
+    from ioweather.questions.catalogue import QUESTIONS
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.site.demo import make_demo, tour
+
+    with progress_bar() as progress:
+        made = make_demo(out, progress=progress)
+    say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
+    where = f"--lake {shlex.quote(str(made.lake))}"
+    for step in tour(open_lake(made.lake)):
+        say(f"{step.wants}  (ioweather {step.command} {where})", "")
+        if step.answer.name == "why":
+            show_answer(step.answer, "text", brief=QUESTIONS["why"].brief)
+        else:
+            say(step.answer.headline, wrap=80, first="  ", rest="  ")
+        say("")
+    say("Look around:")
+    for line in (
+        f"ioweather serve {where}",
+        f"ioweather report {where} --for director --out report.html",
+        f"ioweather show --ready {where}",
+        f"ioweather show car11.fig7 {where}",
+    ):
+        say(f"  {line}")
+
+
+REPORT_EPILOG = """\b
+The file needs nothing beside it: it opens offline and prints. PDF is
+printed by Chromium, where it is installed.
+Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
+
+\b
+Example: ioweather report --for director --from 7d --out week.pdf
+"""
+
+
+@click.command(epilog=REPORT_EPILOG)
+@path_option("--out", "FILE", "The file to write.", default=Path("report.html"), show_default=True)
+@lake_option
+@period_options
+@click.option(
+    "--for",
+    "audience",
+    type=click.Choice(("director", "operator", "science")),
+    default="science",
+    show_default=True,
+    help="A sheet for a director; with one for operators; with all exhibits.",
+)
+@click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
+@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
+@engine_options("none, in one process")
+def report(
+    out: Path,
+    lake_dir: str | None,
+    from_text: str | None,
+    to_text: str | None,
+    audience: Audience,
+    only: tuple[str, ...],
+    anonymous: bool,
+    engine: dict[str, Any],
+) -> int:
+    """Write what the lake can tell as one file, HTML or PDF: a sheet for the director, one for operators, and all
+    exhibits with their methods as an appendix that folds."""
+    from ioweather.report.write import write_report
+
+    lake = open_lake_at(lake_dir)
+    period = parse_period(from_text, to_text, lake.facility.zone)
+    with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
+        write = partial(write_report, period_ns=period, audience=audience, only=only, anonymous=anonymous)
+        material = write(lake, out, executor=pool, progress=progress)
+    made = len({m.exhibit.id.partition("@")[0] for m in material.made})
+    held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
+    say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
+    failed = [item for item in material.left_out if item.failed]
+    for item in failed:
+        say(f"{item.id}: {item.reason}", err=True)
+    return 1 if failed else 0
+
+
+@click.group(invoke_without_command=True, epilog="Example: ioweather simulate --preset laptop --out facility")
+@click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
+@click.option("--days", type=int, help="For how long (default: as the preset says).")
+@click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another facility of the kind.")
+@click.option("--out", type=click.Path(path_type=Path), help="A new directory for the files.")
+@engine_options("none, in one process")
+@click.option("--list", "list_presets", is_flag=True, help="List the presets.")
+@click.pass_context
+def simulate(
+    context: click.Context,
+    preset: str,
+    days: int | None,
+    seed: int,
+    out: Path | None,
+    list_presets: bool,
+    engine: dict[str, Any],
+) -> None:
+    """Make a facility whose truth is known: files as real tools write them."""
+    if context.invoked_subcommand is not None:
+        return
+    from ioweather.simulate.generate import generate
+    from ioweather.simulate.presets import PRESETS, for_days, preset_named
+
+    if list_presets:
+        from ioweather.cli.render import print_rows
+
+        rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
+        print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
+        return
+    if out is None:
+        raise UsageError("Say where to make it: --out DIR.")
+    chosen = preset_named(preset)
+    chosen = for_days(chosen, days) if days else chosen
+    with progress_bar() as progress, executor(engine, None, progress) as pool:
+        made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
+    say(
+        f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
+        f"{made.logs:,} Darshan logs in {made.data}."
+    )
+    say(f"What was planted is in {made.truth}.", "")
+    say(f"  ioweather simulate score {shlex.quote(str(made.out))}")
+
+
+@simulate.command(epilog="Example: ioweather simulate score facility")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--question", "questions", multiple=True, help="Only this question; may be given again.")
+@engine_options("none, in one process")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: dict[str, Any]) -> int:
+    """Read the facility in DIRECTORY into a lake, and set every answer beside what was planted.
+
+    Exit code 1: an answer is worse than the stored baseline.
+    """
+    from ioweather.workflows.score.card import score as run
+
+    with progress_bar() as progress, executor(engine, None, progress) as pool:
+        card = run(directory, questions=questions, executor=pool, progress=progress)
+    if as_json:
+        say_json(card.jsonable())
+    else:
+        _print_score(card)
+    return 1 if card.worse else 0
+
+
+def _print_score(card: ScoreCard) -> None:
+    from ioweather.cli.render import print_rows
+
+    rows = [row for line in card.lines if (row := _score_row(line)) is not None]
+    print_rows(("question", "what", "planted", "found", "error", ""), rows, "text")
+    for line in card.lines:
+        if line.item is None:
+            say(f"{line.question}: {line.note}")
+    say("", f"{card.good} of {len(card.scored)} within what is allowed ({card.preset}, seed {card.seed}).")
+    if not card.baseline:
+        say("There is no stored baseline for this facility.")
+    elif card.worse:
+        say("Worse than the stored baseline: " + "; ".join(line.key for line in card.worse) + ".")
+    else:
+        say("Nothing is worse than the stored baseline.")
+
+
+def _score_row(line: Line) -> tuple[str, ...] | None:
+    from ioweather.core.units import format_value
+
+    item = line.item
+    if item is None:
+        return None
+    planted, recovered = (
+        "-" if value is None else format_value(value, item.unit) for value in (item.planted, item.recovered)
+    )
+    error = "-" if item.error is None else f"{item.error:.3f}" if item.measure != "factor" else f"{item.error:.1%}"
+    mark = "worse" if line.worse else "" if item.good else "off"
+    return line.question, item.name, planted, recovered, error, mark
+
+
+@click.command(epilog="Example: ioweather doctor --lake /srv/weather")
+@lake_option
+@output_options
+@path_option(
+    "--spool", "DIR", "Spool of an agent; of several, their clocks are compared.", name="spools", multiple=True
+)
+@click.option(
+    "--prove",
+    "proven",
+    is_flag=False,
+    flag_value=".",
+    hidden=True,
+)
+def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...], proven: str | None) -> int:
+    """Say what works here, what is missing, and what to do about it.
+
+    Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
+    facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
+    """
+    from ioweather.cli.render import print_rows
+    from ioweather.workflows.site.doctor import examine
+
+    if proven is not None:
+        hint = f"Run: python examples/prove.py {proven} (in the source distribution)"
+        raise UsageError("`doctor --prove` is now a script.", hint=hint)
+    found = examine(lake_dir, *spools)
+    form = output_form(as_json, as_csv)
+    marks = {"ok": "✓", "note": "·", "problem": "✗"} if form == "text" else {}
+    print_rows(
+        ("", "check", "found", "what to do") if form == "text" else ("state", "check", "found", "fix"),
+        [(marks.get(c.state, c.state), c.name, c.found, c.fix) for c in found],
+        form,
+    )
+    return 1 if any(c.state == "problem" for c in found) else 0

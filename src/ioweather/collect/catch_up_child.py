@@ -1,6 +1,6 @@
 """Catching up: a short-lived child of the agent reads new files of watched directories and judges finished runs.
 
-The child is `ioweather catch-up`; the agent never imports the lake. It may be stopped at any moment and loses nothing.
+The child is `ioweather ingest --watch --once`; the agent never imports the lake. A stopped child loses nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CatchUp:
     lake: Path
     every_ns: int = MINUTE_NS
     accounting: bool = True
-    command: Sequence[str] = (sys.executable, "-m", "ioweather", "catch-up")
+    command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest", "--watch", "--once")
     _child: subprocess.Popen[bytes] | None = None
     _output: IO[bytes] | None = None
     _began_ns: int = 0

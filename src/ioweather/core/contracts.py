@@ -109,7 +109,7 @@ ALL_TIME: Period = (0, 2**62)
 
 @dataclass(frozen=True)
 class Need:
-    """What a study or a question needs, so that workflows can fetch it and `ioweather exhibits` can say if it is there.
+    """What a study or a question needs, so that workflows can fetch it and `ioweather show` can say if it is there.
 
     `rows`: a Frame of the named columns, within the period. `matrix`: one BlockwiseMatrix per metric in `metrics`, on
     the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive) or averaged (intensive) over

@@ -143,7 +143,7 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
             return entry
     known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
     near = get_close_matches(exhibit_id, [entry.id for entry in exhibits()], n=2, cutoff=0.8)
-    hint = f"There are: {', '.join(known)}." if known else "`ioweather exhibits` lists them all."
+    hint = f"There are: {', '.join(known)}." if known else "`ioweather show` lists them all."
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
     raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
