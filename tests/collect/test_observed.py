@@ -9,8 +9,7 @@ import statistics
 import numpy as np
 import pytest
 
-from ioweather.collect.baseline import RunningMedian
-from ioweather.collect.member import ObservedOperation
+from ioweather.collect.baseline import ObservedOperation, RunningMedian
 from ioweather.collect.status import BUCKETS_NS
 from ioweather.sources.live.contract import Operation
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioweather.collect.ship import Server, check_url
+from ioweather.collect.push import check_url
+from ioweather.collect.ship import Server
 from ioweather.collect.spool import Keep
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility

@@ -27,8 +27,9 @@ class Ready:
     message: str = ""
 
 
-class Reporter(Protocol):
-    """The way back to the agent. Nothing here waits for the agent, unless it has been stuck for minutes."""
+class Reporter:
+    """The way back to the agent; this one discards everything. Nothing here waits for the agent, unless it has been
+    stuck for minutes."""
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
         """An operation is about to start: it is visible from now on, however long it takes."""
@@ -36,14 +37,11 @@ class Reporter(Protocol):
     def row(self, table: str, values: Mapping[str, object]) -> None:
         """A row of a table, without the columns that the lake adds."""
 
-    def line(self, text: str) -> None:
-        """A row that is written out already, as `sources.live.rows.ResponseLine` does."""
-
     def document(self, name: str, text: str) -> None:
-        """A file for `ioweather ingest`, for what has its own source there."""
+        """A file for `ioweather ingest`, for data with a source of its own there."""
 
     def progress(self, done: int, total: int | None, what: str) -> None:
-        """Of what takes long: making files, removing them."""
+        """Progress of making or removing files."""
 
     def done(self) -> None:
         """There is nothing left to measure."""

@@ -49,28 +49,6 @@ def response_row(
     }
 
 
-class ResponseLine:
-    """`response_row` as JSON text, with all that stays the same written out once: a probe makes seven a second, and the
-    processor's caches have forgotten the encoder each time."""
-
-    def __init__(self, origin: Origin, operation: Operation) -> None:
-        row = response_row(origin, operation, Timing(0, 0), None)
-        for name in ("start_ns", "scheduled_ns", "duration_ns", "cached", "status", "errno"):
-            del row[name]
-        self._fixed = json.dumps({"table": "responses", **row}, separators=(",", ":"))[:-1]
-
-    def text(self, timing: Timing, scheduled_ns: int, cached: bool | None) -> str:
-        errno = "null" if timing.errno is None else timing.errno
-        return (
-            f'{self._fixed},"start_ns":{timing.start_ns},"scheduled_ns":{scheduled_ns},'
-            f'"duration_ns":{timing.duration_ns},"cached":{_JSON[cached]},'
-            f'"status":"{"error" if timing.failed else "ok"}","errno":{errno}}}'
-        )
-
-
-_JSON = {None: "null", False: "false", True: "true"}
-
-
 def unfinished_row(
     origin: Origin, operation: Operation, status: str, start_ns: int, scheduled_ns: int | None
 ) -> dict[str, object]:

@@ -32,3 +32,10 @@ def timed(call: Callable[..., object], *arguments: object) -> Timing:
     except OSError as error:
         return Timing(wall, time.monotonic_ns() - start, True, error.errno)
     return Timing(wall, time.monotonic_ns() - start)
+
+
+def timed_open(opener: Callable[..., int], *arguments: object) -> tuple[Timing, int]:
+    """`timed` for a call that returns a descriptor, which is -1 after a failure."""
+    opened: list[int] = []
+    timing = timed(lambda: opened.append(opener(*arguments)))
+    return timing, opened[0] if opened else -1

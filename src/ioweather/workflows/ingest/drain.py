@@ -235,8 +235,12 @@ def run_pass(root: Path) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server ends
-    sys.exit(run_pass(Path(sys.argv[1])))
+    return run_pass(Path(arguments[0]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
