@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.collect.member import Member
-from ioweather.sources.live.rows import Origin
+from ioweather.sources.live.contract import Origin
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource
 

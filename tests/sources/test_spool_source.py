@@ -11,9 +11,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.sources import spool
-from ioweather.sources.live.contract import Operation
-from ioweather.sources.live.rows import Origin, event_row, response_row, unfinished_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.sources.spool import SOURCE
 from ioweather.workflows.ingest.reading import choose_source
 

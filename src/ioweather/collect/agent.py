@@ -26,9 +26,8 @@ from ioweather.collect.worker import Worker
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.live.contract import LiveSource
+from ioweather.sources.live.contract import LiveSource, Origin, event_row
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.rows import Origin, event_row
 from ioweather.sources.mounts import system_of
 
 _LAST_SHIP_NS = 2 * MINUTE_NS

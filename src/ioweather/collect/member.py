@@ -16,9 +16,8 @@ from ioweather.collect.spool import row_line
 from ioweather.collect.status import InFlight, SourceStatus, State, TargetStatus
 from ioweather.collect.worker import Worker
 from ioweather.core.units import NS
-from ioweather.sources.live.contract import LiveSource, Operation, Ready
+from ioweather.sources.live.contract import LiveSource, Operation, Origin, Ready, event_row, unfinished_row
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.rows import Origin, event_row, unfinished_row
 
 _FIRST_WAIT_NS = 5 * NS
 _LONGEST_WAIT_NS = 300 * NS

@@ -25,10 +25,18 @@ from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.sources.live.claim import ProbeFolder
-from ioweather.sources.live.contract import Operation, Progress, Ready, Reporter
+from ioweather.sources.live.contract import (
+    Operation,
+    Origin,
+    Progress,
+    Ready,
+    Reporter,
+    Timing,
+    response_row,
+    timed,
+    timed_open,
+)
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing, timed, timed_open
 from ioweather.sources.mounts import system_of
 
 _NAME: Final = re.compile(r"[0-9]{12}")

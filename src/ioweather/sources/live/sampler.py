@@ -19,11 +19,9 @@ from typing import NamedTuple
 from ioweather.core.errors import SourceError
 from ioweather.core.units import KIB, MIB, format_bytes
 from ioweather.sources.live.claim import ProbeFolder
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Operation, Origin, Ready, Reporter, response_row, timed, timed_open
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import osts_of, place_on_ost
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import timed, timed_open
 from ioweather.sources.mounts import system_of
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)

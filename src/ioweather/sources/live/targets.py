@@ -23,11 +23,9 @@ from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS
 from ioweather.sources.live.claim import ProbeFolder
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Operation, Origin, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import NOTE, Placed, place_on_all
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing, timed, timed_open
 from ioweather.sources.mounts import system_of
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
