@@ -30,9 +30,7 @@ from pathlib import Path
 from ioweather.collect.queue import waiting
 from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, NS
-from ioweather.sources.live.contract import Operation
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import Operation, Origin, Timing, response_row
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.server import bind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +22,6 @@ class Heard:
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
         self.rows.append((table, dict(values)))
-
-    def line(self, text: str) -> None:
-        values = json.loads(text)
-        self.rows.append((values.pop("table"), values))
 
     def document(self, name: str, text: str) -> None:
         self.documents[name] = text

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from ioweather.collect.spool import row_line
 from ioweather.core.units import NS
-from ioweather.sources.live.contract import Operation
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import Operation, Origin, Timing, response_row
 from ioweather.store.lake import open_lake
 
 START_NS = 1_772_409_600 * NS

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioweather.collect.spool import row_line
-from ioweather.sources.live.contract import LiveSource, Operation, Ready
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import LiveSource, Operation, Origin, Ready, Timing, response_row
 from live_reporter import HandClock
 
 

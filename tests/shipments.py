@@ -25,8 +25,8 @@ def finish_queue(root: Path) -> None:
     for _ in range(30_000):
         if not waiting(root).files:
             return
-        with only_writer(root) as is_only:
-            if is_only:
+        with only_writer(root) as lock:
+            if lock is not None:
                 drain(open_lake(root))
         time.sleep(0.01)
     raise AssertionError("the queue was not written")

@@ -334,12 +334,3 @@ def test_what_a_kill_of_agent_and_child_left_is_removed_by_the_next_run(filling,
     )  # fmt: skip
     assert done.returncode == 0
     assert not any((tmp_path / "target").iterdir())
-
-
-def test_the_agent_imports_nothing_heavy():
-    code = (
-        "import sys, ioweather.collect.agent, ioweather.collect.settings, ioweather.exporter.serve\n"
-        "print([n for n in ('numpy','scipy','_duckdb','deltalake','arro3','h5py','rich','click') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

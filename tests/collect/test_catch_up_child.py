@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ioweather.collect.catch_up_child import CatchUp
+from ioweather.collect.ship import CatchUp
 from ioweather.collect.watch_settings import WatchSettings, watch_settings_from
 from ioweather.core.errors import FacilityError
 

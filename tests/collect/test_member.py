@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.collect.member import Member
-from ioweather.sources.live.rows import Origin
+from ioweather.sources.live.contract import Origin
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource
 
@@ -34,7 +34,7 @@ def world():
         retry = options.pop("retry", True)
         source = PlainSource(**options)
         origin = Origin("n1", source.label, "mount:/", "r1")
-        member = Member(source, origin, lines, clock.clocks, start_child=nursery, documents=Path("/nowhere"),
+        member = Member(source, origin, lines.add, clock.clocks, start_child=nursery, documents=Path("/nowhere"),
                         baselines={}, retry=retry)  # fmt: skip
         member.start()
         return member
@@ -189,7 +189,7 @@ def test_a_source_that_takes_ticks_as_opportunities_misses_none(world):
     clock, nursery, lines, make = world
     member = make(is_periodic=False, operations=(), name="sample")
     begin(member, nursery)
-    member._busy = True
+    member.is_busy = True
     for _ in range(5):
         turn(member, clock)
     assert member.target_status().missed_ticks == 0
@@ -200,7 +200,7 @@ def test_a_source_without_operations_counts_missed_ticks_without_rows(world):
     clock, nursery, lines, make = world
     member = make(operations=(), name="block")
     begin(member, nursery)
-    member._busy = True
+    member.is_busy = True
     for _ in range(5):
         turn(member, clock)
     assert member.source_status().missed_ticks == 5

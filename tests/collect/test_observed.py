@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import errno
-import random
-import statistics
 
 import numpy as np
 import pytest
 
-from ioweather.collect.baseline import RunningMedian
-from ioweather.collect.member import ObservedOperation
+from ioweather.collect.baseline import ObservedOperation, RunningMedian
 from ioweather.collect.status import BUCKETS_NS
 from ioweather.sources.live.contract import Operation
 
@@ -58,15 +55,3 @@ def test_buckets_are_closed_above_as_prometheus_wants():
     assert counts[-2:] == (1, 1)
     assert len(counts) == len(BUCKETS_NS) + 1
     assert seen.status(0).sum_ns == 1 + 2 * BUCKETS_NS[0] + 1 + 2 * BUCKETS_NS[-1] + 1
-
-
-def test_the_last_minute_in_order_equals_a_sorted_one():
-    observed = ObservedOperation(KIND, RunningMedian())
-    rng = random.Random(3)
-    durations = [rng.randrange(1, 50) for _ in range(500)]
-    for second, duration in enumerate(durations):
-        observed.add(row(second, duration), second * S)
-        last = sorted(durations[max(0, second - 60) : second + 1])
-        recent = observed.status(second * S).recent
-        assert (recent.count, recent.max_ns) == (len(last), last[-1])
-        assert recent.median_ns == round(statistics.median(last))

@@ -9,7 +9,7 @@ import pytest
 from ioweather.collect.settings import settings_from, sources_for
 from ioweather.core.errors import FacilityError, UsageError
 from ioweather.core.facility import parse_facility
-from ioweather.sources.live import slurm
+from ioweather.sources.live import counters
 
 FACILITY = parse_facility(
     {"filesystem": {"scratch": {"probes": ["/scratch/p", "/fast/p"]}, "home": {"probes": ["/home/p"]}}}
@@ -63,7 +63,7 @@ def test_named_kinds_alone(tmp_path):
 
 
 def test_without_a_name_what_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm, "is_here", lambda: False)
+    monkeypatch.setattr(counters, "has_sacct", lambda: False)
     settings = settings_from({"root": str(tmp_path)})
     with pytest.raises(UsageError, match="nothing to collect"):
         sources_for([], parse_facility({}), settings, "r")
@@ -71,7 +71,7 @@ def test_without_a_name_what_is_there(tmp_path, monkeypatch):
     (tmp_path / "proc/diskstats").write_text("")
     names = [source.name for source in sources_for([], FACILITY, settings, "r")]
     assert names == ["probe", "probe", "probe", "block", "lustre"]
-    monkeypatch.setattr(slurm, "is_here", lambda: True)
+    monkeypatch.setattr(counters, "has_sacct", lambda: True)
     assert sources_for([], FACILITY, settings, "r")[-1].name == "slurm"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -129,13 +128,3 @@ def test_one_child_at_a_time_and_none_for_nothing(cargo, tmp_path):
     shipper.start(cargo.closed_files(), 0)
     assert not shipper.is_due(10**18)
     assert outcome(shipper).shipped == 3
-
-
-def test_the_command_names_the_lake_and_every_file(cargo, tmp_path):
-    seen = tmp_path / "seen"
-    code = f"open({str(seen)!r}, 'w').write(json.dumps(sys.argv[1:])); print(json.dumps({{'refused': []}}))"
-    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
-    files = [str(path) for path in cargo.closed_files()]
-    shipper.start(cargo.closed_files(), 0)
-    outcome(shipper)
-    assert json.loads(seen.read_text()) == ["--json", "--lake", str(tmp_path / "lake"), "--workers", "1", *files]

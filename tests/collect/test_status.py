@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 
 import pytest
 
 from ioweather.collect.status import (
-    BUCKETS_NS,
     InFlight,
     OperationStatus,
     Outcome,
@@ -77,10 +75,3 @@ def test_age_grows_after_the_status_was_written_and_staleness_shows():
     assert not STATUS.is_stale(100 + 4 * 10**9)
     assert STATUS.is_stale(100 + 6 * 10**9)
     assert replace(STATUS, state="stopped").is_stale(100)
-
-
-def test_buckets_double_from_ten_microseconds_to_more_than_160_seconds():
-    assert BUCKETS_NS[0] == 10_000
-    assert all(b == 2 * a for a, b in itertools.pairwise(BUCKETS_NS))
-    assert 160e9 < BUCKETS_NS[-1] < 170e9
-    assert len(READ.bucket_counts) == len(BUCKETS_NS) + 1

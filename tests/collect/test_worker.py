@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.worker import PipeReporter, Worker, whole_lines
+from ioweather.collect.worker import PipeReporter, Worker
 from ioweather.core.errors import SourceError
 from ioweather.sources.live.contract import Operation, Ready
 
@@ -196,14 +196,6 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-def test_lines_come_whole():
-    buffer = bytearray(b'["a"]\n["b"]\n["c')
-    assert whole_lines(buffer) == ['["a"]', '["b"]']
-    buffer += b'"]\n'
-    assert whole_lines(buffer) == ['["c"]']
-    assert whole_lines(buffer) == []
-
-
 def test_an_agent_that_is_gone_is_no_error_for_its_child(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
@@ -212,19 +204,4 @@ def test_an_agent_that_is_gone_is_no_error_for_its_child(tmp_path):
     reporter.begin("read", 1, None)
     reporter.done()
     signal.signal(signal.SIGPIPE, before)
-    os.close(writer)
-
-
-def test_rows_go_with_the_next_message(tmp_path):
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    reporter = PipeReporter(writer, tmp_path)
-    reporter.row("events", {"n": 1})
-    with pytest.raises(BlockingIOError):
-        os.read(reader, 100)
-    reporter.begin("stat", 0, None)
-    first, second = os.read(reader, 1000).decode().splitlines()
-    assert json.loads(first) == {"table": "events", "n": 1}
-    assert json.loads(second)[:4] == ["begin", "stat", 0, None]
-    os.close(reader)
     os.close(writer)

@@ -7,15 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.sources import spool
-from ioweather.sources.live.contract import Operation
-from ioweather.sources.live.rows import Origin, ResponseLine, event_row, response_row, unfinished_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.sources.spool import SOURCE
 from ioweather.workflows.ingest.reading import choose_source
 
@@ -121,13 +117,3 @@ def test_other_versions_are_refused(tmp_path, version):
     header = json.dumps({"ioweather_spool": version})
     with pytest.raises(UnsupportedVersion, match="version"):
         read(write(tmp_path / "s", SERIES, header=header))
-
-
-@settings(max_examples=100)
-@given(st.integers(0, 1 << 62), st.integers(0, 1 << 62), st.booleans(), st.sampled_from([None, 5, 28]),
-       st.sampled_from([None, True, False]), st.text(max_size=10))  # fmt: skip
-def test_the_quick_writer_writes_what_the_plain_one_does(start, duration, failed, number, cached, name):
-    origin = Origin(name, '/a "b" \\ ü', "mount:/", "r")
-    timing = Timing(start, duration, failed, number if failed else None)
-    quick = json.loads(ResponseLine(origin, READ).text(timing, start, cached))
-    assert quick == {"table": "responses", **response_row(origin, READ, timing, start, cached)}

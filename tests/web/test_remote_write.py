@@ -16,7 +16,7 @@ from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
 from ioweather.workflows.ingest import pushed_samples
-from ioweather.workflows.ingest.drain import Writer, drain
+from ioweather.workflows.ingest.drain import drain, run_pass
 
 cramjam = pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")
@@ -122,10 +122,10 @@ def test_a_writer_that_dies_gives_the_same_rows(lake, send, monkeypatch):
     """After the rows, and after the state: the next one completes it."""
     for seconds in (0, 60, 120, 180, 240):
         send(packed({OST: [(T0 + seconds, seconds)]}))
-    for place in ("_keep", None):
+    for place in ("write_whole", None):
         with monkeypatch.context() as broken:
             if place:
-                broken.setattr(pushed_samples._Sender, place, lambda *_: (_ for _ in ()).throw(OSError("killed")))
+                broken.setattr(pushed_samples, place, lambda *_: (_ for _ in ()).throw(OSError("killed")))
             else:
                 broken.setattr(type(lake), "record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
             with pytest.raises(OSError, match="killed"):
@@ -220,7 +220,7 @@ def test_the_writer_sets_a_bad_segment_aside_and_goes_on(lake, send, body):
     with queue.draft_in(lake.root) as draft:
         draft.write_bytes(body)
         queue.put(lake.root, draft, "prom", "samples-bad.ndjson", "b" * 32)
-    assert Writer(lake.root).attempt(queue.queued(lake.root))
+    assert run_pass(lake.root) == 0
     assert not queue.queued(lake.root)
     assert [row[2] for row in rows(lake)] == [60.0, 60.0]
     (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")

@@ -20,9 +20,7 @@ from ioweather.collect.settings import settings_from
 from ioweather.collect.ship import Server, Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
 from ioweather.core.errors import FacilityError, UsageError
-from ioweather.sources.live.contract import Operation
-from ioweather.sources.live.rows import Origin, event_row, response_row
-from ioweather.sources.live.timing import Timing
+from ioweather.sources.live.contract import Operation, Origin, Timing, event_row, response_row
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending

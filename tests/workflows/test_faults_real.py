@@ -37,7 +37,7 @@ from ioweather.collect.status import read_status
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
-from ioweather.workflows.ingest.drain import Writer, only_writer
+from ioweather.workflows.ingest.drain import only_writer, run_pass
 from ioweather.workflows.ingest.receive import receive
 from warm_commands import Ended, WarmCommands, warm_commands
 
@@ -285,26 +285,22 @@ def test_the_writer_goes_on_whichever_call_fails(mount: DisturbedMount, tmp_path
             receive(Lake(root), draft, "n1", path.name, "n1")
 
     ends: Counter[bool] = Counter()
-    with only_writer(root):
-        writer = Writer(root)
+    put_segment()
+    for name, order in orders(counted_calls(mount, lambda: _assert_written(root))):
         put_segment()
-        for name, order in orders(counted_calls(mount, lambda: _assert_written(writer, root))):
-            put_segment()
-            mount.disturb({name: order})
-            went_well = writer.attempt(queued(root))
-            mount.disturb({})
-            ends[went_well] += 1
-            if not went_well and not order.get("lasting"):  # which keeps the reason from being written, too
-                assert waiting(root).files == 0 or waiting(root).trouble, (name, order)
-            while left := queued(root):
-                assert writer.attempt(left), (name, order)
-            assert not refused_dir(root).exists(), (name, order)
+        mount.disturb({name: order})
+        went_well = run_pass(root) == 0
+        mount.disturb({})
+        ends[went_well] += 1
+        while queued(root):
+            assert run_pass(root) == 0, (name, order)
+        assert not refused_dir(root).exists(), (name, order)
     assert sorted(rows_in_lake(root)) == sorted(expected)
     print(f"\nwriter: {sum(ends.values())} faults, {dict(ends)}")
 
 
-def _assert_written(writer: Writer, root: Path) -> None:
-    assert writer.attempt(queued(root))
+def _assert_written(root: Path) -> None:
+    assert run_pass(root) == 0
 
 
 def test_a_writer_on_a_full_disk_says_so_and_goes_on_when_there_is_space(mount: DisturbedMount, tmp_path: Path) -> None:

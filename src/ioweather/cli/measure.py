@@ -290,10 +290,9 @@ def agent_run(
     Without a name: all that facility.toml and this machine offer.
     """
     from ioweather.collect.agent import Agent, AgentSettings
-    from ioweather.collect.catch_up_child import CatchUp
     from ioweather.collect.journal import Journal
     from ioweather.collect.settings import settings_from, sources_for
-    from ioweather.collect.ship import Shipper
+    from ioweather.collect.ship import CatchUp, Shipper
     from ioweather.collect.spool import Spool
     from ioweather.collect.watch_settings import watch_settings_from
     from ioweather.core.facility import load_facility

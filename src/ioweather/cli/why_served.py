@@ -36,7 +36,7 @@ def _ask(
 ) -> None:
     if others:
         raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
-    from ioweather.collect.ask_server import ask_server  # every `why` comes by here, and most ask no server
+    from ioweather.collect.push import ask_server  # every `why` comes by here, and most ask no server
 
     form = "line" if line else "block"
     text = f"/api/v1/jobs/{quote(job)}/text?form={form}"

@@ -18,18 +18,16 @@ from dataclasses import dataclass, field
 
 from ioweather._version import __version__
 from ioweather.collect.baseline import load_baselines, save_baselines
-from ioweather.collect.catch_up_child import CatchUp
 from ioweather.collect.member import Member, StartChild
-from ioweather.collect.ship import Shipment, Shipper
+from ioweather.collect.ship import CatchUp, Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
 from ioweather.collect.status import SpoolStatus, Status, read_status, status_bytes, write_status
 from ioweather.collect.worker import Worker
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.live.contract import LiveSource
+from ioweather.sources.live.contract import LiveSource, Origin, event_row
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.rows import Origin, event_row
 from ioweather.sources.mounts import system_of
 
 _LAST_SHIP_NS = 2 * MINUTE_NS
@@ -89,7 +87,7 @@ class Agent:
         self._write_gap()
         self.members = [
             Member(
-                source, self._origin(source), self, self._clocks, start_child=start_child, documents=spool.segments,
+                source, self._origin(source), self.add, self._clocks, start_child=start_child, documents=spool.segments,
                 baselines=self._baselines, retry=settings.retry, phase_ns=place * source.period_ns // len(sources),
             )
             for place, source in enumerate(sources)

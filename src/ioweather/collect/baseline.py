@@ -1,90 +1,140 @@
-"""The live baseline: a running median of all durations, in little memory, that survives a restart.
+"""Statistics of the operations of a target: counts, the last result, the last minute, and the live baseline.
 
-Durations are counted in bins 2% wide, so that the median is right to 1%. When the counts grow past a limit all are
-halved: older operations fade out, and the baseline follows what the storage has become.
+The baseline is a running median of all durations that survives a restart. Durations are counted in bins 2% wide, so
+that the median is right to 1%. When the counts grow past a limit all are halved: older operations fade out, and the
+baseline follows the storage.
 """
 
 from __future__ import annotations
 
+import bisect
+import errno
 import json
 import math
+from collections import Counter, deque
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from ioweather.collect.status import BUCKETS_NS, OperationStatus, Outcome, Recent
 from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.units import MINUTE_NS
 from ioweather.sources.live.contract import Operation
 
 _LOG_WIDTH = math.log(1.02)
-_LEAST_COUNT = 30  # fewer say too little to call anything slow
+_LEAST_COUNT = 30  # too few operations to call one slow
 _MOST_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
 _FILE = "baseline.json"
 _VERSION = 1
+_WINDOW_NS = MINUTE_NS
+_MOST_RECENT = 4096
 
 
 class RunningMedian:
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
-        self._set(dict(bins or {}))
-
-    def _set(self, bins: dict[int, int]) -> None:
-        self._bins = bins
-        self.count = sum(bins.values())
-        # The bin that holds the middle operation, and how many lie below it: moved with each operation, never sought.
-        self._middle, self._below = min(bins, default=0), 0
-        self._move()
+        self.bins = dict(bins or {})
+        self.count = sum(self.bins.values())
 
     def add(self, duration_ns: int) -> None:
         place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
-        if self.count == 0:
-            self._middle = place
-        self._bins[place] = self._bins.get(place, 0) + 1
+        self.bins[place] = self.bins.get(place, 0) + 1
         self.count += 1
-        self._below += place < self._middle
-        self._move()
         if self.count > _MOST_COUNT:
-            self._set({place: count // 2 for place, count in self._bins.items() if count > 1})
-
-    def _move(self) -> None:
-        """Up or down to the first bin with which half of the operations are reached."""
-        while 2 * (self._below + self._bins.get(self._middle, 0)) < self.count:
-            self._below += self._bins.get(self._middle, 0)
-            self._middle += 1
-        while self._below and 2 * self._below >= self.count:
-            self._middle -= 1
-            self._below -= self._bins.get(self._middle, 0)
+            self.bins = {place: count // 2 for place, count in self.bins.items() if count > 1}
+            self.count = sum(self.bins.values())
 
     def median_ns(self) -> int | None:
-        """Middle of the bin that holds the middle operation; None while there are too few."""
-        return round(math.exp((self._middle + 0.5) * _LOG_WIDTH)) if self.count >= _LEAST_COUNT else None
+        """The middle of the median's bin; None while there are too few operations."""
+        if self.count < _LEAST_COUNT:
+            return None
+        places = sorted(self.bins)
+        sums = list(accumulate(self.bins[place] for place in places))
+        middle = places[bisect.bisect_left(sums, self.count / 2)]
+        return round(math.exp((middle + 0.5) * _LOG_WIDTH))
 
-    @property
-    def bins(self) -> dict[int, int]:
-        return dict(self._bins)
+
+class ObservedOperation:
+    """One kind of operation on one target since the agent started."""
+
+    def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
+        self.kind = kind
+        self.baseline = baseline
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._buckets = [0] * (len(BUCKETS_NS) + 1)
+        self._sum_ns = 0
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
+        self._last: Outcome | None = None
+        self._last_success_ns: int | None = None
+
+    def add(self, row: Mapping[str, Any], now_ns: int) -> None:
+        """Add a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
+        status, duration = row["status"], row["duration_ns"]
+        self._counts[status] += 1
+        self._last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
+        if status == "error":
+            number = row["errno"]
+            self._errors["short" if number is None else errno.errorcode.get(number, str(number))] += 1
+        elif status == "ok":
+            self._last_success_ns = row["start_ns"] + duration
+            self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
+            self._sum_ns += duration
+            self._recent.append((now_ns, duration))
+            self.baseline.add(duration)
+
+    def status(self, now_ns: int) -> OperationStatus:
+        while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
+            self._recent.popleft()
+        recent, last = Recent(_WINDOW_NS), sorted(duration for _, duration in self._recent)
+        if last:
+            recent = Recent(_WINDOW_NS, len(last), _quantile(last, 0.5), _quantile(last, 0.9), last[-1])
+        filled = max((place for place, count in enumerate(self._buckets) if count), default=-1)
+        return OperationStatus(
+            op=self.kind.op,
+            request_bytes=self.kind.request_bytes,
+            mode=self.kind.mode,
+            ok_count=self._counts["ok"],
+            error_count=self._counts["error"],
+            missed_count=self._counts["missed"],
+            errors=dict(self._errors),
+            last=self._last,
+            last_success_ns=self._last_success_ns,
+            expected_ns=self.baseline.median_ns(),
+            expected_count=self.baseline.count,
+            recent=recent,
+            bucket_counts=tuple(self._buckets[: filled + 1]),
+            sum_ns=self._sum_ns,
+        )
+
+
+def _quantile(ordered: list[int], share: float) -> int:
+    """Linear between neighbours (type 7, as NumPy's default)."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return round(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
 
 Key = tuple[str, Operation]
 
 
 def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
-    entries = [
-        {"target": target, "op": kind.op, "request_bytes": kind.request_bytes, "mode": kind.mode, "bins": median.bins}
-        for (target, kind), median in medians.items()
-    ]
+    entries = [{"target": target, **kind._asdict(), "bins": median.bins} for (target, kind), median in medians.items()]
     folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
 
 
 def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
-    """What an agent before has learned. A file that cannot be used is no loss: the baseline is learned again."""
+    """Baselines of earlier agents. Empty if the file cannot be used: they are learned again."""
     try:
         data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        return {_key(entry): _median(entry) for entry in data["entries"]} if data["version"] == _VERSION else {}
+        if data["version"] != _VERSION:
+            return {}
+        return {
+            (entry["target"], Operation(entry["op"], entry["request_bytes"], entry["mode"])): RunningMedian(
+                {int(place): int(count) for place, count in entry["bins"].items()}
+            )
+            for entry in data["entries"]
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
-
-
-def _key(entry: Mapping[str, Any]) -> Key:
-    return entry["target"], Operation(entry["op"], entry["request_bytes"], entry["mode"])
-
-
-def _median(entry: Mapping[str, Any]) -> RunningMedian:
-    return RunningMedian({int(place): int(count) for place, count in entry["bins"].items()})

@@ -1,4 +1,4 @@
-"""`<lake>/catch_up.json`: where the next pass of `ioweather catch-up` looks first, and what the last one did.
+"""`<lake>/catch_up.json`: where the next pass of `ioweather ingest --watch` looks first, and what the last one did.
 
 `last` is for agent, exporter and dashboard, which do not open the lake for it.
 """

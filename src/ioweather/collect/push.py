@@ -1,44 +1,45 @@
-"""The child that sends files of the spool to a server: standard library only.
+"""Send spool files to a server, and ask a server about a job: standard library only.
 
     python -m ioweather.collect.push URL TOKEN_FILE FILE... < STATUS
 
-The status of the agent goes first. It is from standard input, for a full disk may be what it tells of.
-
-Prints `{"refused": [{"path", "message"}], "waiting": [path], "message": ...}`: what the server will never take, and
-what it has not taken yet. Everything else is safe with the server, for it says so only when the file is on its disk. An
-answer that is lost is no harm: the file is sent again, and nothing is in twice. Told to wait, it waits once.
+A child of the agent. It sends the agent's status first, from standard input because the disk may be full. It prints
+`{"refused": [{"path", "message"}], "waiting": [path], "message": ...}`: files that the server will never accept, and
+files that it did not accept yet. All others are on the server's disk. After a lost answer the file is sent again, which
+adds nothing. If the server says when to come back, the child waits once.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from ioweather.collect.ship import check_url
-from ioweather.core.errors import UsageError
+from ioweather.core.errors import DataUnavailable, UsageError
 
 TIMEOUT_SECONDS: Final = 120.0
-_LONGEST_ANSWER: Final = 100_000
-# The file itself is wrong (400, 413, 415, 422); anything else may be different next time.
+_ASK_TIMEOUT_SECONDS: Final = 60.0
+_LONGEST_ANSWER: Final = 20_000_000
+# The file itself is wrong; any other error may be gone next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
-# What a server says of a file that it keeps: in the lake (older servers), or on the way to it.
-_TAKEN: Final = frozenset({"ok", "known", "partial", "accepted"})
-# Told to come back later than this, the agent does so by itself, as after any failure.
-_LONGEST_WAIT_SECONDS: Final = 60.0
-# A hundred that were told to wait at once do not come back at once.
-_JITTER: Final = 0.5
-# A server that does not take a status: an older one.
+# A server that knows no status: an old one.
 _UNKNOWN: Final = frozenset({404, 405})
-# No answer, or none that can be read.
+# Answers to an accepted file: in the lake (old servers) or in the queue.
+_TAKEN: Final = frozenset({"ok", "known", "partial", "accepted"})
+# For a longer time the agent waits by itself, as after any failure.
+_LONGEST_WAIT_SECONDS: Final = 60.0
+# So that a hundred senders that were told to wait do not come back at once.
+_JITTER: Final = 0.5
 _AWAY: Final = (OSError, HTTPException, ValueError, KeyError, TypeError)
 
 
@@ -50,12 +51,23 @@ class Sent:
 
 
 class _Refused(Exception):
-    """The server's answer is no."""
-
-    def __init__(self, code: int, message: str, after_seconds: float | None = None) -> None:
+    def __init__(self, code: int, message: str, after_seconds: float | None) -> None:
         super().__init__(message)
         self.code = code
         self.after_seconds = after_seconds
+
+
+def check_url(url: str) -> str:
+    """The URL without a trailing slash: https, or this machine, since a token must not cross a network in clear."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not an address of a server, such as https://weather.example.org")
+    is_loopback = parts.hostname == "localhost"
+    with suppress(ValueError):
+        is_loopback = is_loopback or ip_address(parts.hostname).is_loopback
+    if parts.scheme == "http" and not is_loopback:
+        raise ValueError(f"{url!r} would send the token in clear; use https")
+    return url.rstrip("/")
 
 
 def read_token(file: Path) -> str:
@@ -67,106 +79,125 @@ def read_token(file: Path) -> str:
         raise UsageError(f"The token cannot be read from {file}: {error}.") from None
 
 
-def host_of(path: Path) -> str:
-    """As the segment's header says; of other documents, as this machine does."""
-    try:
-        with path.open("rb") as file:
-            return str(json.loads(file.readline(4096))["host"])
-    except (ValueError, KeyError, TypeError):
-        import socket
-
-        return socket.gethostname()
-
-
 def push(
     url: str, token: str, files: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS, *, status: bytes = b""
 ) -> Sent:
-    """The status, then one file after the other; where the server is away or does not know us, the rest waits."""
-    sent = Sent()
-    post = _Patient()
-    if status:
+    """Send the status, then each file; if the server is away or refuses this host, the remaining files wait."""
+    sent, may_wait = Sent(), True
+
+    def post(host: str, name: str, data: bytes) -> Any:
+        nonlocal may_wait
         try:
-            post(url, token, (json.loads(status)["host"], "status"), status, timeout_seconds)
+            return _post(url, token, host, name, data, timeout_seconds)
         except _Refused as error:
-            if error.code not in _NEVER | _UNKNOWN:  # rows are worth more than a status that is not understood
-                return _rest(sent, files, str(error))
-        except _AWAY as error:
-            return _rest(sent, files, f"{url}: {error}")
-    for place, path in enumerate(files):
+            if not may_wait or error.after_seconds is None or error.after_seconds > _LONGEST_WAIT_SECONDS:
+                raise
+            may_wait = False
+            time.sleep(error.after_seconds * random.uniform(1.0, 1.0 + _JITTER))
+        return _post(url, token, host, name, data, timeout_seconds)
+
+    for place, path in enumerate([None, *files] if status else files):
+        left = [str(path) for path in files[place - bool(status) if path else 0 :]]
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            # Never said to be sent: perhaps it was given up meanwhile, because the spool was full.
-            sent.waiting.append(str(path))
-            sent.message = f"{path}: {error.strerror}"
-            continue
-        try:
-            answer = post(url, token, (host_of(path), path.name), data, timeout_seconds)
+            if path is None:
+                post(json.loads(status)["host"], "status", status)
+                continue
+            try:
+                data = path.read_bytes()
+            except OSError as error:  # perhaps dropped since, because the spool was full
+                sent.waiting.append(str(path))
+                sent.message = f"{path}: {error.strerror}"
+                continue
+            answer = post(_host_of(data), path.name, data)
             if answer["status"] not in _TAKEN:
                 raise ValueError(f"the server answered {answer['status']!r}")
             if answer["status"] == "partial":
                 sent.refused.append({"path": str(path), "message": answer["message"]})
         except _Refused as error:
-            if error.code not in _NEVER:
-                return _rest(sent, files[place:], str(error))
-            sent.refused.append({"path": str(path), "message": str(error)})
+            if path is not None and error.code in _NEVER:
+                sent.refused.append({"path": str(path), "message": str(error)})
+            elif path is not None or error.code not in _NEVER | _UNKNOWN:
+                return Sent(sent.refused, [*sent.waiting, *left], str(error))
         except _AWAY as error:
-            return _rest(sent, files[place:], f"{url}: {error}")
+            return Sent(sent.refused, [*sent.waiting, *left], f"{url}: {error}")
     return sent
 
 
-class _Patient:
-    """Posts; the first time that the server says when to come back, it waits and tries again."""
-
-    def __init__(self) -> None:
-        self._has_waited = False
-
-    def __call__(self, url: str, token: str, names: tuple[str, str], data: bytes, timeout_seconds: float) -> Any:
-        try:
-            return _post(url, token, names, data, timeout_seconds)
-        except _Refused as error:
-            if self._has_waited or error.after_seconds is None or error.after_seconds > _LONGEST_WAIT_SECONDS:
-                raise
-            self._has_waited = True
-            time.sleep(error.after_seconds * random.uniform(1.0, 1.0 + _JITTER))
-        return _post(url, token, names, data, timeout_seconds)
+def _host_of(data: bytes) -> str:
+    """The host in a segment's header; for other documents this machine."""
+    try:
+        return str(json.loads(data[:4096].partition(b"\n")[0])["host"])
+    except (ValueError, KeyError, TypeError):
+        return socket.gethostname()
 
 
-def _post(url: str, token: str, names: tuple[str, str], data: bytes, timeout_seconds: float) -> Any:
-    """What the server answers. Neither redirects nor proxies of the environment: the token is for one server."""
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    address = "/".join((f"{parts.path}/api/v1/spool", *(quote(name, safe="") for name in names)))
+def _post(url: str, token: str, host: str, name: str, data: bytes, timeout_seconds: float) -> Any:
+    address = f"/api/v1/spool/{quote(host, safe='')}/{quote(name, safe='')}"
     headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream", "connection": "close"}
-    with closing(kind(parts.hostname or "", parts.port, timeout=timeout_seconds)) as connection:
+    response, body = _request("POST", url + address, headers, data, timeout_seconds)
+    if response.status == 200:
+        return json.loads(body)
+    after = response.getheader("retry-after") or ""
+    message = _error_in(body, "message", "hint")
+    raise _Refused(
+        response.status,
+        f"{response.status}: {message}" if message else f"the server answered {response.status}",
+        float(after) if after.isascii() and after.isdigit() else None,  # a date is not waited for
+    )
+
+
+def _request(
+    method: str, url: str, headers: Mapping[str, str], data: bytes | None, timeout_seconds: float
+) -> tuple[HTTPResponse, bytes]:
+    """No redirects and no proxies of the environment: the token is for one server."""
+    parts = urlsplit(url)
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    with closing(connect(parts.hostname or "", parts.port, timeout=timeout_seconds)) as connection:
         connection.connect()
-        # Who refuses may hang up before all is sent; the refusal is then there to be read.
+        # A server that refuses may close before all is sent; its answer can still be read.
         with suppress(BrokenPipeError, ConnectionResetError):
-            connection.request("POST", address, data, headers)
+            connection.request(method, f"{parts.path}{f'?{parts.query}' if parts.query else ''}", data, dict(headers))
         response = connection.getresponse()
-        body = response.read(_LONGEST_ANSWER)
-    if response.status != 200:
-        raise _Refused(response.status, _said(response.status, body), _after(response.getheader("retry-after")))
-    return json.loads(body)
+        return response, response.read(_LONGEST_ANSWER)
 
 
-def _after(text: str | None) -> float | None:
-    """Seconds. A date, which the header may also hold, is not waited for."""
-    return float(text) if text is not None and text.isascii() and text.isdigit() else None
-
-
-def _rest(sent: Sent, files: Sequence[Path], message: str) -> Sent:
-    sent.waiting += [str(path) for path in files]
-    sent.message = message
-    return sent
-
-
-def _said(code: int, body: bytes) -> str:
+def _error_in(body: bytes, *keys: str) -> str:
     try:
         error = json.loads(body)["error"]
-        return f"{code}: {error['message']} {error['hint']}".strip()
+        return " ".join(error[key] for key in keys).strip() if isinstance(error, dict) else str(error)
     except (ValueError, KeyError, TypeError):
-        return f"the server answered {code}"
+        return ""
+
+
+def default_token_file() -> Path:
+    """IOWEATHER_TOKEN_FILE, else under XDG config home."""
+    if named := os.environ.get("IOWEATHER_TOKEN_FILE"):
+        return Path(named)
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "ioweather" / "token"
+
+
+def ask_server(url: str, token_file: Path | None, path: str) -> str:
+    """The body of a server's answer, for a login node without a lake. Raises DataUnavailable if the server has no such
+    job for this user."""
+    try:
+        checked = check_url(url)
+    except ValueError as error:
+        raise UsageError(f"--server: {error}.") from None
+    file = token_file or default_token_file()
+    has_token = token_file is not None or file.exists()  # a server without visibility rules answers without one
+    headers = {"authorization": f"Bearer {read_token(file)}"} if has_token else {}
+    try:
+        response, body = _request("GET", checked + path, headers, None, _ASK_TIMEOUT_SECONDS)
+    except (OSError, HTTPException) as error:
+        raise UsageError(f"{url} does not answer: {error}.") from None
+    if response.status == 200:
+        return body.decode(errors="replace")
+    message = _error_in(body, "message") or f"it answered {response.status}"
+    if response.status == 404:
+        raise DataUnavailable(message)
+    hint = "" if has_token else f"Ask who runs it for a token, and keep it in {file} (mode 600)."
+    raise UsageError(f"{url}: {message}", hint=hint)
 
 
 def main(arguments: Sequence[str]) -> int:

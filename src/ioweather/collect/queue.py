@@ -1,7 +1,8 @@
-"""What other hosts pushed and the lake does not hold yet: `<lake>/queue/<host>/`, one file each.
+"""The queue of pushed files that are not in the lake yet: `<lake>/queue/<host>/`.
 
-A file there is whole, was checked, and survives a crash: its sender may forget it. The name begins with its kind and
-the digest of its content, so a file that is pushed again while it waits is the same file. One writer takes them away.
+A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
+kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
+`workflows.ingest.drain` is the only process that removes files.
 """
 
 from __future__ import annotations
@@ -15,26 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
-from ioweather.core.units import HOUR_NS
 from ioweather.core.whole_files import sync_to_disk
 
-# rows: of a few days. wide: of many, which goes when nothing else waits. refusal: what the ledger shall say of a file.
-Kind = Literal["rows", "wide", "refusal"]
-_LETTERS: Final[dict[Kind, str]] = {"rows": "n", "wide": "w", "refusal": "r"}
-_KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
+Kind = Literal["n", "w", "r"]
+# Rows of a few days; rows of many days, written when nothing else waits; a ledger entry about a refused file.
+ROWS: Final[Kind] = "n"
+WIDE: Final[Kind] = "w"
+REFUSAL: Final[Kind] = "r"
 # 32 and 211 characters at most: within the 255 that a file name may have.
 _NAME: Final = re.compile(r"([nwr])([0-9a-f]{32})-(.+)")
-_OLD_DRAFT_NS: Final = HOUR_NS
-# Room that the writer's file has from the beginning: on a full disk a text can take its place.
-_TROUBLE_BYTES: Final = 512
+DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
+# The writer's file has this size from the beginning, so that an error message can be written to a full disk.
+TROUBLE_BYTES: Final = 512
 
 
 @dataclass(frozen=True)
 class Queued:
     path: Path
-    kind: Kind
+    kind: str
     digest: str
     name: str
     bytes: int
@@ -47,8 +47,8 @@ class Queued:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long the queue is. `oldest_ns` is the time at which its oldest file came, `trouble` why the writer could not
-    write them the last time; empty where it could."""
+    """Length of the queue. `oldest_ns` is the arrival time of its oldest file, `trouble` the error of the writer's last
+    attempt, empty after a success."""
 
     files: int = 0
     bytes: int = 0
@@ -64,13 +64,18 @@ def queue_dir(root: Path) -> Path:
 
 
 def refused_dir(root: Path) -> Path:
-    """What the lake would not take although it was checked: kept for a person to look at."""
+    """Files that passed the check and still could not be written to the lake, for an operator to look at."""
     return root / "refused"
+
+
+def writer_file(root: Path) -> Path:
+    """Locked by the one writer, which writes its last error here."""
+    return queue_dir(root) / ".writer"
 
 
 @contextmanager
 def draft_in(root: Path) -> Iterator[Path]:
-    """A new file beside the queue, which is gone afterwards unless it was put into the queue."""
+    """A new hidden file in the queue directory, removed afterwards unless `put` moved it."""
     folder = queue_dir(root)
     try:
         folder.mkdir(exist_ok=True, mode=0o750)
@@ -84,10 +89,10 @@ def draft_in(root: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind = "rows") -> bool:
-    """Move the draft into the queue. When this returns it is on the disk. False: it was there already."""
+def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind = ROWS) -> bool:
+    """Move the draft into the queue and sync it to disk. Returns False if the same file is in the queue already."""
     folder = queue_dir(root) / host
-    path = folder / f"{_LETTERS[kind]}{digest}-{name}"
+    path = folder / f"{kind}{digest}-{name}"
     try:
         is_new_host = not folder.is_dir()
         folder.mkdir(exist_ok=True, mode=0o750)
@@ -95,8 +100,7 @@ def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind =
         if not is_known:
             sync_to_disk(draft)
             draft.replace(path)
-        # Also of one that is known: whoever put it there may not have come as far as this.
-        sync_to_disk(folder)
+        sync_to_disk(folder)  # also for a known file: the request that put it there may have died before this
         if is_new_host:
             sync_to_disk(folder.parent)
     except OSError as error:
@@ -105,76 +109,31 @@ def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind =
 
 
 def queued(root: Path) -> list[Queued]:
-    """The oldest first."""
+    """All queued files, oldest first."""
     found: list[Queued] = []
     with suppress(FileNotFoundError):
         for folder in os.scandir(queue_dir(root)):
-            if not folder.name.startswith(".") and folder.is_dir(follow_symlinks=False):
-                found += _queued_of(folder.path)
+            if folder.name.startswith(".") or not folder.is_dir(follow_symlinks=False):
+                continue
+            for entry in os.scandir(folder.path):
+                if named := _NAME.fullmatch(entry.name):
+                    with suppress(FileNotFoundError):  # removed since it was listed
+                        status = entry.stat(follow_symlinks=False)
+                        kind, digest, name = named.groups()
+                        place = Path(entry.path)
+                        found.append(Queued(place, kind, digest, name, status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: (file.came_ns, file.path.name))
 
 
-def _queued_of(folder: str) -> Iterator[Queued]:
-    for entry in os.scandir(folder):
-        named = _NAME.fullmatch(entry.name)
-        if named is None:
-            continue
-        with suppress(FileNotFoundError):  # taken away meanwhile
-            status = entry.stat(follow_symlinks=False)
-            kind, digest, name = named.groups()
-            yield Queued(Path(entry.path), _KINDS[kind], digest, name, status.st_size, status.st_mtime_ns)
-
-
 def waiting(root: Path) -> Waiting:
-    """Nothing waits where there is no queue, or it is not for us to see."""
+    """Empty if there is no queue or this user may not read it."""
     try:
         files = queued(root)
     except OSError:
         return Waiting()
     if not files:
         return Waiting()
-    return Waiting(len(files), sum(file.bytes for file in files), files[0].came_ns, _trouble(root))
-
-
-def writer_file(root: Path) -> Path:
-    """Locked by the one writer, which tells here what is wrong."""
-    return queue_dir(root) / ".writer"
-
-
-def tell_trouble(root: Path, text: str = "") -> None:
-    """Best effort: the disk that failed is the one that this goes to."""
-    data = text.encode()[:_TROUBLE_BYTES].ljust(_TROUBLE_BYTES)
+    trouble = ""
     with suppress(OSError):
-        fd = os.open(writer_file(root), os.O_WRONLY)
-        try:
-            os.pwrite(fd, data, 0)
-        finally:
-            os.close(fd)
-
-
-def _trouble(root: Path) -> str:
-    try:
-        return writer_file(root).read_bytes()[:_TROUBLE_BYTES].decode(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def take_away(file: Queued) -> None:
-    """After the ledger speaks of it."""
-    file.path.unlink(missing_ok=True)
-
-
-def set_aside(root: Path, file: Queued) -> Path:
-    folder = refused_dir(root) / file.host
-    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    place = folder / f"{file.digest}-{file.name}"
-    file.path.replace(place)
-    return place
-
-
-def clear_drafts(root: Path) -> None:
-    """Drafts of a server that was killed: their senders were told nothing, and send again."""
-    with suppress(OSError):
-        for entry in os.scandir(queue_dir(root)):
-            if re.fullmatch(r"\.[0-9a-f]{16}", entry.name) and now_ns() - entry.stat().st_mtime_ns > _OLD_DRAFT_NS:
-                Path(entry.path).unlink(missing_ok=True)
+        trouble = writer_file(root).read_bytes()[:TROUBLE_BYTES].decode(errors="replace").strip()
+    return Waiting(len(files), sum(file.bytes for file in files), files[0].came_ns, trouble)

@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioweather.collect.ship import Server, check_url
+from ioweather.collect.push import check_url
+from ioweather.collect.ship import Server
 from ioweather.collect.spool import Keep
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
-from ioweather.sources.live import gpfs, nfs, slurm
-from ioweather.sources.live.block import BlockDevices
+from ioweather.sources.live import counters
 from ioweather.sources.live.contract import LiveSource
-from ioweather.sources.live.gpfs import GpfsNode
+from ioweather.sources.live.counters import BlockDevices, GpfsNode, NfsClient, SlurmAccounting
 from ioweather.sources.live.lustre import LustreServer
-from ioweather.sources.live.nfs import NfsClient
 from ioweather.sources.live.probe import Probe, ProbeSettings
-from ioweather.sources.live.slurm import SlurmAccounting
 from ioweather.sources.live.targets import TargetProbe
 from ioweather.sources.lustre.snapshot import is_tree
 from ioweather.sources.mounts import is_inside
@@ -137,15 +135,15 @@ def sources_for(
                 "facility.toml names no path to probe.", hint='Add `probes = ["/path"]` to a [filesystem.NAME].'
             )
     if "block" in kinds or (not kinds and (settings.root / "proc/diskstats").exists()):
-        made.append(BlockDevices(settings.block_period_ns, settings.root, settings.block_stacked, host))
+        made.append(BlockDevices(settings.block_period_ns, settings.root, host, stacked=settings.block_stacked))
     if "lustre" in kinds or (not kinds and is_tree(settings.root)):
         cluster = facility.clusters[0] if len(facility.clusters) == 1 else None
         made.append(LustreServer(settings.lustre_period_ns, settings.root, host, cluster))
-    if "gpfs" in kinds or (not kinds and gpfs.mmpmon() is not None):
+    if "gpfs" in kinds or (not kinds and counters.mmpmon() is not None):
         made.append(GpfsNode(settings.gpfs_period_ns, host=host))
-    if "nfs" in kinds or (not kinds and nfs.is_here(settings.root)):
+    if "nfs" in kinds or (not kinds and counters.has_nfs(settings.root)):
         made.append(NfsClient(settings.nfs_period_ns, settings.root, host))
-    if "slurm" in kinds or (not kinds and slurm.is_here()):
+    if "slurm" in kinds or (not kinds and counters.has_sacct()):
         made.append(SlurmAccounting(settings.slurm_period_ns, host=host))
     if not made:
         raise UsageError("There is nothing to collect here.", hint="Name paths to probe in facility.toml.")

@@ -1,4 +1,4 @@
-"""[watch] of facility.toml: what `ioweather catch-up` reads, and how often the agent runs it."""
+"""[watch] of facility.toml: what `ioweather ingest --watch` reads, and how often the agent runs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A live source in a child process, so that the agent itself never touches what may hang.
+"""A live source in a child process, so that the agent itself never touches anything that may hang.
 
 The child is forked once, not per operation, and waits for ticks. The agent sends one only to a child that waits, so
-nothing piles up behind a hanging operation. Nobody is ever waited for: a child in uninterruptible sleep cannot be
+nothing piles up behind a hanging operation. The agent never waits for a child: one in uninterruptible sleep cannot be
 killed, and is left to the kernel.
 """
 
@@ -22,46 +22,40 @@ from pathlib import Path
 from ioweather.collect.spool import READABLE, row_line
 from ioweather.core.errors import IoweatherError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.live.contract import LiveSource, Ready
+from ioweather.sources.live.contract import LiveSource, Ready, Reporter
 
 _PROGRESS_NS = 500_000_000
-_MOST_WAITING = 100
+_TICK = struct.Struct("=q")
+_PIPE_BYTES = 1 << 20
+_READ_BYTES = 1 << 16
+_CYCLES_PER_COLLECTION = 100
 
 
 class Dismissed(Exception):
-    """The agent wants no more, while the child still prepares."""
+    """The agent stops while the child still prepares."""
 
 
-class PipeReporter:
-    """The child's end. A child whose agent is gone goes on without being heard: it ends at its next tick."""
+class PipeReporter(Reporter):
+    """The child's end: one JSON line per message. Without an agent the child goes on until its next tick."""
 
     def __init__(self, fd: int, documents: Path) -> None:
         self._fd = fd
         self._documents = documents
         self._last_progress_ns = 0
-        self._waiting: list[str] = []
         self._ticks: select.poll | None = None
 
     def heed(self, ticks: int | None) -> None:
-        """From now on `progress` looks whether this pipe was closed, and does not return then."""
+        """From now on `progress` raises Dismissed once this pipe is closed."""
         self._ticks = None
         if ticks is not None:
             self._ticks = select.poll()
-            self._ticks.register(ticks, 0)  # a closed pipe is told unasked
+            self._ticks.register(ticks, 0)  # a closed pipe is always reported
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
-        scheduled = "null" if scheduled_ns is None else scheduled_ns
-        self._waiting.append(f'["begin","{op}",{request_bytes},{scheduled},{time.time_ns()},{time.monotonic_ns()}]')
-        self._flush()
+        self._send(["begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns()])
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
-        self.line(row_line(table, values))
-
-    def line(self, text: str) -> None:
-        """Goes with the next message: before anything that may hang there is one."""
-        self._waiting.append(text)
-        if len(self._waiting) >= _MOST_WAITING:
-            self._flush()
+        self._write(row_line(table, values))
 
     def document(self, name: str, text: str) -> None:
         with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
@@ -89,39 +83,18 @@ class PipeReporter:
         self._send(["failed", message])
 
     def _send(self, body: list[object]) -> None:
-        self._waiting.append(json.dumps(body, separators=(",", ":")))
-        self._flush()
+        self._write(json.dumps(body, separators=(",", ":")))
 
-    def _flush(self) -> None:
-        self._waiting.append("")
-        data = "\n".join(self._waiting).encode()
-        self._waiting.clear()
-        try:  # not `suppress`: this stands between operations, nine times a cycle
+    def _write(self, line: str) -> None:
+        data = f"{line}\n".encode()
+        with contextlib.suppress(BrokenPipeError):
             while data:
                 data = data[os.write(self._fd, data) :]
-        except BrokenPipeError:
-            pass
-
-
-def whole_lines(buffer: bytearray) -> list[str]:
-    """Take the finished lines out of the buffer."""
-    end = buffer.rfind(b"\n") + 1
-    if not end:
-        return []
-    text = bytes(buffer[:end]).decode()
-    del buffer[:end]
-    return text.splitlines()
-
-
-_TICK = struct.Struct("=q")
-_PIPE_BYTES = 1 << 20
-_READ_BYTES = 1 << 16
-_CYCLES_PER_COLLECTION = 100
 
 
 class Worker:
     def __init__(self, source: LiveSource, documents: Path) -> None:
-        self._buffer = bytearray()
+        self._buffer = b""
         self.has_ended = False
         ticks_read, self._ticks = os.pipe()
         self._reports, reports_write = os.pipe()
@@ -136,11 +109,11 @@ class Worker:
 
     def tick(self, scheduled_ns: int) -> None:
         """Start a cycle. Eight bytes into an empty pipe do not block."""
-        with contextlib.suppress(BrokenPipeError):  # it died; its end is found by `lines`
+        with contextlib.suppress(BrokenPipeError):  # it died; `lines` finds its end
             os.write(self._ticks, _TICK.pack(scheduled_ns))
 
     def lines(self) -> list[str]:
-        """What the child said since; sets `has_ended` when it is gone."""
+        """Complete messages since the last call; sets `has_ended` when the child is gone."""
         while not self.has_ended:
             try:
                 data = os.read(self._reports, _READ_BYTES)
@@ -150,7 +123,8 @@ class Worker:
             self.has_ended = not data
             if len(data) < _READ_BYTES:
                 break
-        return whole_lines(self._buffer)
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [line.decode() for line in lines]
 
     def dismiss(self) -> None:
         """No more ticks: the child finishes and ends by itself."""
@@ -159,7 +133,7 @@ class Worker:
             self._ticks = -1
 
     def abandon(self, *, kill: bool = True) -> None:
-        """Kill it if it can be killed, and look away. One that is left alive ends by itself."""
+        """Kill it if that is possible, and do not wait. One that is left alive ends by itself."""
         self.dismiss()
         if kill:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -167,7 +141,7 @@ class Worker:
         self.release()
 
     def release(self) -> None:
-        """Reap it if it is dead. A child that is not is reaped by init when the agent is gone."""
+        """Reap it if it is dead; otherwise init does when the agent is gone."""
         self.dismiss()
         if self._reports >= 0:
             os.close(self._reports)
@@ -182,75 +156,54 @@ def _be_the_child(source: LiveSource, documents: Path, ticks: int, reports: int)
     code = 1
     try:
         # The agent decides when to stop; a terminal or systemd signals the whole group.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
-        _close_all_but(ticks, reports)
-        _let_go_of_the_terminal()
+        # Close the other children's pipes: they must end with the agent, not with their last sibling. A child that is
+        # left behind must not keep a terminal or a pipe open either.
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        low = 3
+        for fd in sorted((ticks, reports)):
+            os.closerange(low, fd)
+            low = fd + 1
+        os.closerange(low, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
         os.chdir("/")  # no mount is held busy
         gc.freeze()
-        gc.disable()  # no collection falls into a timed operation
+        gc.disable()  # no collection during a timed operation
         _serve(source, PipeReporter(reports, documents), ticks)
         code = 0
     finally:
         os._exit(code)
 
 
-def _close_all_but(*kept: int) -> None:
-    """Above all the other children's pipes: they end when the agent does, not when the last sibling does."""
-    low = 3
-    for fd in sorted(kept):
-        os.closerange(low, fd)
-        low = fd + 1
-    os.closerange(low, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
-
-
-def _let_go_of_the_terminal() -> None:
-    """A child that is left behind must not keep a pipe open that somebody reads to its end."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in range(3):
-        os.dup2(null, fd)
-    os.close(null)
-
-
-def _prepare(source: LiveSource, reporter: PipeReporter, ticks: int) -> bool:
-    """Whether there is something to measure. A source that cannot begin, or need not, leaves nothing behind."""
+def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
     try:
         reporter.heed(ticks)
-        ready = source.prepare(reporter)
-    except Dismissed:
+        try:
+            ready = source.prepare(reporter)
+        except (Dismissed, OSError, IoweatherError):  # a source that cannot begin, or need not, leaves nothing behind
+            reporter.heed(None)
+            with contextlib.suppress(OSError, IoweatherError):
+                source.finish(reporter)
+            raise
         reporter.heed(None)
-        source.finish(reporter)
-        return False
-    except (OSError, IoweatherError):
-        reporter.heed(None)
-        with contextlib.suppress(OSError, IoweatherError):
-            source.finish(reporter)
-        raise
-    finally:
-        reporter.heed(None)
-    reporter.ready(ready)
-    return True
-
-
-def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
-    cycles = 0
-    try:
-        if not _prepare(source, reporter, ticks):
-            return
+        reporter.ready(ready)
+        cycles = 0
         while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
-            started = time.monotonic_ns()
+            started, ok, message = time.monotonic_ns(), True, ""
             try:
                 source.cycle(_TICK.unpack(data)[0], reporter)
             except (OSError, IoweatherError) as error:
-                reporter.end(time.monotonic_ns() - started, False, str(error))
-            else:
-                reporter.end(time.monotonic_ns() - started)
+                ok, message = False, str(error)
+            reporter.end(time.monotonic_ns() - started, ok, message)
             cycles += 1
             if cycles % _CYCLES_PER_COLLECTION == 0:
                 gc.collect()
         source.finish(reporter)
+    except Dismissed:
+        pass
     except (OSError, IoweatherError) as error:
         reporter.failed(str(error))
     except Exception as error:

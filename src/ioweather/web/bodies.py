@@ -1,6 +1,6 @@
-"""Bodies of requests: each has its time, all together their room, and whoever is refused hears why.
+"""Limits on request bodies: each has its time, and all together have a number and a size.
 
-Who sends slowly is cut off, and first when others need the room; so slow senders cost nobody else.
+A slow sender is cut off with 408, sooner when other requests need the room.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ioweather.core.errors import Busy, SlowSender
 from ioweather.core.units import KIB, MIB
 
-# A body has this long, and a second more for every so many bytes that came.
+# Time for a body: this long, and a second more for every so many bytes that came.
 GRACE_SECONDS: Final = 15.0
 LEAST_BYTES_PER_SECOND: Final = 64 * KIB
-# So many come at once; beyond, the slowest that is not new makes room.
+# Bodies at once; beyond that the slowest one that is not new is cut off.
 MOST_AT_ONCE: Final = 256
 MOST_BYTES: Final = 512 * MIB
 _NEW_SECONDS: Final = 2.0
-# As much as may be sent at all, to who is refused.
+# Read at most so much more of a refused body before the answer.
 HEARD_OUT_BYTES: Final = 64 * MIB
 
 
@@ -39,19 +39,10 @@ class _Body:
     def age(self) -> float:
         return time.monotonic() - self.began
 
-    @property
-    def left_seconds(self) -> float:
-        return GRACE_SECONDS + self.bytes / LEAST_BYTES_PER_SECOND - self.age
-
-    def cut(self) -> None:
-        self.is_cut = True
-        if self.waiting is not None:
-            self.waiting.cancel()
-
 
 class Bodies:
-    """Also takes in what is left of a body before an answer goes out. An answer to half a request ends the connection
-    under the sender, who then hears of a broken pipe and not why."""
+    """Reads the rest of a body before an answer: an answer to half a request closes the connection, and the sender
+    would see a broken pipe instead of the reason."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -83,11 +74,12 @@ class Bodies:
         if body not in self._coming:
             self._make_room()
             self._coming.add(body)
+        left = GRACE_SECONDS + body.bytes / LEAST_BYTES_PER_SECOND - body.age
         if not body.is_cut:
-            with anyio.move_on_after(body.left_seconds) as body.waiting:
+            with anyio.move_on_after(left) as body.waiting:
                 message = await receive()
                 body.bytes += len(message.get("body", b""))
-                body.more = bool(message.get("more_body"))  # neither in a last part, nor when the sender is gone
+                body.more = bool(message.get("more_body"))  # false in the last part and after a disconnect
                 if not body.more:
                     self._coming.discard(body)
                 return message
@@ -102,4 +94,6 @@ class Bodies:
                 raise Busy("Too many send at once.")
             slowest = min(slow, key=lambda body: body.bytes / body.age)
             self._coming.discard(slowest)
-            slowest.cut()
+            slowest.is_cut = True
+            if slowest.waiting is not None:
+                slowest.waiting.cancel()

@@ -1,10 +1,10 @@
-"""/api/v1/spool: agents of other hosts bring files of their spools and tell how they are."""
+"""/api/v1/spool and remote write: other hosts push rows, and their agents' status."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path as FilePath
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ from ioweather.core.units import MIB, format_bytes
 from ioweather.sources.labelled.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.tokens import Token
-from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.facilities import MAIN
 from ioweather.web.statuses import may_answer
 from ioweather.web.visible import Sender
 from ioweather.web.writer import LakeWriter
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 router = APIRouter(prefix="/api/v1")
 LIMIT_BYTES: Final = 64 * MIB
-# A hundred probed paths are half of it.
-STATUS_LIMIT_BYTES: Final = MIB
+STATUS_LIMIT_BYTES: Final = MIB  # twice that of a hundred probed paths
 _THREADS: Final = 4
 _MOST_CHECKS_WAITING: Final = 100
-_ONE_KEEPS: Final = threading.Lock()
+_STATUS_LOCK: Final = threading.Lock()
 _STATUS: Final = TypeAdapter(Status)
 HostName: TypeAlias = Annotated[str, Path(pattern=f"^{HOST}$", max_length=253)]
 _OCTETS: Final = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+_ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
 
 
 class Taken(BaseModel):
@@ -54,24 +54,18 @@ class Kept(BaseModel):
     status: str = "ok"
 
 
-# Before the one for segments, which takes any name.
-@router.post("/spool/{host}/status", responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS)
+# Before the route for segments, which matches any name.
+@router.post("/spool/{host}/status", responses=_ANSWERS, openapi_extra=_OCTETS)
 async def tell(request: Request, token: Sender, host: HostName) -> Kept:
     """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
     _check_token(token, host)
-    facilities: Facilities = request.app.state.facilities
-    data = bytearray()
-    async for part in request.stream():
-        data += part
-        if len(data) > STATUS_LIMIT_BYTES:
-            raise UsageError(f"The status is larger than {format_bytes(STATUS_LIMIT_BYTES)}.")
-    status = read_told(bytes(data), host)
-    await _checking(request, _keep, facilities, status)
+    status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
+    await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
     return Kept()
 
 
 def read_told(data: bytes, host: str) -> Status:
-    """Every field is of its type: what one agent tells must not spoil the page that shows all of them."""
+    """The status, every field of its type: a wrong one must not break the page that shows all agents."""
     try:
         json.loads(data, parse_int=_int64)
         status = _STATUS.validate_json(data, strict=True)
@@ -94,11 +88,10 @@ def _int64(text: str) -> int:
     return value
 
 
-def _keep(facilities: Facilities, status: Status) -> None:
-    root = facilities.directory(MAIN)
+def _keep(root: FilePath, status: Status) -> None:
     open_lake(root)
     try:
-        with _ONE_KEEPS:
+        with _STATUS_LOCK:
             keep_status(root, status, now_ns())
     except OSError as error:
         raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
@@ -109,7 +102,7 @@ def _check_token(token: Token, host: str) -> None:
         raise AccessDenied(f"The token {token.name} is not for {host}.")
 
 
-@router.post("/spool/{host}/{segment}", responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS)
+@router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
 async def bring(
     request: Request, token: Sender, host: HostName, segment: Annotated[str, Path(pattern=f"^{NAME}$", max_length=220)]
 ) -> Taken:
@@ -117,65 +110,60 @@ async def bring(
     disk; the lake has it soon after. Sent again, it adds nothing."""
     check_names(host, segment)
     _check_token(token, host)
-    root = request.app.state.facilities.directory(MAIN)
-    writer: LakeWriter = request.app.state.writer
-    await anyio.to_thread.run_sync(_check_ready, root, writer)
+    root, writer = await _ready(request)
     try:
         with draft_in(root) as draft:
-            await _write(request, draft)
+            with draft.open("wb") as file:
+                async for part in _body(request, LIMIT_BYTES, "file"):
+                    file.write(part)
+            if not draft.stat().st_size:
+                raise EmptyInput("The body is empty.")
             found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
     writer.wake()
-    return Taken(status=found.status, rows=dict(found.rows), message=found.message)
+    return Taken(**found._asdict())
 
 
-@router.post(
-    "/remote-write", status_code=204, responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS
-)
+@router.post("/remote-write", status_code=204, responses=_ANSWERS, openapi_extra=_OCTETS)
 async def remote_write(request: Request, token: Sender) -> None:
     """What a Prometheus server pushes (remote write, version 1). When this answers, the samples that a mapping names
     are safe on the server's disk; the lake has them some minutes later. Sent again, they add nothing."""
-    root = request.app.state.facilities.directory(MAIN)
-    writer: LakeWriter = request.app.state.writer
-    await anyio.to_thread.run_sync(_check_ready, root, writer)
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > REMOTE_WRITE_BYTES:
-            raise UsageError(f"The body is larger than {format_bytes(REMOTE_WRITE_BYTES)}.")
+    root, writer = await _ready(request)
+    body = b"".join([part async for part in _body(request, REMOTE_WRITE_BYTES, "body")])
     try:
-        if await _checking(request, receive_samples, Lake(root), bytes(body), token):
+        if await _checking(request, receive_samples, Lake(root), body, token):
             writer.wake()
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
 
 
-def _check_ready(root: FilePath, writer: LakeWriter) -> None:
-    open_lake(root)
-    check_room(writer.waiting())
+async def _ready(request: Request) -> tuple[FilePath, LakeWriter]:
+    """The lake and its writer, if there is a lake and the queue has room."""
+    root, writer = request.app.state.facilities.directory(MAIN), request.app.state.writer
+
+    def check() -> None:
+        open_lake(root)
+        check_room(writer.waiting())
+
+    await anyio.to_thread.run_sync(check)
+    return root, writer
+
+
+async def _body(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit_bytes:
+            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
+        yield part
 
 
 async def _checking(request: Request, check: Callable[..., T], *arguments: object) -> T:
-    """In one of a few threads of their own: however many send, those who read find theirs free."""
+    """Run the check in one of a few threads of its own, so that senders never occupy the threads of readers."""
     state = request.app.state
-    if not hasattr(state, "checking"):  # made where there is a loop
+    if not hasattr(state, "checking"):  # needs a running loop
         state.checking = anyio.CapacityLimiter(_THREADS)
     if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
         raise Busy("Too many hosts send at once.")
     return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
-
-
-async def _write(request: Request, draft: FilePath) -> None:
-    size = 0
-    try:
-        with draft.open("wb") as file:
-            async for part in request.stream():
-                size += len(part)
-                if size > LIMIT_BYTES:
-                    raise UsageError(f"The file is larger than {format_bytes(LIMIT_BYTES)}.")
-                file.write(part)
-    except OSError as error:
-        raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
-    if not size:
-        raise EmptyInput("The body is empty.")

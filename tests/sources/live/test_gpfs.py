@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.gpfs import GpfsNode
+from ioweather.sources.live.counters import GpfsNode
 from live_reporter import Heard
 
 NS = 10**9

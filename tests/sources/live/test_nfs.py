@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import SourceError
+from ioweather.sources.live.counters import NfsClient, has_nfs
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.nfs import NfsClient, is_here
 from live_reporter import Heard
 
 NS = 10**9
@@ -48,9 +48,9 @@ def test_amounts_and_a_clock_that_is_set(tmp_path: Path):
 
 
 def test_a_mount_that_comes_later_and_no_mountstats(tmp_path: Path):
-    assert not is_here(tmp_path)
+    assert not has_nfs(tmp_path)
     with pytest.raises(SourceError, match="cannot be read"):
         NfsClient(root=tmp_path).prepare(Heard())
     write(tmp_path, 1, 1)
-    assert is_here(tmp_path)
+    assert has_nfs(tmp_path)
     assert NfsClient(root=tmp_path).prepare(Heard()).message == "/scratch"

@@ -8,7 +8,7 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.slurm import FIELDS, SlurmAccounting
+from ioweather.sources.live.counters import SACCT_FIELDS, SlurmAccounting
 from ioweather.sources.slurm.source import SOURCE
 from live_reporter import HandClock, Heard
 
@@ -32,7 +32,7 @@ JOB = "\x1f".join(["7", "7", "c1", "1", "ann", "m1", "run", "COMPLETED", "179472
 
 
 def test_a_poll_is_a_document_for_the_sacct_source(sacct, tmp_path):
-    text = FIELDS.replace(",", "\x1f") + "\n" + JOB + "\n"
+    text = SACCT_FIELDS.replace(",", "\x1f") + "\n" + JOB + "\n"
     (tmp_path / "out").write_text(text)
     calls = sacct(f"cat {tmp_path}/out")
     clock, heard = HandClock(), Heard()
@@ -55,7 +55,7 @@ def test_a_poll_is_a_document_for_the_sacct_source(sacct, tmp_path):
 
 
 def test_no_jobs_is_no_document(sacct):
-    sacct(f"echo {FIELDS}")
+    sacct(f"echo {SACCT_FIELDS}")
     heard = Heard()
     SlurmAccounting().cycle(0, heard)
     assert heard.documents == {}

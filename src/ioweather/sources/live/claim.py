@@ -1,7 +1,8 @@
-"""Which of several probes has a directory: the file `lock` in it says who, and its time of change that they still live.
+"""The folder of a probe below the measured directory, and the claim that makes it the only probe there.
 
-No lock of the kernel is held meanwhile: it would take an open file, and what is held open cannot be unmounted. One is
-taken only while `lock` is read and written, so that of two who come at once one is first.
+The file `lock` in the folder names the owner; its modification time is a heartbeat. A lock of the kernel would need an
+open file, which keeps a file system from being unmounted, and agents of 0.2.0 know this file alone. The kernel's lock
+is held only while `lock` is read and written, so that of two probes that start at once one is first.
 """
 
 from __future__ import annotations
@@ -26,24 +27,61 @@ from ioweather.sources.mounts import is_inside, mount_point
 _NAME: Final = "lock"
 _MOST_BYTES: Final = 4096
 _BEAT_NS: Final = 10 * NS
-_SILENT_NS: Final = 60 * NS  # of a probe whose process cannot be looked at from here
+_SILENT_NS: Final = 60 * NS  # for an owner on another host or in another container
 _NO_LOCKS: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
-class Claim:
-    """Of one probe on its directory."""
+class ProbeFolder:
+    """`.ioweather-NAME` below `target`. It is checked and claimed once and then closed: between two cycles nothing
+    keeps the file system from being unmounted."""
 
-    def __init__(self, host: str, run_id: str) -> None:
+    def __init__(self, target: str, name: str, host: str, run_id: str, required_mount: str | None = None) -> None:
+        if "/" in name or name in ("", ".", ".."):
+            raise SourceError(f"{name!r} cannot name a folder.", hint="Take letters, digits, dot, dash and underscore.")
+        self.path = Path(target, f".ioweather-{name}")
+        self._target, self._required_mount = target, required_mount
         self._host, self._run_id = host, run_id
+        self._mount: str | None = None
+        self._checked: PrivateDirectory | None = None
         self._text = b""
         self._next_beat_ns = 0
 
-    def take(self, folder: PrivateDirectory) -> None:
-        """Or say who has it."""
-        mine = {"host": self._host, "run_id": self._run_id, **_this_process()}
-        with _alone(folder) as lock:
-            other = _parsed(os.pread(lock, _MOST_BYTES, 0))
-            if other and _lives(other, mine, folder, os.fstat(lock).st_mtime_ns):
+    @contextmanager
+    def taken(self, progress: Progress) -> Iterator[tuple[PrivateDirectory, Progress]]:
+        """Make and claim the folder; the progress function also gives the heartbeat. Raises SourceError if another
+        probe has it, or the directory is on another mount than required or than before."""
+        target, required = self._target, self._required_mount
+        if not Path(target).is_dir():
+            raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
+        mount = mount_point(os.path.realpath(target))
+        if required is not None and not is_inside(mount, os.path.realpath(required)):
+            raise SourceError(
+                f"{required} is not mounted: {target} lies on {mount} now.",
+                hint="Mount it; nothing is written to the disk below it.",
+            )
+        if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
+            raise SourceError(f"{target} lies on {mount} now: {self._mount} is not mounted.")
+        self._mount = mount
+        with PrivateDirectory.at(self.path) as folder:
+            self._claim(folder)
+            self._checked = folder
+
+            def beat(done: int, total: int | None, what: str) -> None:
+                self._is_lost(folder.fd)
+                progress(done, total, what)
+
+            yield folder, beat
+
+    def _claim(self, folder: PrivateDirectory) -> None:
+        pid = os.getpid()
+        mine = {"host": self._host, "run_id": self._run_id, "pid": pid, "started": _started(pid),
+                "boot_id": boot_id(), "pid_namespace": _pid_namespace()}  # fmt: skip
+        with _locked(folder) as lock:
+            try:
+                other = json.loads(os.pread(lock, _MOST_BYTES, 0))
+            except ValueError:
+                other = None
+            if isinstance(other, dict) and other and _lives(other, mine, folder, os.fstat(lock).st_mtime_ns):
                 raise SourceError(
                     f"{folder.path} is in use by the probe with pid {other.get('pid')} on {other.get('host')} "
                     f"(run {other.get('run_id')}).",
@@ -54,12 +92,12 @@ class Claim:
             os.pwrite(lock, self._text, 0)
         self._next_beat_ns = time.monotonic_ns() + _BEAT_NS
 
-    def is_lost(self, folder: int) -> bool:
-        """Whether another one has taken it, as after a minute without a sign of us; looked at every 10 s, and a sign
-        given."""
+    def _is_lost(self, folder: int) -> bool:
+        """Whether another probe has taken the claim, as after a minute without a heartbeat. Every 10 s it looks, and
+        gives the heartbeat."""
         if time.monotonic_ns() < self._next_beat_ns:
             return False
-        with suppress(OSError):  # of which the operations will tell
+        with suppress(OSError):  # the operations will show it
             lock = os.open(_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             try:
                 if os.pread(lock, _MOST_BYTES, 0) != self._text:
@@ -70,79 +108,57 @@ class Claim:
         self._next_beat_ns = time.monotonic_ns() + _BEAT_NS
         return False
 
-    def entered(self, checked: PrivateDirectory | None, enter: Callable[[int], int]) -> int:
-        """What `enter` opens in the folder that was checked, while that is ours."""
-        if checked is None:
+    def enter(self) -> int:
+        """A descriptor of the folder that was checked, while it is still ours."""
+        if self._checked is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        folder = checked.again()
+        folder = self._checked.again()
+        if self._is_lost(folder):
+            os.close(folder)
+            raise OSError(errno.EBUSY, "another probe has taken the folder")
+        return folder
+
+    def open(self, opener: Callable[[int], int]) -> int:
+        """The descriptor that `opener` opens in the folder."""
+        folder = self.enter()
         try:
-            if self.is_lost(folder):
-                raise OSError(errno.EBUSY, "another one has taken the folder")
-            return enter(folder)
+            return opener(folder)
         finally:
             os.close(folder)
 
-    def signing(self, folder: PrivateDirectory, progress: Progress) -> Progress:
-        """Of work that takes long: what tells of it gives the sign too."""
+    @property
+    def is_taken(self) -> bool:
+        return self._checked is not None
 
-        def told(done: int, total: int | None, what: str) -> None:
-            self.is_lost(folder.fd)
-            progress(done, total, what)
+    @contextmanager
+    def leaving(self, *, keep: bool) -> Iterator[PrivateDirectory | None]:
+        """The folder, to be emptied, if it is still ours and its files are not kept; removed afterwards."""
+        try:
+            if self._checked is None:
+                raise FileNotFoundError
+            folder = self._checked.reopened()
+        except OSError:  # gone, or another folder has its name now
+            yield None
+            return
+        with folder:
+            is_mine = self._is_mine(folder)
+            yield folder if is_mine and not keep else None
+            with _locked(folder):
+                if self._is_mine(folder):
+                    folder.unlink(_NAME)
+            if is_mine and not keep:
+                with suppress(OSError):  # other files in it are not ours to remove
+                    folder.path.rmdir()
 
-        return told
-
-    def is_mine(self, folder: PrivateDirectory) -> bool:
+    def _is_mine(self, folder: PrivateDirectory) -> bool:
         with suppress(OSError):
             return folder.read(_NAME) == self._text
         return False
 
-    def release(self, folder: PrivateDirectory) -> None:
-        """If it is still ours."""
-        with _alone(folder):
-            if self.is_mine(folder):
-                folder.unlink(_NAME)
-
-
-def mount_below(target: str, required: str | None = None) -> str:
-    """The mount that the directory lies on, which may have to be a certain one."""
-    if not Path(target).is_dir():
-        raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
-    mount = mount_point(os.path.realpath(target))
-    if required is not None and not is_inside(mount, os.path.realpath(required)):
-        raise SourceError(
-            f"{required} is not mounted: {target} lies on {mount} now.",
-            hint="Mount it; nothing is written to the disk below it.",
-        )
-    return mount
-
-
-def folder_below(target: str, name: str) -> Path:
-    """Where a probe keeps its files: one folder per name."""
-    if "/" in name or name in ("", ".", ".."):
-        raise SourceError(f"{name!r} cannot name a folder.", hint="Take letters, digits, dot, dash and underscore.")
-    return Path(target, f".ioweather-{name}")
-
 
 @contextmanager
-def leaving(checked: PrivateDirectory, claim: Claim, *, keep: bool) -> Iterator[PrivateDirectory | None]:
-    """The folder, to be emptied, if it is there, still ours, and its files are not kept; removed afterwards."""
-    try:
-        folder = checked.reopened()
-    except OSError:  # gone, or another one under this name: of that, nothing is ours
-        yield None
-        return
-    with folder:
-        is_mine = claim.is_mine(folder)
-        yield folder if is_mine and not keep else None
-        claim.release(folder)
-        if is_mine and not keep:
-            with suppress(OSError):  # what else lies in it is not ours to remove
-                folder.path.rmdir()
-
-
-@contextmanager
-def _alone(folder: PrivateDirectory) -> Iterator[int]:
-    """The file, new or old, for one at a time."""
+def _locked(folder: PrivateDirectory) -> Iterator[int]:
+    """The file `lock`, new or old, with the kernel's lock where there is one."""
     while True:
         lock = folder.open(_NAME)
         try:
@@ -151,7 +167,7 @@ def _alone(folder: PrivateDirectory) -> Iterator[int]:
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-            if os.fstat(lock).st_nlink == 0:  # released meanwhile
+            if os.fstat(lock).st_nlink == 0:  # released since it was opened
                 continue
             yield lock
             return
@@ -159,42 +175,24 @@ def _alone(folder: PrivateDirectory) -> Iterator[int]:
             os.close(lock)
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
-    """Empty where it cannot be used: then nobody has it."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _lives(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirectory, sign_ns: int) -> bool:
+def _lives(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirectory, beat_ns: int) -> bool:
+    """Whether the other owner runs: by its process if that can be seen from here, else by its heartbeat."""
     if all(other.get(key) == mine[key] for key in ("host", "boot_id", "pid_namespace")):
         pid = other.get("pid")
         return isinstance(pid, int) and pid != mine["pid"] and _started(pid) == other.get("started") is not None
-    return _time_there(folder) - sign_ns < _SILENT_NS
-
-
-def _time_there(folder: PrivateDirectory) -> int:
-    """By the clock that stamps the files there."""
-    name = f".time.{os.getpid()}"
+    name = f".time.{os.getpid()}"  # the time now, by the clock that stamps files there
     folder.unlink(name)
     fd = folder.create(name)
     try:
-        return os.fstat(fd).st_mtime_ns
+        return os.fstat(fd).st_mtime_ns - beat_ns < _SILENT_NS
     finally:
         os.close(fd)
         folder.unlink(name)
 
 
-def _this_process() -> dict[str, Any]:
-    pid = os.getpid()
-    return {"pid": pid, "started": _started(pid), "boot_id": boot_id(), "pid_namespace": _pid_namespace()}
-
-
 def _started(pid: int) -> int | None:
-    """When, in ticks since the machine began (proc_pid_stat(5), field 22): tells apart two of the same number. None of
-    one that is dead, also where nobody has asked for its end yet (field 3)."""
+    """Start time in ticks since boot (proc_pid_stat(5), field 22), which differs when a pid is used again. None if the
+    process is dead, also if it was not reaped yet (field 3)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -16,8 +16,7 @@ from array import array
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import MIB, NS, format_bytes
-from ioweather.sources.live.contract import Progress
-from ioweather.sources.live.timing import ShortTransfer
+from ioweather.sources.live.contract import Progress, ShortTransfer
 
 # Is this part of a file in the client's page cache?
 #

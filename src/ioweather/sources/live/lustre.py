@@ -18,9 +18,8 @@ from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.counter_samples import Differ, Growth, Origin, Target
 from ioweather.sources.disk_counters import RESET
-from ioweather.sources.live.contract import Reading, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter, event_row, report_growth, series_row
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime
-from ioweather.sources.live.rows import event_row, report_growth, series_row
 from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs, parse_entry, unquoted
 from ioweather.sources.lustre.parse import ENTRY

@@ -13,13 +13,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ioweather.core.errors import SourceError, UnsafePlace
 from ioweather.core.private_directory import PrivateDirectory
+from ioweather.sources.live.contract import run_tool
 from ioweather.sources.mounts import file_system_of
 
 _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
@@ -138,13 +138,6 @@ def _noted(folder: PrivateDirectory) -> dict[str, list[str]]:
 
 
 def _told(folder: PrivateDirectory, command: list[str]) -> str:
-    """What a program of the file system says, run in the directory that was checked, whatever has its name now."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_SECONDS, cwd=f"/proc/self/fd/{folder.fd}"
-        )
-    except subprocess.TimeoutExpired:
-        raise SourceError(f"{' '.join(command)} in {folder.path} takes longer than {_SECONDS:g} s.") from None
-    if done.returncode != 0:
-        raise SourceError(f"{' '.join(command)} in {folder.path}: {done.stderr.strip() or done.returncode}.")
-    return done.stdout
+    """Output of a program of the file system, run in the directory that was checked, whatever has its name now."""
+    what = f"{' '.join(command)} in {folder.path}"
+    return run_tool(command, _SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")

@@ -16,19 +16,27 @@ import random
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
-from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
-from ioweather.sources.live.contract import Operation, Progress, Ready, Reporter
+from ioweather.sources.live.claim import ProbeFolder
+from ioweather.sources.live.contract import (
+    Operation,
+    Origin,
+    Progress,
+    Ready,
+    Reporter,
+    Timing,
+    response_row,
+    timed,
+    timed_open,
+)
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.rows import Origin, ResponseLine
-from ioweather.sources.live.timing import Timing, timed
 from ioweather.sources.mounts import system_of
 
 _NAME: Final = re.compile(r"[0-9]{12}")
@@ -160,18 +168,16 @@ class Probe:
     def __post_init__(self) -> None:
         settings = self.settings
         settings.check()
-        self.folder = folder_below(self.target, self.directory or self.host)
+        self._own = ProbeFolder(self.target, self.directory or self.host, self.host, self.run_id, self.required_mount)
+        self.folder = self._own.path
+        self._pool_folder: PrivateDirectory | None = None  # checked and closed
         self.data = DataFile("data", settings.file_bytes, settings.block_bytes)
         self.pool = FilePool(settings.pool_files, settings.small_file_bytes)
-        self._claim = Claim(self.host, self.run_id)
-        # Checked once, and closed: between two cycles nothing keeps the file system from being unmounted.
-        self._folders: tuple[PrivateDirectory, PrivateDirectory] | None = None
         seed = self.run_id if self.seed is None else self.seed
         # Two sequences: the place of a write never follows from that of a read.
         self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
         self._scratch = -1
-        self._mount: str | None = None
         self._damaged = False
         self._prepared_ns = 0
         small, block = settings.small_file_bytes, settings.block_bytes
@@ -184,11 +190,6 @@ class Probe:
             Operation("delete", 0, "cache"),
             Operation("create", small, "cache"),
         )
-        self.kinds = {operation.op: operation for operation in self.operations}
-        self.lines = self._lines()
-
-    def _lines(self) -> dict[str, ResponseLine]:
-        return {operation.op: ResponseLine(self.origin, operation) for operation in self.operations}
 
     @property
     def label(self) -> str:
@@ -203,21 +204,21 @@ class Probe:
         self._make_files(reporter)
         if self.system is None:
             self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
-            self.lines = self._lines()
         self._scratch = os.memfd_create("ioweather")
-        # Once through all of it, untimed: the first call of anything pays for what later ones find in place.
-        self._cycle(0, _Nobody())
-        return Ready(self.origin.system, self.data.access, self._remark())
+        # Once through all of it, unreported: the first call of anything pays for what later ones find in place.
+        self._cycle(0, Reporter())
+        access, message = self.data.access, ""
+        if access == "cached":
+            message = "this file system keeps files in memory: reads do not reach storage"
+        elif access == "dropped":
+            message = "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
+        elif not self.data.reaches_storage:
+            message = "O_DIRECT is accepted; whether it reaches storage cannot be seen"
+        return Ready(self.origin.system, access, message)
 
     def _make_files(self, reporter: Reporter) -> None:
-        mount = mount_below(self.target, self.required_mount)
-        if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
-            raise SourceError(f"{self.target} lies on {mount} now: {self._mount} is not mounted.")
-        self._mount = mount
-        with PrivateDirectory.at(self.folder) as folder, folder.inside("pool") as pool:
-            self._claim.take(folder)
-            self._folders = folder, pool
-            progress = self._claim.signing(folder, reporter.progress)
+        with self._own.taken(reporter.progress) as (folder, progress), folder.inside("pool") as pool:
+            self._pool_folder = pool
             block = os.statvfs(folder.fd).f_frsize
             per_file = -(-self.settings.small_file_bytes // block) * block
             small = max(0, self.settings.pool_files - len(pool.names()))
@@ -228,59 +229,49 @@ class Probe:
         self._damaged = False
         self._prepared_ns = time.monotonic_ns()
 
-    def _remark(self) -> str:
-        if self.data.access == "cached":
-            return "this file system keeps files in memory: reads do not reach storage"
-        if self.data.access == "dropped":
-            return "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
-        return "" if self.data.reaches_storage else "O_DIRECT is accepted; whether it reaches storage cannot be seen"
-
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         if self._damaged and time.monotonic_ns() - self._prepared_ns > _PREPARE_AGAIN_NS:
-            self._repair(reporter)
+            # Files are gone: make them again. While that fails, the operations themselves show why.
+            reporter.begin("prepare", 0, None)
+            try:
+                self._make_files(reporter)
+            except (OSError, IoweatherError):
+                self._prepared_ns = time.monotonic_ns()
         self._cycle(scheduled_ns, reporter)
-
-    def _repair(self, reporter: Reporter) -> None:
-        """Files are gone: make them again. While that fails, the operations themselves go on to say why."""
-        reporter.begin("prepare", 0, None)
-        try:
-            self._make_files(reporter)
-        except (OSError, IoweatherError):
-            self._prepared_ns = time.monotonic_ns()
 
     def _cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         record = _Recorder(self, scheduled_ns, reporter)
         record.begin("read")
-        with _entered(record, lambda: self._enter(0, None), self.operations) as folder:
-            if folder >= 0:
-                self._data_operations(record, folder)
-                record.begin("stat")
-                with _entered(record, lambda: self._enter(1, folder), self.operations[3:]) as pool:
-                    if pool >= 0:
-                        self._small_file_operations(record, pool)
-        self._damaged = self._damaged or record.gone
-
-    def _enter(self, which: int, parent: int | None) -> int:
-        """Of the folder (0) or the pool in it (1), a descriptor for this cycle."""
-        if self._folders is None:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        fd = self._folders[which].again(parent)
-        if parent is None and self._claim.is_lost(fd):
-            os.close(fd)
-            raise OSError(errno.EBUSY, "another probe has taken the folder")
-        return fd
+        entered, folder = timed_open(self._own.enter)
+        if entered.failed:
+            record.put_all(self.operations, entered)
+            return
+        try:
+            self._data_operations(record, folder)
+            record.begin("stat")
+            assert self._pool_folder is not None
+            entered, pool = timed_open(self._pool_folder.again, folder)
+            if entered.failed:
+                record.put_all(self.operations[3:], entered)
+                return
+            try:
+                self._small_file_operations(record, pool)
+            finally:
+                os.close(pool)
+        finally:
+            os.close(folder)
 
     def _data_operations(self, record: _Recorder, folder: int) -> None:
         data, length = self.data, self.settings.block_bytes
         read_at, write_at = self._places()
-        opened = timed(lambda: record.keep(data.open(folder)))
+        opened, fd = timed_open(data.open, folder)
         if opened.failed:
-            for op in ("read", "write", "write_sync"):
-                record.put(op, opened)
+            record.put_all(self.operations[:3], opened)
             return
-        fd = record.fd
+        cached: bool | None = None
         try:
-            cached = _unless_it_fails(lambda: data.make_uncached(fd, read_at, length))
+            with suppress(OSError):  # here and below: the operation itself will fail, and be recorded
+                cached = data.make_uncached(fd, read_at, length)
             timed(data.read, self._scratch, 0, 1)
             record.put("read", timed(data.read, fd, read_at, length), cached)
             record.begin("write")
@@ -290,13 +281,19 @@ class Probe:
             seen = data.reaches_storage is not None
             record.put("write", written, not data.direct if seen else None)
             record.begin("write_sync")
-            synced = written if written.failed else _both(written, timed(os.fdatasync, fd))
-            record.put("write_sync", synced, not data.reaches_storage if seen else None)
+            if not written.failed:
+                synced = timed(os.fdatasync, fd)
+                written = Timing(
+                    written.start_ns, written.duration_ns + synced.duration_ns, synced.failed, synced.errno
+                )
+            record.put("write_sync", written, not data.reaches_storage if seen else None)
             record.begin("close")
             if not data.direct:
-                _unless_it_fails(lambda: data.make_uncached(fd, write_at, length))
+                with suppress(OSError):
+                    data.make_uncached(fd, write_at, length)
         finally:
-            record.close()
+            with suppress(OSError):
+                os.close(fd)
 
     def _places(self) -> tuple[int, int]:
         blocks = self.settings.file_bytes // self.settings.block_bytes
@@ -325,106 +322,61 @@ class Probe:
         created = record.put("create", timed(pool.create, new, folder))
         if not created.failed or created.errno == errno.EEXIST:
             pool.newest += 1
-        else:  # perhaps made and not filled: the next one would find it there, and say so in place of what is wrong
-            _unless_it_fails(lambda: pool.delete(new, folder))
-        self._balance(record, folder)
-
-    def _balance(self, record: _Recorder, folder: int) -> None:
-        """After failures the pool has too many or too few: one more operation per cycle, untimed, until it is right."""
-        pool = self.pool
+        else:  # perhaps made and not filled: the next create would fail with EEXIST instead of the real error
+            with suppress(OSError):
+                pool.delete(new, folder)
         if pool.size == pool.count:
             return
+        # After failures the pool has too many or too few: one more untimed operation per cycle until it is right.
         record.begin("balance")
-        try:
+        with suppress(OSError):
             if pool.size > pool.count:
                 pool.delete(pool.name_of(pool.oldest), folder)
                 pool.oldest += 1
             else:
                 pool.create(pool.name_of(pool.newest + 1), folder)
                 pool.newest += 1
-        except OSError:
-            pass  # the operations of the next cycle say what is wrong
+
+    def note_gone(self) -> None:
+        """Make the files again before one of the next cycles."""
+        self._damaged = True
 
     def finish(self, reporter: Reporter) -> None:
         """Remove what we made, from the directories that were checked and from no other."""
-        if self._folders is None:
+        if not self._own.is_taken:
             return
         reporter.begin("clean up", 0, None)
-        with leaving(self._folders[0], self._claim, keep=self.settings.keep_files) as folder:
+        with self._own.leaving(keep=self.settings.keep_files) as folder:
             if folder is None:
                 return
             folder.discard(self.data.name)
-            with suppress(FileNotFoundError), self._folders[1].reopened(folder.fd) as pool:
-                self.pool.remove(pool, reporter.progress)
-            with suppress(OSError):  # what else lies in it is not ours to remove
+            if self._pool_folder is not None:
+                with suppress(FileNotFoundError), self._pool_folder.reopened(folder.fd) as pool:
+                    self.pool.remove(pool, reporter.progress)
+            with suppress(OSError):  # other files in it are not ours to remove
                 os.rmdir("pool", dir_fd=folder.fd)
 
 
-@contextmanager
-def _entered(record: _Recorder, enter: Callable[[], int], operations: Sequence[Operation]) -> Iterator[int]:
-    """A descriptor, or -1; then none of the operations was possible, and why is their result."""
-    entered = timed(lambda: record.keep(enter()))
-    if entered.failed:
-        for operation in operations:
-            record.put(operation.op, entered)
-        yield -1
-        return
-    fd = record.fd
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
 class _Recorder:
-    """Makes rows of one cycle's operations."""
+    """Reports the operations of one cycle."""
 
     def __init__(self, probe: Probe, scheduled_ns: int, reporter: Reporter) -> None:
         self._probe, self._scheduled_ns, self._reporter = probe, scheduled_ns, reporter
-        self.gone = False
-        self.fd = -1
-
-    def keep(self, fd: int) -> None:
-        self.fd = fd
-
-    def close(self) -> None:
-        _unless_it_fails(lambda: os.close(self.fd))
+        self._kinds = {operation.op: operation for operation in probe.operations}
 
     def begin(self, op: str) -> None:
-        """Also of what is not timed, and may hang all the same."""
-        kind = self._probe.kinds.get(op)
-        self._reporter.begin(op, kind.request_bytes if kind else 0, self._scheduled_ns)
+        """Also for calls that are not timed, since they may hang too."""
+        size = self._kinds[op].request_bytes if op in self._kinds else 0
+        self._reporter.begin(op, size, self._scheduled_ns)
 
     def put(self, op: str, timing: Timing, cached: bool | None = None) -> Timing:
-        probe = self._probe
         if timing.failed and (timing.errno is None or timing.errno in _GONE):
-            self.gone = True
-        self._reporter.line(probe.lines[op].text(timing, self._scheduled_ns, cached))
+            self._probe.note_gone()
+        row = response_row(self._probe.origin, self._kinds[op], timing, self._scheduled_ns, cached)
+        self._reporter.row("responses", row)
         return timing
 
-
-class _Nobody:
-    """Hears the warm-up."""
-
-    def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None: ...
-    def row(self, table: str, values: Mapping[str, object]) -> None: ...
-    def line(self, text: str) -> None: ...
-    def document(self, name: str, text: str) -> None: ...
-    def progress(self, done: int, total: int | None, what: str) -> None: ...
-    def done(self) -> None: ...
-
-
-def _both(first: Timing, second: Timing) -> Timing:
-    """Two calls in a row as one operation."""
-    return Timing(first.start_ns, first.duration_ns + second.duration_ns, second.failed, second.errno)
-
-
-T = TypeVar("T")
-
-
-def _unless_it_fails(call: Callable[[], T]) -> T | None:
-    """For what stands around an operation; the operation itself will say what is wrong."""
-    try:
-        return call()
-    except OSError:
-        return None
+    def put_all(self, operations: Sequence[Operation], failure: Timing) -> None:
+        """None of the operations was possible, for the same reason."""
+        for operation in operations:
+            self.put(operation.op, failure)

@@ -12,18 +12,16 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ioweather.core.errors import SourceError
-from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import KIB, MIB, format_bytes
-from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.claim import ProbeFolder
+from ioweather.sources.live.contract import Operation, Origin, Ready, Reporter, response_row, timed, timed_open
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import osts_of, place_on_ost
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import timed
 from ioweather.sources.mounts import system_of
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
@@ -50,8 +48,7 @@ class SamplerSettings:
             raise SourceError("the sampler needs a size, a mode and a busy share above 0 and up to 1.")
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
     file: DataFile
     component: str | None
     mode: str
@@ -73,9 +70,8 @@ class Sampler:
 
     def __post_init__(self) -> None:
         self.settings.check()
-        self.folder = folder_below(self.target, f"sample-{self.directory or self.host}")
-        self._claim = Claim(self.host, self.run_id)
-        self._checked: PrivateDirectory | None = None  # and closed, as the probe's
+        self._own = ProbeFolder(self.target, f"sample-{self.directory or self.host}", self.host, self.run_id)
+        self.folder = self._own.path
         self._files = self._every_size_on(self.settings.osts)
         self._random = random.Random(f"{self.run_id if self.seed is None else self.seed}")
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
@@ -93,13 +89,11 @@ class Sampler:
 
     def prepare(self, reporter: Reporter) -> Ready:
         reporter.begin("prepare", 0, None)
-        mount_below(self.target)
-        with PrivateDirectory.at(self.folder) as folder:
-            self._claim.take(folder)
-            self._checked = folder
-            progress = self._claim.signing(folder, reporter.progress)
+        with self._own.taken(reporter.progress) as (folder, progress):
             if not self.settings.osts:
-                self._files = self._every_size_on(_some([number for number, _ in osts_of(folder)]))
+                osts = [number for number, _ in osts_of(folder)]
+                # Some of the targets, spread evenly: every one of them takes a file of each size.
+                self._files = self._every_size_on(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():
@@ -115,51 +109,45 @@ class Sampler:
 
     def _every_size_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
         """Every size on each of the targets, so that neither is taken for the other."""
-        return [
-            (DataFile(_file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
-            for ost in (osts or (None,))
-            for size in self.settings.sizes
-        ]
+        found: list[tuple[DataFile, int | None]] = []
+        for ost in osts or (None,):
+            for size in self.settings.sizes:
+                name = format_bytes(size).replace(" ", "") + ("" if ost is None else f"-ost{ost:04x}")
+                found.append((DataFile(name, size, min(size, _PIECE_BYTES), prefer_direct=False), ost))
+        return found
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         """One measurement, unless it is still time to rest."""
         started = time.monotonic_ns()
         if started < self._resume_ns:
             return
-        if not self._steps and not self._next_round(reporter):
-            return
+        if not self._steps:
+            if self.settings.rounds is not None and self._rounds >= self.settings.rounds:
+                reporter.done()
+                return
+            self._rounds += 1
+            self._steps = [
+                _Step(file, None if ost is None else f"OST{ost:04x}", mode, op)
+                for file, ost in self._files
+                for mode in self.settings.modes
+                for op in ("read", "write" if mode == "cache" else "write_sync")
+            ]
+            self._random.shuffle(self._steps)
         step = self._steps.pop()
         reporter.begin(step.op, step.file.file_bytes, scheduled_ns)
         self._measure(step, scheduled_ns, reporter)
         busy = time.monotonic_ns() - started
         self._resume_ns = started + round(busy / self.settings.busy_ratio)
 
-    def _next_round(self, reporter: Reporter) -> bool:
-        if self.settings.rounds is not None and self._rounds >= self.settings.rounds:
-            reporter.done()
-            return False
-        self._rounds += 1
-        self._steps = [
-            _Step(file, None if ost is None else f"OST{ost:04x}", mode, op)
-            for file, ost in self._files
-            for mode in self.settings.modes
-            for op in ("read", "write" if mode == "cache" else "write_sync")
-        ]
-        self._random.shuffle(self._steps)
-        return True
-
     def _measure(self, step: _Step, scheduled_ns: int, reporter: Reporter) -> None:
         file, length = step.file, step.file.file_bytes
-        opened: list[int] = []
-        enter = file.open if step.mode == "nocache" else file.open_cached
-        timing = timed(lambda: opened.append(self._claim.entered(self._checked, enter)))
+        timing, fd = timed_open(self._own.open, file.open if step.mode == "nocache" else file.open_cached)
         cached: bool | None = None
-        if opened:
-            fd = opened[0]
+        if fd >= 0:
             try:
                 file.renew()
                 cached = self._arrange(step, fd)
-                timing = timed(_call(step, fd, length))
+                timing = timed(_run, step, fd)
             except OSError as error:
                 timing = timing.failed_with(error.errno)
             finally:
@@ -168,48 +156,31 @@ class Sampler:
         reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
 
     def _arrange(self, step: _Step, fd: int) -> bool | None:
-        """Bring the cache into the state that the mode names, untimed; say which state it is in."""
+        """Bring the cache into the state that the mode names, untimed; returns whether the request is cached."""
         file, length = step.file, step.file.file_bytes
-        if step.mode == "nocache":
-            os.fsync(fd)  # dirty pages cannot be dropped
-            found = file.make_uncached(fd, 0, length)
-            return found if step.op == "read" else _not(file.reaches_storage)
-        file.read(fd, 0, length)
-        return file.is_cached(fd, 0, length) if step.op == "read" else True
+        if step.mode == "cache":
+            file.read(fd, 0, length)
+            return file.is_cached(fd, 0, length) if step.op == "read" else True
+        os.fsync(fd)  # dirty pages cannot be dropped
+        found = file.make_uncached(fd, 0, length)
+        if step.op == "read" or file.reaches_storage is None:
+            return found if step.op == "read" else None
+        return not file.reaches_storage
 
     def finish(self, reporter: Reporter) -> None:
-        if self._checked is None:
+        if not self._own.is_taken:
             return
         reporter.begin("clean up", 0, None)
-        with leaving(self._checked, self._claim, keep=self.settings.keep_files) as folder:
+        with self._own.leaving(keep=self.settings.keep_files) as folder:
             if folder is not None:
                 for file, _ in self._files:
                     folder.discard(file.name)
 
 
-def _call(step: _Step, fd: int, length: int) -> Callable[[], object]:
-    file = step.file
+def _run(step: _Step, fd: int) -> None:
     if step.op == "read":
-        return lambda: file.read(fd, 0, length)
-    if step.op == "write":
-        return lambda: file.write(fd, 0, length)
-
-    def write_sync() -> None:
-        file.write(fd, 0, length)
+        step.file.read(fd, 0, step.file.file_bytes)
+        return
+    step.file.write(fd, 0, step.file.file_bytes)
+    if step.op == "write_sync":
         os.fsync(fd)
-
-    return write_sync
-
-
-def _some(osts: Sequence[int]) -> Sequence[int]:
-    """Some of the targets, spread evenly: every one of them takes a file of each size."""
-    return osts[:: -(-len(osts) // _OSTS)] if osts else osts
-
-
-def _not(value: bool | None) -> bool | None:
-    return None if value is None else not value
-
-
-def _file_name(size: int, ost: int | None) -> str:
-    place = "" if ost is None else f"-ost{ost:04x}"
-    return f"{format_bytes(size).replace(' ', '')}{place}"

@@ -14,7 +14,6 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -23,13 +22,11 @@ from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS
-from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.claim import ProbeFolder
+from ioweather.sources.live.contract import Operation, Origin, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import NOTE, Placed, place_on_all
-from ioweather.sources.live.rows import Origin, response_row
-from ioweather.sources.live.timing import Timing, timed
-from ioweather.sources.mounts import mount_point, system_of
+from ioweather.sources.mounts import system_of
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
@@ -55,13 +52,13 @@ class TargetProbe:
     operations: tuple[Operation, ...] = ()  # a tick that is missed is no particular target's
 
     def __post_init__(self) -> None:
-        self.folder = folder_below(self.target, f"targets-{self.directory or self.host}")
-        self._claim = Claim(self.host, self.run_id)
-        self._checked: PrivateDirectory | None = None  # and closed, as the probe's
+        name = f"targets-{self.directory or self.host}"
+        self._own = ProbeFolder(self.target, name, self.host, self.run_id, self.required_mount)
+        self.folder = self._own.path
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
         self.placed: list[Placed] = []
         self._files: dict[str, DataFile] = {}
-        self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; closed, too
+        self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; checked and closed
         self._without: dict[str, str] = {}
         self._next = 0
         self._look_ns, self._pause_ns = 0, _LOOK_AGAIN_NS
@@ -72,28 +69,20 @@ class TargetProbe:
 
     def prepare(self, reporter: Reporter) -> Ready:
         reporter.begin("prepare", 0, None)
-        self._place(mount_below(self.target, self.required_mount), reporter)
+        self._place(reporter)
         if not self._files:
             why = "".join(f" {name}: {reason}" for name, reason in self._without.items())
             raise SourceError(f"no storage target of {self.target} was found.{why}")
         if self.system is None:
             self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
-        access = next(iter(self._files.values())).access
-        return Ready(self.origin.system, access, self._remark())
-
-    def _remark(self) -> str:
-        told = f"{len(self.placed)} targets, one at a time"
+        message = f"{len(self.placed)} targets, one at a time"
         if self._without:
-            told += f"; not yet probed, for they took no file: {', '.join(self._without)}"
-        return told
+            message += f"; not yet probed, for they took no file: {', '.join(self._without)}"
+        return Ready(self.origin.system, next(iter(self._files.values())).access, message)
 
-    def _place(self, mount: str, reporter: Reporter) -> None:
-        """Files and folders for all targets that take one."""
-        self._mount = mount
-        with PrivateDirectory.at(self.folder) as folder:
-            self._claim.take(folder)
-            self._checked = folder
-            progress = self._claim.signing(folder, reporter.progress)
+    def _place(self, reporter: Reporter) -> None:
+        """Make a file or folder on every target that takes one."""
+        with self._own.taken(reporter.progress) as (folder, progress):
             check_space(folder, REQUEST_BYTES, 1)
             made: dict[str, DataFile] = {}
 
@@ -103,7 +92,13 @@ class TargetProbe:
 
             found = place_on_all(folder, make)
             self._files = {each.name: made[each.name] for each in found.files}
-            self._find_access(folder)
+            # Requests reach storage in the same way on all targets: look at one, and do not wait for the others.
+            files = list(self._files.values())
+            for file in files:
+                if file is files[0]:
+                    file.find_access(folder)
+                else:
+                    file.reach_as(files[0])
             self._folders = {}
             for each in found.folders:
                 with folder.inside(each.name) as inner:
@@ -111,99 +106,52 @@ class TargetProbe:
             self.placed, self._without = [*found.files, *found.folders], found.without
         self._look_ns = time.monotonic_ns()
 
-    def _find_access(self, folder: PrivateDirectory) -> None:
-        """How requests reach storage is the same on all targets: one tells, and the others are not waited for."""
-        files = list(self._files.values())
-        for file in files[:1]:
-            file.find_access(folder)
-        for file in files[1:]:
-            file.reach_as(files[0])
-
-    def _look_again(self, reporter: Reporter) -> None:
-        """Where that fails, those that have files are probed on."""
-        reporter.begin("prepare", 0, None)
-        self._pause_ns = min(2 * self._pause_ns, _LEAST_OFTEN_NS)
-        self._look_ns = time.monotonic_ns()
-        with suppress(OSError, IoweatherError):
-            mount = mount_point(os.path.realpath(self.target))
-            if mount == self._mount:  # else files would fill the disk that it is mounted over
-                self._place(mount, reporter)
-
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         if time.monotonic_ns() - self._look_ns > self._pause_ns:
-            self._look_again(reporter)
+            reporter.begin("prepare", 0, None)
+            self._pause_ns = min(2 * self._pause_ns, _LEAST_OFTEN_NS)
+            self._look_ns = time.monotonic_ns()
+            with suppress(OSError, IoweatherError):  # the targets that have files are probed on
+                self._place(reporter)
         placed = self.placed[self._next % len(self.placed)]
         self._next += 1
-        if placed.name in self._folders:
-            self._metadata_operations(placed, scheduled_ns, reporter)
-        else:
-            self._data_operations(placed, scheduled_ns, reporter)
+        checked, file = self._folders.get(placed.name), self._files.get(placed.name)
+        kinds = (_READ, _WRITE) if checked is None else (_CREATE, _DELETE)
 
-    def _data_operations(self, placed: Placed, scheduled_ns: int, reporter: Reporter) -> None:
-        file = self._files[placed.name]
-        fd = self._entered(file.open, (_READ, _WRITE), placed, scheduled_ns, reporter)
-        if fd is None:
-            return
-        try:
-            cached = file.make_uncached(fd, 0, REQUEST_BYTES)
-            self._report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), scheduled_ns, cached, placed, reporter)
-            reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
-            file.renew()
-            timing = timed(_write_sync, file, fd)
-            reached = None if file.reaches_storage is None else not file.reaches_storage
-            self._report(_WRITE, timing, scheduled_ns, reached, placed, reporter)
-        finally:
-            os.close(fd)
+        def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
+            row = response_row(self.origin, kind, timing, scheduled_ns, cached, placed.component)
+            reporter.row("responses", row)
 
-    def _metadata_operations(self, placed: Placed, scheduled_ns: int, reporter: Reporter) -> None:
-        checked = self._folders[placed.name]
-        fd = self._entered(checked.again, (_CREATE, _DELETE), placed, scheduled_ns, reporter)
-        if fd is None:
-            return
-        try:
-            with suppress(OSError):  # of a run that was killed between the two
-                os.unlink(_MADE, dir_fd=fd)
-            self._report(_CREATE, timed(_make_empty, fd), scheduled_ns, False, placed, reporter)
-            reporter.begin(_DELETE.op, 0, scheduled_ns)
-            self._report(_DELETE, timed(_remove, fd), scheduled_ns, False, placed, reporter)
-        finally:
-            os.close(fd)
-
-    def _entered(
-        self,
-        enter: Callable[[int], int],
-        kinds: tuple[Operation, Operation],
-        placed: Placed,
-        scheduled_ns: int,
-        reporter: Reporter,
-    ) -> int | None:
-        """What `enter` opens in the probe's folder; where that fails, both operations did."""
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
-        opened: list[int] = []
-        failed = timed(lambda: opened.append(self._claim.entered(self._checked, enter)))
-        if opened:
-            return opened[0]
-        for kind in kinds:
-            self._report(kind, failed, scheduled_ns, None, placed, reporter)
-        return None
-
-    def _report(
-        self,
-        kind: Operation,
-        timing: Timing,
-        scheduled_ns: int,
-        cached: bool | None,
-        placed: Placed,
-        reporter: Reporter,
-    ) -> None:
-        row = response_row(self.origin, kind, timing, scheduled_ns, cached, placed.component)
-        reporter.row("responses", row)
+        opener = checked.again if checked is not None else file.open if file is not None else None
+        assert opener is not None
+        entered, fd = timed_open(self._own.open, opener)
+        if entered.failed:
+            for kind in kinds:
+                report(kind, entered, None)
+            return
+        try:
+            if file is not None and checked is None:
+                cached = file.make_uncached(fd, 0, REQUEST_BYTES)
+                report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), cached)
+                reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
+                file.renew()
+                written = timed(_write_sync, file, fd)
+                report(_WRITE, written, None if file.reaches_storage is None else not file.reaches_storage)
+            else:
+                with suppress(OSError):  # of a run that was killed between the two
+                    os.unlink(_MADE, dir_fd=fd)
+                report(_CREATE, timed(_make_empty, fd), False)
+                reporter.begin(_DELETE.op, 0, scheduled_ns)
+                report(_DELETE, timed(_remove, fd), False)
+        finally:
+            os.close(fd)
 
     def finish(self, reporter: Reporter) -> None:
-        if self._checked is None:
+        if not self._own.is_taken:
             return
         reporter.begin("clean up", 0, None)
-        with leaving(self._checked, self._claim, keep=self.keep_files) as folder:
+        with self._own.leaving(keep=self.keep_files) as folder:
             if folder is not None:
                 for name in (*self._files, NOTE):
                     folder.discard(name)

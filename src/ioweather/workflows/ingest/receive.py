@@ -1,7 +1,7 @@
-"""What another host sends: a file of its spool, checked and put into the queue of the lake.
+"""Check a spool file that another host pushed and put it into the queue of the lake.
 
-The sender may forget it then: it is on the disk, and the writer (`workflows.ingest.drain`) brings it to the lake.
-Sent again, it adds nothing.
+It is on disk then, so the sender may delete its copy; `workflows.ingest.drain` writes it to the lake. Sent again, it
+adds nothing.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 from ioweather.collect import queue
 from ioweather.collect.remote import keep_heard
@@ -33,16 +32,16 @@ from ioweather.core.units import GIB
 from ioweather.sources.spool import segment_host
 from ioweather.store.lake import Lake, LedgerEntry
 from ioweather.workflows.ingest.bounded_reading import check_bounded
-from ioweather.workflows.ingest.reading import UNREADABLE, FileOutcome, Reading, digest_of, limits_of
+from ioweather.workflows.ingest.reading import UNREADABLE, Reading, digest_of, limits_of
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
-# What an agent's spool holds: its own segments, and what `sacct` printed.
+# Files of an agent's spool: its own segments, and the output of `sacct`.
 NAME: Final = r"(seg-[A-Za-z0-9._-]{1,200}\.ndjson|sacct-[0-9]{1,20}\.txt)"
-# A segment is of minutes to days. Jobs that are accounted for may have been submitted within the last year.
+# A segment covers minutes to days. Jobs in the accounting may have been submitted within the last year.
 MOST_DAYS: Final = 400
-# Beyond this, each day costs the writer: such a file waits until no other does.
+# Each day costs the writer a partition: a file of more days waits until no other file does.
 FEW_DAYS: Final = 3
-# A hundred hosts that ship every five minutes fill it in four hours.
+# A hundred hosts that ship every five minutes fill the queue in four hours.
 MOST_FILES: Final = 5000
 MOST_BYTES: Final = 4 * GIB
 _REFUSALS: Final[Mapping[str, type[SourceError]]] = {
@@ -52,14 +51,13 @@ _REFUSALS: Final[Mapping[str, type[SourceError]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Received:
-    """`known`: it waits in the queue already. `partial`: what follows a wrong line was left out, as `message` says.
-    `message` also tells of rows that were flagged."""
+class Received(NamedTuple):
+    """`status` is ok, known (it is in the queue already) or partial (rows after a wrong line are left out, as `message`
+    says). `message` also describes flagged rows."""
 
-    status: Literal["ok", "known", "partial"]
-    rows: Mapping[str, int] = field(default_factory=dict)
-    message: str = ""
+    status: str
+    rows: dict[str, int]
+    message: str
 
 
 def check_names(host: str, name: str) -> None:
@@ -73,58 +71,48 @@ def check_names(host: str, name: str) -> None:
 
 
 def check_room(found: queue.Waiting) -> None:
-    """A writer that is behind, or dead, must not fill the disk: the agents' spools have room of their own."""
+    """A writer that is slow or dead must not fill the disk: the agents' spools have room of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
         raise QueueFull(f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.")
 
 
 def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
-    """Check what lies at `draft` and put it into the queue. `hosts` is the pattern of those whose rows it may hold."""
+    """Check the file at `draft` and put it into the queue. `hosts` is the pattern of hosts whose rows it may contain.
+
+    A refused file is described in the ledger. Messages name the file and not its place in the lake."""
     check_names(host, name)
     reading = reading_of(lake.facility, name, hosts)
     digest = digest_of(draft, reading)
     if name.endswith(".ndjson"):
-        named = _host_in(draft, name)
+        try:
+            named = segment_host(draft)
+        except SourceError as error:
+            raise type(error)(error.message.replace(str(draft), name), hint=error.hint) from None
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
     outcome, days = check_bounded(draft, digest, draft.stat().st_size, reading, MOST_DAYS)
     message = (outcome.message or "").replace(str(draft), name)
-    if outcome.reason == UNREADABLE:  # on our disk: the sender keeps it
+    if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
         raise LakeError(message)
     if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
-        _note_refusal(lake.root, outcome, host, name, message)
+        entry = LedgerEntry(
+            digest=outcome.digest, path=str((queue.queue_dir(lake.root) / host / name).absolute()),
+            bytes=outcome.bytes, source=outcome.source or "unknown", status="quarantined", rows={},
+            reason=outcome.reason, message=message, refused_rows=outcome.refused_rows,
+        )  # fmt: skip
+        with queue.draft_in(lake.root) as note:
+            note.write_text(json.dumps(entry._asdict()), encoding="utf-8")
+            queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
         raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")
     keep_heard(lake.root, host)
-    is_new = queue.put(lake.root, draft, host, name, digest, "wide" if days > FEW_DAYS else "rows")
-    if outcome.refused_rows:
-        # Whoever sends what cannot be hears of it, though the other rows are taken: sent again, they add nothing.
+    is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if days > FEW_DAYS else queue.ROWS)
+    if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
-    status = outcome.status if is_new or outcome.status == "partial" else "known"
-    return Received(status, dict(outcome.rows), message)
-
-
-def _note_refusal(root: Path, outcome: FileOutcome, host: str, name: str, message: str) -> None:
-    """For the ledger, which the writer alone writes."""
-    entry = LedgerEntry(
-        digest=outcome.digest, path=str((queue.queue_dir(root) / host / name).absolute()), bytes=outcome.bytes,
-        source=outcome.source or "unknown", status="quarantined", rows={}, reason=outcome.reason, message=message,
-        refused_rows=outcome.refused_rows,
-    )  # fmt: skip
-    with queue.draft_in(root) as draft:
-        draft.write_text(json.dumps(entry._asdict()), encoding="utf-8")
-        queue.put(root, draft, host, name, outcome.digest, "refusal")
-
-
-def _host_in(path: Path, name: str) -> str:
-    """With messages that do not tell where the lake lies."""
-    try:
-        return segment_host(path)
-    except SourceError as error:
-        raise type(error)(error.message.replace(str(path), name), hint=error.hint) from None
+    return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
 
 
 def source_of(name: str) -> str:
-    """Of a file in the queue."""
+    """The source that reads a queued file."""
     if name.startswith("samples-"):
         return "prometheus"
     return "spool" if name.endswith(".ndjson") else "sacct"

@@ -30,7 +30,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
 from ioweather.core.whole_files import write_whole
 from ioweather.engine import Serial
-from ioweather.sources.live import slurm
+from ioweather.sources.live.counters import has_sacct, poll_accounting
 from ioweather.store.lake import Lake
 from ioweather.store.layout import lake_directory
 from ioweather.workflows.ingest.ingest import IngestReport, ingest
@@ -114,7 +114,7 @@ def catch_up(
                 context = replace(context, believed_owners=_believed_owners(top))
             added.update(_read_directory(lake, top, context, state, done, clock(), everything=everything))
             _keep(lake.root, state)
-        if settings.accounting and slurm.is_here():
+        if settings.accounting and has_sacct():
             added.update(_read_accounting(lake, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
         if judge:
@@ -239,7 +239,7 @@ def _ingest(lake: Lake, files: Sequence[Changed], context: ReadContext) -> Inges
 def _read_accounting(lake: Lake, state: _State, done: CaughtUp, at_ns: int) -> Counter[str]:
     since = state.polled_ns - _POLL_OVERLAP_NS if state.polled_ns else at_ns - _FIRST_POLL_NS
     try:
-        text = slurm.poll_accounting((at_ns - since) // NS)
+        text = poll_accounting((at_ns - since) // NS)
     except SourceError as error:
         done.troubles.append(error.message)
         return Counter()
