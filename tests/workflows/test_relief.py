@@ -97,7 +97,7 @@ def test_any_path_is_one_word_of_a_shell(path: str) -> None:
 
 
 def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
-    from ioweather.sources.scan.names import stored_text
+    from ioweather.sources.scan.tally import stored_text
 
     text, escaped = stored_text(b"/odd\xff\\'x".decode("utf-8", "surrogateescape"))
     word = shell_word(text, escaped=escaped)

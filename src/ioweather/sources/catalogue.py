@@ -39,7 +39,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "ior": "ioweather.sources.benchmarks.ior:SOURCE",
         "iostat": "ioweather.sources.devices.iostat:SOURCE",
         "ldms": "ioweather.sources.labelled.monitors:LDMS",
-        "lfs_find": "ioweather.sources.scan.path_list:SOURCE",
+        "lfs_find": "ioweather.sources.scan.find_list:PATHS",
         "lmt": "ioweather.sources.lmt.database:SOURCE",
         "lsf": "ioweather.sources.schedulers.lsf:SOURCE",
         "lustre": "ioweather.sources.lustre.source:SOURCE",

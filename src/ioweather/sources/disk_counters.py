@@ -1,6 +1,6 @@
 """The counters of /proc/diskstats: their places, what a fall of one means, and the differences of two samples.
 
-The agent takes two samples at a time; `sources.devices.counters` takes whole logs, by the same rule. Fields as in the
+The agent takes two samples at a time; `sources.devices.diskstats` reads whole logs, by the same rule. Fields as in the
 kernel's Documentation/admin-guide/iostats.rst.
 """
 

@@ -26,11 +26,11 @@ from ioweather.core.facility import ProjectRule, load_facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import format_time_ns, ns_to_datetime
 from ioweather.engine import workers_of
-from ioweather.sources.scan.plan import Plan
 from ioweather.sources.scan.rows import ScanFacts, TreeFacts, tree_facts
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally
+from ioweather.sources.scan.walker import Plan
 from ioweather.store import layout
 
 if TYPE_CHECKING:

@@ -7,10 +7,7 @@ from typing import Final
 
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
-from ioweather.sources.scan.bins import FUTURE, count_of, weight_of
-from ioweather.sources.scan.names import stored_text
-from ioweather.sources.scan.owners import Owner, project_name, user_name
-from ioweather.sources.scan.tally import Cells
+from ioweather.sources.scan.tally import FUTURE, Cells, Owner, count_of, project_name, stored_text, user_name, weight_of
 from ioweather.workflows.scan import ScanReport
 
 _SIZES: Final = (4 * KIB, 64 * KIB, MIB, 64 * MIB, GIB)

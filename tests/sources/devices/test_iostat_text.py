@@ -265,7 +265,7 @@ def test_long_logs_come_in_pieces(
     path.write_text(iostat_text(reports))
     whole = read("iostat", path, zone="UTC")
     monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", 1000)
-    monkeypatch.setattr("ioweather.sources.devices.reports.BATCH_SAMPLES", 7)
+    monkeypatch.setattr("ioweather.sources.devices.iostat.BATCH_SAMPLES", 7)
     assert read("iostat", path, zone="UTC") == whole
     assert list(pick(whole, metric="queue_length", component="sda").values()) == [float(i) for i in range(300)]
 

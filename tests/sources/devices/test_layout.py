@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.sources.devices.layout import COLLECTL, IOSTAT, SAR, Layout, cpu_ratio
+from ioweather.sources.devices.collectl import _RATES as COLLECTL
+from ioweather.sources.devices.rows import IOSTAT, SAR, cpu_ratio, find_metrics
 from ioweather.tables import METRICS
 
 
@@ -20,13 +21,14 @@ def test_every_name_leads_to_a_metric_of_the_table() -> None:
 def test_amounts_beat_rates_in_any_order() -> None:
     for columns in (("kB_read/s", "kB_read"), ("kB_read", "kB_read/s")):
         printed = np.array([[10.0, 21.0] if columns[0].endswith("/s") else [21.0, 10.0]])
-        values, present = Layout(columns, IOSTAT).metrics(printed, np.array([2.0]))["read_bytes"]
+        values, present = find_metrics(columns, IOSTAT, printed, np.array([2.0]))["read_bytes"]
         assert values.tolist() == [21 * 1024]
-        assert present is None
+        assert present is not None
+        assert present.all()
 
 
 def test_shares_stay_between_0_and_1() -> None:
-    values, _ = Layout(("%util",), IOSTAT).metrics(np.array([[100.4], [-0.1], [50.0]]), np.ones(3))["busy_ratio"]
+    values, _ = find_metrics(("%util",), IOSTAT, np.array([[100.4], [-0.1], [50.0]]), np.ones(3))["busy_ratio"]
     assert values.tolist() == [1.0, 0.0, 0.5]
     ratio = cpu_ratio(("%user", "%iowait", "%idle"), np.array([[30.0, 20.0, 50.01], [0.0, 50.02, 50.0]]))
     assert ratio is not None
@@ -35,8 +37,11 @@ def test_shares_stay_between_0_and_1() -> None:
 
 
 def test_numbers_that_are_not_there_make_no_row() -> None:
-    values = Layout(("rkB/s", "r/s", "r_await", "w_await", "w/s"), IOSTAT).metrics(
-        np.array([[np.nan, 1.0, 2.0, 4.0, 3.0], [1.0, 0.0, 0.0, 0.0, 0.0]]), np.ones(2)
+    values = find_metrics(
+        ("rkB/s", "r/s", "r_await", "w_await", "w/s"),
+        IOSTAT,
+        np.array([[np.nan, 1.0, 2.0, 4.0, 3.0], [1.0, 0.0, 0.0, 0.0, 0.0]]),
+        np.ones(2),
     )
     assert values["read_bytes"][1] is not None
     assert values["read_bytes"][1].tolist() == [False, True]
@@ -51,6 +56,6 @@ def test_what_no_device_can_do_is_no_sample(wrong: float) -> None:
     for index in range(len(columns)):
         table = printed.copy()
         table[1, index] = wrong
-        for metric, (values, present) in Layout(columns, IOSTAT).metrics(table, np.full(2, 10.0)).items():
+        for metric, (values, present) in find_metrics(columns, IOSTAT, table, np.full(2, 10.0)).items():
             kept = values if present is None else values[present]
             assert np.unique(kept[~np.isnan(kept)]).size == 1, f"{columns[index]} = {wrong} reaches {metric}"

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ioweather.core.errors import CorruptInput, UndatedInput
-from ioweather.sources.devices.stamps import StampReader, has_ambiguous_date, is_day_first, is_stamp, parse_date
+from ioweather.sources.devices.stamps import StampReader, is_day_first, is_stamp, parse_date
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = ZoneInfo("UTC")
@@ -99,13 +99,6 @@ def test_spring_hour_that_does_not_exist_is_refused() -> None:
 )
 def test_the_file_tells_day_from_month(dates: list[str], expected: bool) -> None:
     assert is_day_first(dates) is expected
-
-
-def test_ambiguous_dates_are_those_with_two_small_fields() -> None:
-    assert has_ambiguous_date("05/06/26")
-    assert not has_ambiguous_date("05/05/26")
-    assert not has_ambiguous_date("05/13/26")
-    assert not has_ambiguous_date("2026-05-06")
 
 
 def test_dates_alone() -> None:

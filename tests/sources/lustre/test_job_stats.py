@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnknownFormat
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat
 from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
 from ioweather.sources.lustre.job_stats import (
     Operation,
-    _parse_lines,
     _sizes_grown,
     parse_entry,
     parse_job_stats,
@@ -300,31 +299,22 @@ def test_a_real_list_a_minute_later(shared_data: Path, tmp_path: Path):
     assert json.loads(str(grown[0]["histogram"])) == {str(16 << 20): 4}
 
 
-def test_one_pass_gives_what_the_lines_give():
-    """Also of a damaged entry: the same, or the same complaint."""
+def test_a_damaged_entry_is_read_or_refused():
     amount = "samples: {:11}, unit: {:>5}, min: 5, max: 7, sum: {:9}, sumsq: 99"
     lines = [f"  {name}: {{ {amount.format(n, unit, 40 * n)}{hist} }}" for name, n, unit, hist in (
         ("read_bytes", 8, "bytes", ", hist: { 4K: 5, 8K: 3 }"), ("read", 8, "usecs", ""), ("write", 0, "usecs", ""),
         ("punch", 2, "usecs", ""), ("statfs", 0, "reqs", ""))]  # fmt: skip
     times = ["  snapshot_time:   1723114647.887515895 secs.nsecs", "  start_time:      1723102025.057286226 secs.nsecs"]
     whole = "\n".join([' "app:1000:n1"', *times, "  elapsed_time:    12622.830229669 secs.nsecs", *lines])
-    assert outcome(parse_entry, whole) == outcome(_parse_lines, whole)
     assert parse_entry(whole, "x")[1].operations["read"] == Operation(8, 320, 320, "4K: 5, 8K: 3")
     rng = random.Random(1)
     for _ in range(2000):
         at, length = rng.randrange(len(whole)), rng.choice((0, 1, 1, 9, 90))
         damaged = whole[:at] + rng.choice(("", " ", "\n", "0", "9", "}", " samples: 5,", "-")) + whole[at + length :]
-        if damaged.count("_time:") == whole.count("_time:"):  # of one that stands there twice, one counts
-            assert outcome(parse_entry, damaged) == outcome(_parse_lines, damaged), damaged
-
-
-def outcome(parse, text):
-    try:
-        return parse(text, "x")
-    except SourceError as error:
-        return str(error)
+        with suppress(CorruptInput):
+            parse_entry(damaged, "x")
 
 
 def test_a_count_of_thousands_of_digits_is_not_read():
     assert _sizes_grown("4K: 1, 8K: 2", f"4K: {'9' * 5000}, 8K: 3") == "8192: 1"
-    assert _sizes_grown("4K: 1, 8K: 2", "4K: 1, 8K: 3") == "8K: 1"
+    assert _sizes_grown("4K: 1, 8K: 2", "4K: 1, 8K: 3") == "8192: 1"

@@ -10,10 +10,10 @@ import pytest
 
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.sources.scan import scanner
-from ioweather.sources.scan.executor_walkers import walk_there
-from ioweather.sources.scan.plan import ROOT_ITEM
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
+from ioweather.sources.scan.walker import ROOT_ITEM
+from ioweather.sources.scan.walkers import walk_there
 from scan_trees import Naive, counted, runs_tree
 
 

@@ -20,13 +20,12 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ImpossibleRows, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.scan.bins import HISTOGRAMS
+from ioweather.sources.scan.find_list import PATHS
 from ioweather.sources.scan.find_list import SOURCE as FIND
 from ioweather.sources.scan.gpfs_list import SOURCE as GPFS
-from ioweather.sources.scan.names import original_name, stored_text
-from ioweather.sources.scan.path_list import SOURCE as PATHS
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
+from ioweather.sources.scan.tally import HISTOGRAMS, original_name, stored_text
 from ioweather.tables import TABLES
 from ioweather.tables.contents import HISTOGRAM_NAMES
 from scan_trees import counted

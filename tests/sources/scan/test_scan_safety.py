@@ -18,15 +18,11 @@ import pytest
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.sources.mounts import file_system_of, mount_points_below
-from ioweather.sources.scan import plan as plans
 from ioweather.sources.scan import walker
-from ioweather.sources.scan.directory import open_below
-from ioweather.sources.scan.owners import project_name
-from ioweather.sources.scan.plan import Item, Pace
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import Tally
-from ioweather.sources.scan.walker import Walker
+from ioweather.sources.scan.tally import Tally, project_name
+from ioweather.sources.scan.walker import Item, Pace, Walker, open_below
 from scan_trees import counted
 
 SRC = Path(__file__).resolve().parents[3] / "src"
@@ -284,7 +280,7 @@ def test_the_rate_is_kept(monkeypatch):
     def sleep(seconds):
         clock[0] += seconds
 
-    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    monkeypatch.setattr(walker, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     pace = Pace(1000)
     assert pace.chunk == 100
     for _ in range(50):

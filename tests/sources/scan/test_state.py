@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import LakeError, SourceError
-from ioweather.sources.scan import process_walkers as crews
 from ioweather.sources.scan import scanner, walker
-from ioweather.sources.scan.plan import ROOT_ITEM, Item, LinkRecord
+from ioweather.sources.scan import walkers as crews
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import Tally
+from ioweather.sources.scan.tally import LinkRecord, Tally
+from ioweather.sources.scan.walker import ROOT_ITEM, Item
 from scan_trees import Naive, counted, runs_tree
 
 

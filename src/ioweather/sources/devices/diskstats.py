@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.sources.devices.rows import Spans, Values, device_rows, parse_lines
+from ioweather.sources.devices.rows import Spans, Values, parse_lines, series_rows
 from ioweather.sources.disk_counters import (
     BUSY_MS,
     DISCARD_MS,
@@ -45,49 +45,37 @@ from ioweather.tables import Quality
 
 Counters: TypeAlias = NDArray[np.uint64]
 
-Difference: TypeAlias = "tuple[list[str], Spans, Values, Ints]"
-
 
 class Differences:
-    """Takes samples piece by piece and keeps the last of each device, so that pieces give the rows of the whole."""
+    """Takes samples block by block and remembers the last of each device."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, Counters]] = {}
 
-    def add(self, devices: Sequence[str], times_ns: Sequence[int], counters: Counters) -> Iterator[Difference]:
-        if len(devices) == 0:
-            return
-        known = [name for name in dict.fromkeys(devices) if name in self._last]
-        if known and counters.shape[1] != len(self._last[known[0]][1]):
-            self._last, known = {}, []  # another kernel: its counters started again
-        names = [*known, *devices]
-        times = np.array([self._last[name][0] for name in known] + list(times_ns), np.int64)
-        table = np.vstack([*(self._last[name][1] for name in known), counters])
-        codes = _codes(names)
-        order = np.argsort(codes, kind="stable")
-        codes, times, table = codes[order], times[order], table[order]
-        fresh = np.ones(len(codes), np.bool_)
-        fresh[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])  # a sample that is there twice
-        codes, times, table, order = codes[fresh], times[fresh], table[fresh], order[fresh]
-        # A clock that was set back leaves an interval of unknown length: that pair makes no row.
-        pairs = np.flatnonzero((codes[1:] == codes[:-1]) & (times[1:] > times[:-1]))
-        for last in np.flatnonzero(np.append(codes[1:] != codes[:-1], True)):
-            self._last[names[order[last]]] = (int(times[last]), table[last])
-        if len(pairs):
-            spans = Spans(times[pairs], times[pairs + 1] - times[pairs])
-            amounts, restarted = _amounts(table[pairs], table[pairs + 1], spans.seconds)
+    def add(
+        self, devices: Sequence[str], times_ns: Sequence[int], counters: Counters
+    ) -> Iterator[tuple[list[str], Spans, Values, Ints]]:
+        """Devices, intervals, values and quality of each pair of samples."""
+        pairs: list[tuple[str, int, int, Counters, Counters]] = []
+        for device, time_ns, after in zip(devices, times_ns, counters, strict=True):
+            before_ns, before = self._last.get(device, (time_ns, after))
+            # A clock that was set back leaves an interval of unknown length; another width is another kernel.
+            if before_ns < time_ns and len(before) == len(after):
+                pairs.append((device, before_ns, time_ns, before, after))
+            if device not in self._last or before_ns != time_ns:  # else the sample is there twice
+                self._last[device] = (time_ns, after)
+        if pairs:
+            names, starts, ends, before, after = zip(*pairs, strict=True)
+            start_ns = np.array(starts, np.int64)
+            spans = Spans(start_ns, np.array(ends, np.int64) - start_ns)
+            amounts, restarted = _amounts(np.array(before), np.array(after), spans.seconds)
             quality = np.where(restarted, int(Quality.RESET), int(Quality.OK)).astype(np.int64)
-            yield [names[place] for place in order[pairs]], spans, _values(amounts, spans.seconds), quality
-
-
-def _codes(names: Sequence[str]) -> Ints:
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+            yield list(names), spans, _values(amounts, spans.seconds), quality
 
 
 def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats, Bools]:
-    """What each counter grew by, and where the device's counters restarted: there all that it counted since is given,
-    a lower bound. NaN where a fall means nothing."""
+    """Growth of each counter, and where the counters restarted: there the new count, a lower bound. NaN where a
+    fall means nothing."""
     amounts = (after - before).astype(np.float64)
     restarted = np.zeros(len(before), np.bool_)
     fell = after < before
@@ -102,32 +90,29 @@ def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats
 
 
 def _values(amounts: Floats, seconds: Floats) -> Values:
-    values: dict[str, tuple[Floats, Bools | None]] = {}
-
-    def put(metric: str, numbers: Floats) -> None:
-        values[metric] = (numbers, None)
-
-    put("read_ops", amounts[:, READS])
-    put("write_ops", amounts[:, WRITES])
-    put("read_bytes", amounts[:, READ_SECTORS] * SECTOR_BYTES)
-    put("write_bytes", amounts[:, WRITE_SECTORS] * SECTOR_BYTES)
-    put("read_busy_seconds", amounts[:, READ_MS] / 1e3)
-    put("write_busy_seconds", amounts[:, WRITE_MS] / 1e3)
     requests = amounts[:, READS] + amounts[:, WRITES]
     waited_ms = amounts[:, READ_MS] + amounts[:, WRITE_MS]
+    values = {
+        "read_ops": amounts[:, READS],
+        "write_ops": amounts[:, WRITES],
+        "read_bytes": amounts[:, READ_SECTORS] * SECTOR_BYTES,
+        "write_bytes": amounts[:, WRITE_SECTORS] * SECTOR_BYTES,
+        "read_busy_seconds": amounts[:, READ_MS] / 1e3,
+        "write_busy_seconds": amounts[:, WRITE_MS] / 1e3,
+        "read_await_seconds": _mean_seconds(amounts[:, READ_MS], amounts[:, READS]),
+        "write_await_seconds": _mean_seconds(amounts[:, WRITE_MS], amounts[:, WRITES]),
+        "queue_length": amounts[:, QUEUE_MS] / 1e3 / seconds,
+        "busy_ratio": np.clip(amounts[:, BUSY_MS] / 1e3 / seconds, 0.0, 1.0),
+    }
     if amounts.shape[1] > DISCARD_MS:
-        put("discard_ops", amounts[:, DISCARDS])
-        put("discard_bytes", amounts[:, DISCARD_SECTORS] * SECTOR_BYTES)
+        values["discard_ops"] = amounts[:, DISCARDS]
+        values["discard_bytes"] = amounts[:, DISCARD_SECTORS] * SECTOR_BYTES
         requests = requests + amounts[:, DISCARDS]
         waited_ms = waited_ms + amounts[:, DISCARD_MS]
     if amounts.shape[1] > FLUSHES:
-        put("flush_ops", amounts[:, FLUSHES])
-    put("read_await_seconds", _mean_seconds(amounts[:, READ_MS], amounts[:, READS]))
-    put("write_await_seconds", _mean_seconds(amounts[:, WRITE_MS], amounts[:, WRITES]))
-    put("await_seconds", _mean_seconds(waited_ms, requests))
-    put("queue_length", amounts[:, QUEUE_MS] / 1e3 / seconds)
-    put("busy_ratio", np.clip(amounts[:, BUSY_MS] / 1e3 / seconds, 0.0, 1.0))
-    return values
+        values["flush_ops"] = amounts[:, FLUSHES]
+    values["await_seconds"] = _mean_seconds(waited_ms, requests)
+    return {metric: (numbers, None) for metric, numbers in values.items()}
 
 
 def _mean_seconds(waited_ms: Floats, requests: Floats) -> Floats:
@@ -142,7 +127,7 @@ _WIDTHS = (11, 15, *range(17, 32))
 _OLD_PARTITION_WIDTH = 4
 _SNAPSHOT_LINE = re.compile(r"\s*\d{1,4}\s+\d+\s+[A-Za-z]\S*(?:\s+\d+){4,31}\s*")
 _STAMPED_LINE = re.compile(r"(\d{9,19}(?:\.\d{1,9})?)\s+(?=\d{1,4}\s+\d+\s+[A-Za-z])")
-_END_NS = 1 << 63  # what the tables hold
+_END_NS = 1 << 63  # beyond the int64 of the tables
 _EPOCH = re.compile(r"\d{9,19}(?:\.\d{1,9})?")
 
 
@@ -166,12 +151,10 @@ class Diskstats:
         for block in line_blocks(path):
             if block.torn:
                 break
-            samples = reader.read(block)
-            empty = empty and not samples.devices
-            for devices, spans, values, quality in differences.add(
-                samples.devices, samples.times_ns, samples.counters(path)
-            ):
-                frame = device_rows(host, devices, spans, values, quality)
+            devices, times_ns, counters = reader.read(block)
+            empty = empty and not devices
+            for names, spans, values, quality in differences.add(devices, times_ns, counters):
+                frame = series_rows("device", [host] * len(names), names, spans, values, quality)
                 rows += frame.rows
                 yield "series", frame
         if empty:
@@ -197,33 +180,26 @@ def _epoch_ns(text: str) -> int:
     return value
 
 
-@dataclass
-class _Samples:
-    devices: list[str] = field(default_factory=list)
-    times_ns: list[int] = field(default_factory=list)
-    rests: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-    def counters(self, path: Path) -> NDArray[np.uint64]:
-        """All counters, sample x field."""
-        if not self.rests:
-            return np.zeros((0, _WIDTHS[0]), np.uint64)
-        counters = parse_lines(self.rests, np.uint64)
-        if counters is not None and counters.shape[1] in _WIDTHS:
-            return counters
-        width = len(self.rests[0].split())
-        for rest, line in zip(self.rests, self.lines, strict=True):
-            words = rest.split()
-            if len(words) not in _WIDTHS or len(words) != width or not all(word.isdigit() for word in words):
-                raise CorruptInput(
-                    f"{path}, line {line}: expected 11, 15, 17 or more counters behind the device's name, like in "
-                    f"the lines before, found {rest[:60]!r}."
-                )
-        raise CorruptInput(f"{path}, line {self.lines[0]}: its counters cannot be read.")
+def _parse_counters(path: Path, rests: list[str], lines: list[int]) -> Counters:
+    """Sample x field."""
+    if not rests:
+        return np.zeros((0, _WIDTHS[0]), np.uint64)
+    counters = parse_lines(rests, np.uint64)
+    if counters is not None and counters.shape[1] in _WIDTHS:
+        return counters
+    width = len(rests[0].split())
+    for rest, line in zip(rests, lines, strict=True):
+        words = rest.split()
+        if len(words) not in _WIDTHS or len(words) != width or not all(word.isdigit() for word in words):
+            raise CorruptInput(
+                f"{path}, line {line}: expected 11, 15, 17 or more counters behind the device's name, like in "
+                f"the lines before, found {rest[:60]!r}."
+            )
+    raise CorruptInput(f"{path}, line {lines[0]}: its counters cannot be read.")
 
 
 class _Reader:
-    """Lines to samples; keeps the time, and how many snapshots there were, from block to block."""
+    """Lines to samples; remembers the time, and the number of snapshots, from block to block."""
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self._path = path
@@ -232,21 +208,22 @@ class _Reader:
         self._snapshot = 0
         self._in_snapshot: set[str] = set()
 
-    def read(self, block: LineBlock) -> _Samples:
-        samples = _Samples()
+    def read(self, block: LineBlock) -> tuple[list[str], list[int], Counters]:
+        """Device, time and counters of each sample."""
+        devices, times_ns, rests, lines = list[str](), list[int](), list[str](), list[int]()
         for number, line in enumerate(block.lines, block.first):
             stamped = _STAMPED_LINE.match(line)
             words = line[stamped.end() if stamped else 0 :].split(None, 3)
             if len(words) == 4:
                 if words[3].count(" ") + 1 == _OLD_PARTITION_WIDTH:
                     continue
-                samples.devices.append(words[2])
-                samples.times_ns.append(self._read_time(stamped[1], number) if stamped else self._bare_time(words[2]))
-                samples.rests.append(words[3])
-                samples.lines.append(number)
+                devices.append(words[2])
+                times_ns.append(self._read_time(stamped[1], number) if stamped else self._bare_time(words[2]))
+                rests.append(words[3])
+                lines.append(number)
             elif words:
                 self._time_ns = self._read_time(line.strip(), number)
-        return samples
+        return devices, times_ns, _parse_counters(self._path, rests, lines)
 
     def _read_time(self, text: str, number: int) -> int:
         try:

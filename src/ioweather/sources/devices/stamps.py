@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.sources.textfiles import text_blocks
 
 _LOCAL = re.compile(
     r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
@@ -20,6 +23,7 @@ _LOCAL = re.compile(
 )
 _ABSOLUTE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})")
 _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
+_SLASHED_STAMP = re.compile(r'(?:\n {0,40}|"timestamp"\s*:\s*")(\d{1,2}/\d{1,2}/\d{2,4}) ')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DATE_LINE = re.compile(
     rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})"
@@ -33,7 +37,7 @@ _UNITS = str.maketrans(
     | dict.fromkeys("秒초", "")
 )
 _BLANK_BEHIND = re.compile(r"([-:]) ")
-# What int64 nanoseconds hold: the year 2262.
+# The last moment of int64 nanoseconds is in the year 2262.
 _END_OF_TIME_NS = 1 << 63
 
 
@@ -50,8 +54,8 @@ def plain_stamp(text: str) -> str:
 
 
 def date_stamp(text: str) -> str | None:
-    """What `date` prints in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None of other text.
-    Only UTC says what it is; other short names of zones have several meanings."""
+    """Output of `date` in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None for other text.
+    Only UTC is kept: other short names of zones have several meanings."""
     match = _DATE_LINE.fullmatch(text)
     if match is None:
         return None
@@ -60,10 +64,14 @@ def date_stamp(text: str) -> str | None:
     return f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {time}{' ' + half if half else ''}{utc}"
 
 
-def has_ambiguous_date(text: str) -> bool:
-    """Whether day and month could be either way round."""
-    match = _SLASHED_DATE.match(text)
-    return match is not None and int(match[1]) <= 12 and int(match[2]) <= 12 and match[1] != match[2]
+def find_day_first(path: Path) -> bool:
+    """Whether slashed dates in iostat's text or JSON have the day first; a file without any is not read further."""
+    blocks = text_blocks(path)
+    first = next(blocks, "")
+    if not _SLASHED_STAMP.search("\n" + first):
+        return False
+    # A block ends behind a line end; the one put before it lets the pattern match at its start.
+    return is_day_first(date for text in chain([first], blocks) for date in _SLASHED_STAMP.findall("\n" + text))
 
 
 def is_day_first(dates: Iterable[str]) -> bool:
@@ -110,7 +118,7 @@ def _full_year(digits: str) -> int:
 
 
 class StampReader:
-    """Reads the stamps of one file in their order, which is what tells the two halves of a doubled hour apart."""
+    """Reads the stamps of one file in their order, which distinguishes the two passes of a doubled hour."""
 
     def __init__(self, where: str, zone: ZoneInfo | None, *, day_first: bool = False) -> None:
         self._where = where
@@ -120,7 +128,7 @@ class StampReader:
         self._ns: int | None = None
 
     def restart(self) -> None:
-        """Forget the order: what follows begins again at an earlier time."""
+        """Forget the order: the next stamp may be earlier."""
         self._text, self._ns = "", None
 
     def read(self, text: str, line: int) -> int:
@@ -154,15 +162,11 @@ class StampReader:
         match = _LOCAL.fullmatch(text.rstrip())
         if match is None:
             raise ValueError(text)
-        a, separator, b, c, hour, minute, second, fraction, half = match.groups()
-        date = _date(a, separator, b, c, day_first=self._day_first)
-        time = dt.time(_hour(int(hour), half), int(minute), int(second))
+        *date_parts, hour, minute, second, fraction, half = match.groups()
+        date = _date(*date_parts, day_first=self._day_first)
+        if half is not None:
+            if not 1 <= int(hour) <= 12:
+                raise ValueError(hour)
+            hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+        time = dt.time(int(hour), int(minute), int(second))
         return dt.datetime.combine(date, time), int((fraction or "").ljust(9, "0"))
-
-
-def _hour(hour: int, half: str | None) -> int:
-    if half is None:
-        return hour
-    if not 1 <= hour <= 12:
-        raise ValueError(hour)
-    return hour % 12 + (12 if half.lower() == "pm" else 0)

@@ -21,19 +21,10 @@ _LINE = re.compile(
     r"  (\w{1,40}): +\{ *samples: *([0-9]{1,18}), unit: *(\w{1,10})"
     r"(?:, min: *-?[0-9]+, max: *-?[0-9]+, sum: *([0-9]{1,18}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}]*)\})? *\}"
 )
-# All lines of an entry as servers print them since 2.14, in one pass: those of what a job did, and no others.
-_DONE = re.compile(
-    r"\n  (\w{1,40}+): ++\{ *+samples: *+([1-9][0-9]{0,17}), unit: *+(\w{1,10}), min: *+-?[0-9]+, max: *+-?[0-9]+,"
-    r" sum: *+([0-9]{1,18})(?:, sumsq: *+[0-9]+)?(?:, hist: *+\{([^}\n]*)\})? *\}(?=\n|\Z)"
-)
-_MOMENTS = re.compile(
-    r"\n  snapshot_time: +([0-9]{10})\.([0-9]{9}) secs\.nsecs\n  start_time: +([0-9]{10})\.([0-9]{9}) secs\.nsecs\n"
-)
 _NOTHING_DONE = re.compile(r"samples: *0,")
 _IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a text is found faster than a pattern
 _TIMES = ("  snapshot_time:", "  start_time:")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})(?![0-9])")
-_COUNT = re.compile(r"[0-9]{1,18}")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _BYTES_SUFFIX = "_bytes"
 LONGEST_KEY = 1024
@@ -83,20 +74,7 @@ def unquoted(text: str) -> str:
 
 
 def parse_entry(text: str, where: str) -> tuple[str, Entry]:
-    """(job, what it did). A server may have a million such lines: those of what a job did not do are passed over."""
-    done, moments = _DONE.findall(text), _MOMENTS.search(text)
-    if moments is None or text.count(" samples:") != len(done) + text.count(_IDLE):
-        return _parse_lines(text, where)
-    operations: Operations = {}
-    for name, samples, unit, total, sizes in done:
-        _count(operations, name, int(samples), unit, int(total), sizes or None)
-    seconds, fraction, begun_seconds, begun_fraction = map(int, moments.groups())
-    entry = Entry(seconds * NS + fraction, begun_seconds * NS + begun_fraction, operations)
-    return unquoted(text.partition("\n")[0]), entry
-
-
-def _parse_lines(text: str, where: str) -> tuple[str, Entry]:
-    """Line by line, in all forms; it says what is wrong."""
+    """(job, its counters). Most lines are of operations that the job never did: they are skipped first."""
     key, *lines = text.split("\n")
     operations: Operations = {}
     times: dict[str, int] = {}
@@ -108,7 +86,7 @@ def _parse_lines(text: str, where: str) -> tuple[str, Entry]:
             if count := int(samples):
                 _count(operations, name, count, unit, int(total) if total else None, sizes)
         elif line.startswith(_TIMES):
-            times.update(_moment(line, where))
+            times.update(filter(None, [time_of(line.strip(), where)]))
         elif " samples:" in line and not _NOTHING_DONE.search(line):
             raise CorruptInput(
                 f"{where}: the entry of job {unquoted(key)[:60]!r} has a line that is none of job_stats."
@@ -116,18 +94,6 @@ def _parse_lines(text: str, where: str) -> tuple[str, Entry]:
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where}: the entry of job {unquoted(key)[:60]!r} has no snapshot_time.")
     return unquoted(key), Entry(times["snapshot_time"], times.get("start_time"), operations)
-
-
-def _moment(line: str, where: str) -> Iterator[tuple[str, int]]:
-    """As servers print it since 2.14, in a third of the time of a pattern; else by `time_of`."""
-    name, *words = line.split()
-    if len(words) == 2 and words[1] == "secs.nsecs":
-        seconds, _, fraction = words[0].partition(".")
-        if len(seconds) == 10 and len(fraction) == 9 and seconds.isdecimal() and fraction.isdecimal():
-            yield name[:-1], int(seconds) * NS + int(fraction)
-            return
-    if (found := time_of(line.strip(), where)) is not None:
-        yield found
 
 
 def _count(operations: Operations, name: str, samples: int, unit: str, total: int | None, sizes: str | None) -> None:
@@ -185,26 +151,9 @@ def _grown(before: Operation, after: Operation) -> Operation:
 
 
 def _sizes_grown(before: str | None, after: str) -> str | None:
-    if (grown := _same_sizes_grown(before or "", after)) is None:
-        old, new = size_bins(before), size_bins(after)
-        grown = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
+    old, new = size_bins(before), size_bins(after)
+    grown = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
     return ", ".join(grown) or None
-
-
-def _same_sizes_grown(before: str, after: str) -> list[str] | None:
-    """Mostly the sizes are the same as before, and few of their counts differ: only those are read. None = not so."""
-    then, now = before.split(", "), after.split(", ")
-    if len(then) != len(now):
-        return None
-    grown = []
-    for old, new in [pair for pair in zip(then, now, strict=True) if pair[0] != pair[1]]:
-        size, _, count = new.partition(": ")
-        size_before, _, count_before = old.partition(": ")
-        if size != size_before or not _COUNT.fullmatch(count) or not _COUNT.fullmatch(count_before):
-            return None
-        if (more := int(count) - int(count_before)) > 0:
-            grown.append(f"{size}: {more}")
-    return grown
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:

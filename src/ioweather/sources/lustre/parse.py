@@ -35,8 +35,6 @@ class Counter:
     samples: int
     unit: str
     total: int | None = None
-    least: int | None = None
-    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,8 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
     for line in text.splitlines():
         if match := _LINE.fullmatch(line):
             samples, *numbers = (_counter(word, line, where) for word in (match[2], *match[4].split()[:3]))
-            total, least, most = (numbers[2], numbers[0], numbers[1]) if len(numbers) >= 3 else (None, None, None)
             # The first of two lines of one name: see the traps above.
-            counters.setdefault(match[1], Counter(samples, match[3], total, least, most))
+            counters.setdefault(match[1], Counter(samples, match[3], numbers[2] if len(numbers) == 3 else None))
         elif (found := time_of(line.rstrip(), where)) is not None:
             times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
@@ -98,12 +95,6 @@ def parse_number(text: str, where: str) -> int:
     if number is None:
         raise CorruptInput(f"{where}: {text[:80]!r} is not a number.")
     return number
-
-
-def parse_version(text: str) -> str:
-    """'lustre: 1.8.3' and what follows, or '2.10.8_4.chaos'."""
-    first = text.strip().partition("\n")[0]
-    return first.partition(":")[2].strip() if ":" in first else first.strip()
 
 
 def get_param_blocks(lines: Iterable[str | None], *, more_follows: bool = False) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.sources.counter_samples import Origin, Sample, Target
 from ioweather.sources.lustre.job_stats import Entry, parse_job_stats
 from ioweather.sources.lustre.operations import OPERATIONS, metadata_metric, target_metric
-from ioweather.sources.lustre.parse import Stats, parse_number, parse_stats, parse_version, time_of
+from ioweather.sources.lustre.parse import Stats, parse_number, parse_stats, time_of
 
 _BUCKET = re.compile(
     r"([0-9]{1,18})([KMGT]?):\s+([0-9]{1,18})\s+[0-9]{1,18}\s+[0-9]{1,18}\s+\|\s+([0-9]{1,18})\s+[0-9]{1,18}\s+[0-9]{1,18}\s*"
@@ -114,7 +114,6 @@ class Snapshot:
     jobs: dict[Target, dict[str, Entry]] = field(default_factory=dict)
     gauges: dict[Target, dict[str, int]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    version: str | None = None
 
     def time_ns(self, target: Target) -> int | None:
         """When the target was read; its states carry no time of their own."""
@@ -156,9 +155,6 @@ def add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str, hos
 
 
 def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
-    if parameter == "version":
-        snapshot.version = parse_version(text)
-        return False
     found = target_of(parameter)
     if found is None:
         return _add_of_no_target(snapshot, parameter, text, where, host)
@@ -237,7 +233,7 @@ def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | Non
     for parameter, text in parameters:
         if parameter in seen:
             yield current
-            current, seen = Snapshot(version=current.version), set()
+            current, seen = Snapshot(), set()
         if add_parameter(current, parameter, text, where, host):
             seen.add(parameter)
     if seen:
@@ -266,8 +262,6 @@ def _open_places(root: Path) -> list[Path]:
 def tree_files(root: Path) -> Iterator[tuple[str, Path]]:
     """The parameters of a server (root '/') or of a copy of its /proc and /sys, as `lctl get_param` names them."""
     for base in _open_places(root):
-        if (base / "version").is_file():
-            yield "version", base / "version"
         for device, leaves in _LEAVES.items():
             for folder in sorted(base.glob(f"{device}/*")):
                 for leaf in leaves:

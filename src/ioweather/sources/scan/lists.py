@@ -19,12 +19,9 @@ from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, 
 from ioweather.core.frames import Frame
 from ioweather.core.units import ns_to_datetime
 from ioweather.core.words import pairs_of
-from ioweather.sources.scan.names import extension_of_name, stored_text
-from ioweather.sources.scan.owners import Owner
-from ioweather.sources.scan.plan import LinkRecord
 from ioweather.sources.scan.rows import ScanFacts, scan_frames, shown_path
 from ioweather.sources.scan.state import ScanState, signed
-from ioweather.sources.scan.tally import Files, Tally, linked_tally
+from ioweather.sources.scan.tally import Files, LinkRecord, Owner, Tally, extension_of_name, linked_tally, stored_text
 from ioweather.sources.textfiles import unzipped_blocks
 from ioweather.tables import TABLES
 from ioweather.tables.ranges import ANY, Range

@@ -13,19 +13,23 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Frame
 from ioweather.core.words import names_of
 from ioweather.sources.mounts import file_system_of
-from ioweather.sources.scan.bins import (
+from ioweather.sources.scan.tally import (
     FUTURE,
     HISTOGRAMS,
+    Cells,
     Histogram,
+    Owner,
+    Tally,
     age_range,
     count_of,
+    group_name,
     power_range,
+    project_name,
     split_size_age,
+    stored_text,
+    user_name,
     weight_of,
 )
-from ioweather.sources.scan.names import stored_text
-from ioweather.sources.scan.owners import Owner, group_name, project_name, user_name
-from ioweather.sources.scan.tally import Cells, Tally
 from ioweather.tables import TABLES
 
 

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.mounts import mount_points_below
-from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally, linked_tally
-from ioweather.sources.scan.walker import TASK_SECONDS, Walker
+from ioweather.sources.scan.walker import ROOT_ITEM, TASK_SECONDS, Part, Plan, Walker
+from ioweather.sources.scan.walkers import Crew, ExecutorCrew
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ioweather.core.facility import ProjectRule
-    from ioweather.sources.scan.executor_walkers import HiredCrew, HiredMember
-    from ioweather.sources.scan.process_walkers import Crew, Member
 
 # Entries of one task: much more than its trip costs, little enough to share and to lose. Small ones while there is
 # less left than there are hands.
@@ -175,41 +173,37 @@ class Scan:
             self._result(self._task, ids, walker.walk(items, budget, partial(self._part, self._task), seconds))
 
     def _together(self) -> None:
+        """In several processes, each with its share of the remaining directories."""
         rate = self.plan.entries_per_s
         plan = self.plan._replace(entries_per_s=rate / self.workers) if rate else self.plan
-        crew = _crew(plan, self.workers, self.executor)
+        size, executor = self.workers, self.executor
+        crew = Crew(plan, size) if executor is None else ExecutorCrew(plan, executor, size)
         try:
             while not self._stopping:
-                self._give_work(crew)
-                if all(member.idle for member in crew.members):
+                share = self.state.left(2 * _DIRECTORIES * size) // (2 * size)
+                for member in crew.members:
+                    if member.task == 0:
+                        member.ids, items = self.state.take(max(1, share))
+                        if items:
+                            self._task += 1
+                            member.task = self._task
+                            crew.give(member, items, _TASK if share > 1 else _SMALL_TASK)
+                if not any(member.task for member in crew.members):
                     return
                 for member, message in crew.messages(_LOOK_SECONDS):
-                    self._hear(member, message)
-                self._look_at_clock()
+                    if isinstance(message, Part):
+                        self._part(member.task, message)
+                        continue
+                    if message is None:
+                        self.state.lost(member.task, member.ids)
+                        self._under_way.pop(member.task, None)
+                    else:
+                        self._result(member.task, member.ids, message)
+                    member.task, member.ids = 0, []
+                self._save_when_due()
         finally:
             self._spent += crew.cpu_seconds
             crew.close()
-
-    def _give_work(self, crew: Crew | HiredCrew) -> None:
-        """To each its share of what is left, so that there is something for all."""
-        left = self.state.left(2 * _DIRECTORIES * self.workers)
-        share = left // (2 * self.workers)
-        for member in crew.members:
-            if member.idle:
-                ids, items = self.state.take(max(1, share))
-                if items:
-                    self._task += 1
-                    member.give(self._task, ids, items, _TASK if share > 1 else _SMALL_TASK)
-
-    def _hear(self, member: Member | HiredMember, message: Part | Tally | None) -> None:
-        if isinstance(message, Part):
-            self._part(member.task, message)
-        elif isinstance(message, Tally):
-            self._result(member.task, member.ids, message)
-            member.task, member.ids = 0, []
-        else:
-            self.state.lost(member.task, member.ids)
-            self._under_way.pop(member.task, None)
 
     def _part(self, task: int, part: Part) -> None:
         self.state.arrived(task, part.items)
@@ -224,14 +218,14 @@ class Scan:
         self.state.done(task, ids)
         self._under_way.pop(task, None)
         self._report()
-        self._look_at_clock()
+        self._save_when_due()
 
     def _report(self) -> None:
         done = self.tally.counts["entries"] + sum(self._under_way.values())
         total = None if self.expected is None else max(self.expected, done)
         self.progress(done, total, "entries")
 
-    def _look_at_clock(self) -> None:
+    def _save_when_due(self) -> None:
         if self.clock() - self._saved >= self.checkpoint_seconds:
             self._save()
 
@@ -241,14 +235,3 @@ class Scan:
         self.state.note("cpu_seconds", self.cpu_seconds)
         self.state.checkpoint(self.tally)
         self._saved = self.clock()
-
-
-def _crew(plan: Plan, size: int, executor: Executor | None) -> Crew | HiredCrew:
-    """Loaded when needed: one process alone has no use for either."""
-    if executor is None:
-        from ioweather.sources.scan.process_walkers import Crew
-
-        return Crew(plan, size)
-    from ioweather.sources.scan.executor_walkers import HiredCrew
-
-    return HiredCrew(plan, executor, size)

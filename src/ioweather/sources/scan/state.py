@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.core.errors import LakeError
-from ioweather.sources.scan.plan import Item, LinkRecord
-from ioweather.sources.scan.tally import Tally
+from ioweather.sources.scan.tally import LinkRecord, Tally
+from ioweather.sources.scan.walker import Item
 
 _VERSION: Final = 1
 _SCHEMA: Final = """

@@ -1,21 +1,228 @@
-"""What a scan counts. Tallies of parts add up to the tally of the whole, so that processes can share the work.
+"""Counts of a scan: histograms, owners, the largest files. Tallies of parts add up to the tally of the whole.
 
-Columns of files go in; nothing is kept per file but the few largest, so a tally stays small whatever the tree.
+Columns of files go in; nothing is stored per file but the few largest, so a tally stays small for any tree.
+
+Sizes and ages have power-of-two bins: bin 0 is 0, bin k is [2^(k-1), 2^k), so every power of two is an edge, such as
+1 MiB, 64 days and 128 days. A cell is one integer: entries in the high bits, the sum of their weights in the low ones,
+because one addition per entry costs half of two.
 """
 
 from __future__ import annotations
 
+import grp
 import heapq
+import os
+import pwd
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE
-from ioweather.sources.scan.names import NO_EXTENSION, OTHER, byte_lengths, extension_of
-from ioweather.sources.scan.owners import Owner
-from ioweather.sources.scan.plan import LinkRecord
+if TYPE_CHECKING:  # a process that walks starts twice as fast without it
+    from ioweather.core.facility import ProjectRule
+
+ONE: Final = 1 << 96  # one entry; below it is room for 2^33 files of the greatest size there is
+WEIGHT: Final = ONE - 1
+DAY_SECONDS: Final = 86_400
+# Ages have fewer than 48 bits in days, whatever the clock said; the last index is free for times to come.
+FUTURE: Final = 63
+AGE_BITS: Final = 6
+FUTURE_DAYS: Final = 1 << (FUTURE - 1)
+
+
+class Histogram(NamedTuple):
+    """`edges`: power (of two), linear (one bin per value), label (text), or age_size (both at once)."""
+
+    name: str
+    unit: Literal["bytes", "days", "count", "characters", "levels", ""]
+    edges: Literal["power", "linear", "label", "age_size"]
+    doc: str
+    per_owner: bool = False
+
+
+HISTOGRAMS: Final = {
+    item.name: item
+    for item in (
+        Histogram("age_size", "bytes", "age_size", "files by size and days since modification; bytes of the files"),
+        Histogram("atime", "days", "power", "files by days since access; bytes of the files", per_owner=True),
+        Histogram("capacity", "bytes", "power", "files by allocated bytes; the allocated bytes", per_owner=True),
+        Histogram("ctime", "days", "power", "files by days since inode change; bytes of the files", per_owner=True),
+        Histogram("depth", "levels", "linear", "files by levels below the root; bytes of the files"),
+        Histogram("directory_entries", "count", "power", "directories by entries; bytes of the directories"),
+        Histogram("directory_size", "bytes", "power", "directories by their own size; that size"),
+        Histogram("extension", "", "label", "files by extension, lower case; bytes of the files"),
+        Histogram("link_count", "count", "power", "files by hard links; bytes of the files"),
+        Histogram("mtime", "days", "power", "files by days since modification; bytes of the files", per_owner=True),
+        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes; that length"),
+        Histogram("overhead_negative", "bytes", "power", "files larger than what they allocate; size - allocated"),
+        Histogram("overhead_positive", "bytes", "power", "files that allocate their size or more; allocated - size"),
+        Histogram("size", "bytes", "power", "files by size; bytes of the files", per_owner=True),
+        Histogram("symlink_length", "characters", "power", "symbolic links by length of their target; that length"),
+    )
+}
+
+
+def count_of(cell: int) -> int:
+    return cell >> 96
+
+
+def weight_of(cell: int) -> int:
+    return cell & WEIGHT
+
+
+def power_range(index: int) -> tuple[int, int]:
+    """[low, high) of a power-of-two bin."""
+    return (0, 1) if index == 0 else (1 << (index - 1), 1 << index)
+
+
+def age_range(index: int) -> tuple[int | None, int]:
+    """[low, high) in days; times to come have no low end."""
+    return (None, 0) if index == FUTURE else power_range(index)
+
+
+def split_size_age(index: int) -> tuple[int, int]:
+    """Size bin and age bin."""
+    return index >> AGE_BITS, index & FUTURE
+
+
+# Names as file systems give them: any bytes.
+NO_EXTENSION: Final = ""
+NUMBER: Final = "(number)"
+OTHER: Final = "(other)"
+_LONGEST_EXTENSION: Final = 16
+_ESCAPE: Final = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
+
+
+def stored_text(name: str) -> tuple[str, bool]:
+    """Text that any table can hold, and whether it is escaped.
+
+    UTF-8 names stay as they are. In others each byte that is not UTF-8 becomes `\\xNN` and a backslash is doubled.
+    """
+    if name.isascii():
+        return name, False
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace"), True
+    return name, False
+
+
+def original_name(text: str, escaped: bool) -> bytes:
+    """The bytes that `stored_text` was given."""
+    raw = text.encode("utf-8")
+    if not escaped:
+        return raw
+    return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]) if match[1] else b"\\", raw)
+
+
+def byte_lengths(names: list[str]) -> Iterable[int]:
+    """Lengths in bytes: what the file system limits."""
+    if all(map(str.isascii, names)):
+        return map(len, names)
+    return map(len, map(os.fsencode, names))
+
+
+def extension_of(suffix: str) -> str:
+    """What counts as an extension of the text behind the last dot: `H5` is h5, `0001` a number, a sentence none."""
+    if not 0 < len(suffix) <= _LONGEST_EXTENSION:
+        return NO_EXTENSION
+    if suffix.isdecimal():
+        return NUMBER
+    if not (suffix.isascii() and suffix.replace("_", "").replace("-", "").isalnum()):
+        return NO_EXTENSION
+    return suffix.lower()
+
+
+def extension_of_name(name: str) -> str:
+    """A leading dot hides a file; it does not begin an extension."""
+    head, _, suffix = name.rpartition(".")
+    return extension_of(suffix) if head else NO_EXTENSION
+
+
+class Owner(NamedTuple):
+    """Unknown parts are None: a list of paths has no users, and a project is known only where a rule named one."""
+
+    uid: int | None = None
+    gid: int | None = None
+    project: str | None = None
+
+
+@cache
+def group_name(gid: int) -> str | None:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None
+
+
+@cache
+def user_name(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+class Projects:
+    """Finds the owner of what lies in a directory. Rules see the directory's path with a slash at its end; a rule's
+    account is compared with the group's name, because centres name the groups of projects after their accounts."""
+
+    def __init__(self, rules: Sequence[ProjectRule]) -> None:
+        self._rules = tuple(rule for rule in rules if rule.exe is None)
+        self._by_path = any(rule.path is not None for rule in self._rules)
+        self._known: dict[tuple[int, int], Owner] = {}
+        self._place = ""
+
+    def owner(self, uid: int, gid: int, directory: str) -> Owner:
+        if self._by_path and directory != self._place:
+            self._known.clear()
+            self._place = directory
+        found = self._known.get((uid, gid))
+        if found is None:
+            found = self._known[(uid, gid)] = Owner(uid, gid, self._project(uid, gid, directory))
+        return found
+
+    def _project(self, uid: int, gid: int, directory: str) -> str | None:
+        if not self._rules:
+            return None
+        account = group_name(gid)
+        path = directory if directory.endswith("/") else f"{directory}/"
+        matching = (rule for rule in self._rules if rule.matches(account=account, uid=uid, exe=None, path=path))
+        return next((rule.name for rule in matching), None)
+
+
+def project_name(owner: Owner) -> str | None:
+    """The project, or what a facility without rules calls the user; when read, such users are mapped again."""
+    from ioweather.core.facility import Facility
+
+    if owner.project is not None or owner.uid is None:
+        return owner.project
+    return Facility().project_of(uid=owner.uid)
+
+
+class LinkRecord(NamedTuple):
+    """A file with several names, as seen under one of them. It is counted once, when all names are in.
+
+    What a list does not say is None; a scan of our own knows everything.
+    """
+
+    device: int
+    inode: int
+    uid: int | None
+    gid: int | None
+    project: str
+    size: int | None
+    capacity: int | None
+    mtime: int | None
+    atime: int | None
+    ctime: int | None
+    links: int
+    depth: int
+    extension: str
+
 
 Cells: TypeAlias = dict[Any, int]
 Column: TypeAlias = Sequence[int] | None

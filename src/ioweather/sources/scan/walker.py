@@ -1,22 +1,126 @@
-"""Walks directories by descriptor and counts what is in them: one stat per entry, columns instead of objects.
+"""Walks directories by descriptor and counts their entries: one stat per entry, columns instead of objects.
 
-A walker gets a few directories and a budget of entries and of time. What it has not reached when one is used up, on a
-slow file system the time, it gives back, so that another process can take it.
+A walker gets a few directories and a budget of entries and of time. Directories that it has not reached when one of
+them is used up are given back, so that another process can take them. Nothing can lead a walk astray: directories are
+opened by descriptor, never through a link, only to read.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ioweather.sources.scan.directory import GONE, error_name, joined, open_below, open_to_read
-from ioweather.sources.scan.names import extension_of_name
-from ioweather.sources.scan.owners import Owner, Projects
-from ioweather.sources.scan.plan import Item, LinkRecord, Pace, Part, Plan
-from ioweather.sources.scan.tally import Files, Tally
+from ioweather.sources.scan.tally import Files, LinkRecord, Owner, Projects, Tally, extension_of_name
+
+if TYPE_CHECKING:
+    from ioweather.core.facility import ProjectRule
+
+# Directory entries that lead to older states of the same tree.
+SNAPSHOTS: Final = frozenset({".snap", ".snapshot", ".snapshots", ".zfs"})
+
+_READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_PASS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Gone, or something else than the directory it was when it was listed.
+GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE})
+
+
+def open_to_read(name: str, parent_fd: int | None = None) -> int:
+    """A directory to list. Its access time stays as it is where we may ask for that: as its owner, or as root."""
+    try:
+        return os.open(name, _READ | os.O_NOATIME, dir_fd=parent_fd)
+    except OSError as error:
+        if error.errno != errno.EPERM:
+            raise
+    return os.open(name, _READ, dir_fd=parent_fd)
+
+
+def open_below(root_fd: int, relative: str) -> int:
+    """A directory to open others from. Each step is taken alone, so paths longer than PATH_MAX do no harm and no
+    step can be a link."""
+    fd = os.dup(root_fd)
+    for step in filter(None, relative.split("/")):
+        try:
+            following = os.open(step, _PASS, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = following
+    return fd
+
+
+def error_name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, type(error).__name__)
+
+
+def joined(parent: str, name: str) -> str:
+    """The path of a directory; '.' is the place itself."""
+    if name == ".":
+        return parent
+    return f"{parent}/{name}" if parent else name
+
+
+_CHUNK: Final = 512  # entries of a directory that are looked at together: what the processor's caches hold
+
+
+class Plan(NamedTuple):
+    """What all walkers of one scan know. `root` is absolute and has no links; `mounts` are places not to enter."""
+
+    root: str
+    device: int
+    inode: int
+    now_seconds: int
+    rules: tuple[ProjectRule, ...] = ()
+    mounts: frozenset[str] = frozenset()
+    skipped: frozenset[str] = SNAPSHOTS
+    listing: bool = False
+    entries_per_s: float | None = None
+    device_here: int | None = None  # what a walker on another machine knows `device` as
+
+    @property
+    def own_device(self) -> int:
+        return self.device if self.device_here is None else self.device_here
+
+
+class Item(NamedTuple):
+    """Directories to walk: names in one parent, which is a path below the root. The root itself is '.' in ''."""
+
+    parent: str
+    depth: int
+    names: tuple[str, ...]
+
+
+ROOT_ITEM: Final = Item("", 0, (".",))
+
+
+class Part:
+    """What a walker hands over before it is done, so that it need not hold it."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.links: list[LinkRecord] = []
+        self.listing = bytearray()
+        self.entries = 0
+
+
+class Pace:
+    """At most so many entries per second, evened out over any second."""
+
+    def __init__(self, entries_per_s: float | None) -> None:
+        self._rate = entries_per_s
+        self._due = time.monotonic()
+        self.chunk = _CHUNK if entries_per_s is None else max(1, min(_CHUNK, int(entries_per_s / 10)))
+
+    def passed(self, entries: int) -> None:
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        self._due = max(self._due, now - 1.0) + entries / self._rate
+        if self._due > now:
+            time.sleep(self._due - now)
+
 
 _BATCH: Final = 1024  # files of one owner that are counted together
 TASK_SECONDS: Final = 0.5

@@ -14,9 +14,8 @@ from pathlib import Path
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
-from ioweather.sources.job_records import JobRecord, job_frames
+from ioweather.sources.job_records import JobRecord, job_frames, moment_ns, numbered_lines
 from ioweather.sources.plain_values import whole_number
-from ioweather.sources.schedulers.lines import moment_ns, numbered_lines
 from ioweather.sources.textfiles import plain_head
 from ioweather.tables.jobs import UNNAMED_CLUSTER
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ioweather.core.words import names_of
 from ioweather.sources.scan.lists import Entries, ListTally
-from ioweather.sources.scan.names import original_name
 from ioweather.sources.scan.rows import ScanFacts, scan_frames
+from ioweather.sources.scan.tally import original_name
 from ioweather.store.lake import Lake, new_ingest_id
 
 _BATCH: Final = 50_000
