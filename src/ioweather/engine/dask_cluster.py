@@ -6,6 +6,7 @@ Dask runs the tasks of a lost worker again on another one. What it says meanwhil
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -23,7 +24,6 @@ from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress, silent
-from ioweather.engine.abilities import Place
 from ioweather.engine.run import TaskLost
 from ioweather.engine.settings import ClusterSettings
 
@@ -168,8 +168,6 @@ def _await_first(executor: DaskExecutor, progress: Progress) -> None:
 class DaskExecutor(Executor):
     """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
 
-    place: Place = "cluster"
-
     def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
         """`folder` holds keys, and what the workers said, which is kept if a task was lost."""
         self._client, self._cluster = client, cluster
@@ -257,6 +255,8 @@ def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
             f"A worker has ioweather {__version__}, but {version} asked.",
             hint="Install the same version where the Dask workers run.",
         )
+    # Files are read in child processes, which multiprocessing forbids to a worker that a nanny has started.
+    multiprocessing.current_process().daemon = False
     return fn(*args, **kwargs)
 
 

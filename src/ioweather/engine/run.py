@@ -1,43 +1,43 @@
-"""Feeding an Executor: bounded work in flight, results in the order of the inputs, and what a lost worker costs.
+"""Feeding an Executor: bounded work in flight, results in the order of the inputs, and tasks whose worker died.
 
-The order makes a run on a cluster equal to one in a single process: whoever adds up or writes does so in one order.
+The order makes a run on a cluster equal to one in a single process: sums and commits are made in one order.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TypeVar
 
-from ioweather.core.errors import IoweatherError
-from ioweather.engine.abilities import Renewable, place_of, workers_of
+from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.progress import Progress, silent
+from ioweather.engine.local import Serial, local_executor
+from ioweather.engine.settings import ClusterSettings
 
 T = TypeVar("T")
 
-# A task whose worker died this often is taken to be the cause.
-DEATHS_BORNE = 3
-# Per worker: one that it runs, one that waits for it, one whose result waits for its turn.
+# A task whose worker died once among others, and so often when it was alone, is the cause.
+_TRIES_ALONE = 2
+# Per worker: a task that runs, one that waits for the worker, one whose result waits for its turn.
 _IN_FLIGHT = 3
-# How often it is asked whether there is still somebody to work, while a result is awaited.
+# How often a cluster is checked for workers while a result is awaited.
 _LOOK_SECONDS = 10.0
 
 
 class WorkersDied(IoweatherError):
-    """Over one task, time and again, and nobody said what to do then."""
+    """A task killed its worker repeatedly, and no `lost` handler was given."""
 
 
 class TaskLost(BrokenExecutor):
-    """The executor has tried a task on several workers, and each of them died."""
+    """A cluster tried a task on several workers, and each of them died."""
 
 
-@dataclass
-class _Sent(Generic[T]):
-    arguments: tuple[Any, ...]
-    future: Future[T] | None  # None: to be sent again
-    deaths: int = 0
-    is_alone: bool = False  # nothing else is under way: if its workers die now, it is the cause
+def workers_of(executor: Executor) -> int:
+    """How many tasks run at once; one, if the executor does not say. The number of a cluster changes."""
+    return max(1, getattr(executor, "workers", 1))
 
 
 def in_order(
@@ -48,90 +48,97 @@ def in_order(
     in_flight: int | None = None,
     lost: Callable[..., T] | None = None,
 ) -> Iterator[T]:
-    """task(*input) for each input, in that order; never more than `in_flight` begun, so inputs may be endless.
+    """task(*input) for each input, in that order; at most `in_flight` at a time, so inputs may be endless.
 
-    A task whose worker dies is run again. One that kills every worker gives `lost(*input)`, in this process, or
-    else ends the work. Leaving the iterator cancels what has not begun.
+    When a worker dies, all tasks in flight may be lost with it: those run again, one at a time. A task that kills its
+    worker then too gives `lost(*input)`, in this process, or ends the work. Closing the iterator cancels what has not
+    begun.
     """
-    waiting: deque[_Sent[T]] = deque()
     source = iter(inputs)
-    exhausted = False
+    waiting: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
     try:
         while True:
-            width = in_flight or _width(executor)
-            # After a death, whoever was under way then goes alone, so that the next death has one cause.
-            while not exhausted and len(waiting) < width and all(sent.future for sent in waiting):
-                try:
-                    arguments = next(source)
-                except StopIteration:
-                    exhausted = True
-                else:
-                    waiting.append(_Sent(arguments, _submit(executor, task, arguments)))
+            width = in_flight or (1 if isinstance(executor, Serial) else _IN_FLIGHT * workers_of(executor))
+            for arguments in islice(source, max(0, width - len(waiting))):
+                waiting.append((arguments, _submit(executor, task, arguments)))
             if not waiting:
                 return
-            head = waiting[0]
             try:
-                if head.future is None:
-                    head.is_alone = True
-                    head.future = _submit(executor, task, head.arguments)
-                while not wait((head.future,), _LOOK_SECONDS).done:
-                    workers_of(executor)
-                result = head.future.result()
-            except TaskLost:
-                if not head.is_alone:
-                    _go_alone(waiting)
-                    continue
-                result = _given_up(head, lost)
+                result = _result(executor, waiting[0][1])
             except BrokenExecutor:
-                _send_again(executor, waiting)
-                if head.deaths < DEATHS_BORNE:
-                    continue
-                result = _given_up(head, lost)
-            waiting.popleft()
-            del head
-            yield result
+                wait([future for _, future in waiting])
+                while waiting:
+                    arguments, future = waiting.popleft()
+                    is_lost = future.cancelled() or isinstance(future.exception(), BrokenExecutor)
+                    yield _run_alone(executor, task, arguments, lost) if is_lost else future.result()
+            else:
+                waiting.popleft()
+                yield result
     finally:
-        for sent in waiting:
-            if sent.future is not None:
-                sent.future.cancel()
-
-
-def _width(executor: Executor) -> int:
-    return 1 if place_of(executor) == "process" else _IN_FLIGHT * workers_of(executor)
+        for _, future in waiting:
+            future.cancel()
 
 
 def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
     try:
         return executor.submit(task, *arguments)
-    except BrokenExecutor as error:  # it broke under an earlier task: this one has its turn when that is seen
+    except BrokenExecutor as error:
         broken: Future[T] = Future()
         broken.set_exception(error)
         return broken
 
 
-def _send_again(executor: Executor, waiting: deque[_Sent[T]]) -> None:
-    waiting[0].deaths += 1
-    if not isinstance(executor, Renewable):
-        waiting[0].deaths = DEATHS_BORNE
-        return
-    executor.renew()
-    for sent in waiting:
-        if sent.future is not None and (sent.future.cancelled() or sent.future.exception() is not None):
-            sent.future = None
+def _result(executor: Executor, future: Future[T]) -> T:
+    while not wait((future,), _LOOK_SECONDS).done:
+        workers_of(executor)  # raises, if a cluster has had none for long
+    return future.result()
 
 
-def _go_alone(waiting: deque[_Sent[T]]) -> None:
-    """Who was lost may only have shared a worker with the cause. What is under way ends; then they go one by one."""
-    wait(sent.future for sent in waiting if sent.future is not None)
-    for sent in waiting:
-        if sent.future is not None and isinstance(sent.future.exception(), TaskLost):
-            sent.future, sent.is_alone = None, True
-
-
-def _given_up(sent: _Sent[T], lost: Callable[..., T] | None) -> T:
+def _run_alone(
+    executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...], lost: Callable[..., T] | None
+) -> T:
+    for _ in range(_TRIES_ALONE):
+        try:
+            return _result(executor, _submit(executor, task, arguments))
+        except (BrokenExecutor, CancelledError):
+            continue
     if lost is None:
         raise WorkersDied(
-            f"A worker died over the same piece of work {DEATHS_BORNE} times (killed, or out of memory).",
+            "A worker died over the same piece of work several times (killed, or out of memory).",
             hint="Give each worker more memory, then run the same command again: it goes on from what is in.",
         ) from None
-    return lost(*sent.arguments)
+    return lost(*arguments)
+
+
+@contextmanager
+def opened(
+    *,
+    workers: int | None = None,
+    dask: str | None = None,
+    slurm: int | None = None,
+    settings: Callable[[], ClusterSettings] = ClusterSettings,
+    progress: Progress = silent,
+) -> Iterator[Executor]:
+    """The executor that options ask for, closed at the end: processes end, Slurm jobs are cancelled, a cluster that
+    was there before stays. `settings` is called for Slurm alone."""
+    if sum(choice is not None for choice in (workers, dask, slurm)) > 1:
+        raise UsageError("--workers, --dask and --slurm exclude each other.")
+    executor: Executor
+    if dask is not None:
+        from ioweather.engine.dask_cluster import connected
+
+        executor = connected(dask)
+    elif slurm is not None:
+        from ioweather.engine.dask_cluster import on_slurm
+
+        executor = on_slurm(slurm, settings(), progress)
+    else:
+        executor = local_executor(workers)
+    try:
+        yield executor
+    except BaseException:
+        if stop := getattr(executor, "stop", None):
+            stop()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)

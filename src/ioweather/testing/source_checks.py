@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, DivisibleSource, ReadContext, Source
 from ioweather.core.errors import SourceError
 from ioweather.core.units import MIB
-from ioweather.engine import ChildDied, allow, allow_all, children
+from ioweather.engine import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables import TABLES
 from ioweather.testing.problems import Problem, raise_if_any
@@ -44,20 +43,20 @@ class ReadOutcome:
 
 
 def read_limited(source: Source, path: Path, context: ReadContext) -> ReadOutcome:
-    """In a child, which finds modules where this process does."""
+    """Read in a process of its own, which finds modules where this process does."""
     size = path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     try:
-        return children(__name__).call(_read, sys.path, pickle.dumps(source), path, size, context)
-    except ChildDied as death:
+        return run_limited(_read, pickle.dumps(source), path, size, context, wall_seconds=10 * SECONDS)
+    except WorkerDied as death:
         reason = f"took more than {SECONDS:g} s of processor time" if death.overran else "its process died"
         return ReadOutcome(faults=[reason], was_ended=True)
 
 
-def _read(paths: Sequence[str], pickled: bytes, path: Path, size: int, context: ReadContext) -> ReadOutcome:
-    sys.path[:] = [*sys.path, *(place for place in paths if place not in sys.path)]
+def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> ReadOutcome:
     source: Source = pickle.loads(pickled)
     outcome = ReadOutcome()
-    allow(SECONDS, _MEMORY_BYTES + _MEMORY_RATIO * size, 0)
+    limit_seconds(SECONDS)
+    limit_memory(_MEMORY_BYTES + _MEMORY_RATIO * size)
     started = time.process_time()
     try:
         for table, frame in source.read(path, context):
@@ -71,7 +70,6 @@ def _read(paths: Sequence[str], pickled: bytes, path: Path, size: int, context: 
     except Exception as error:
         outcome.faults.append(f"{type(error).__name__} instead of a SourceError: {error}"[:300])
     outcome.seconds = time.process_time() - started
-    allow_all()
     return outcome
 
 

@@ -14,64 +14,49 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.core.words import names_of
-from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
+from ioweather.engine import Processes, Serial, Threads, in_order, local_executor, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
-from ioweather.store.batches import Staged, discard, stage
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import TABLES, Checked, concat
-from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
+from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded
 from ioweather.workflows.ingest.one_run import without_copies
 from ioweather.workflows.ingest.reading import (
     DERIVED,
     Batch,
     FileOutcome,
+    Frames,
     Reading,
-    digests_of,
     files_of_tree,
     limits_of,
     reads_as_one,
 )
-from ioweather.workflows.ingest.staging import Frames, Staging
+from ioweather.workflows.ingest.selected import check_select
 from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_mapping, follow_rows
 
 _LOG = logging.getLogger("ioweather.ingest")
-# One task: enough logs to pay for a file of their rows, little enough to lose; fewer where that keeps all workers busy.
-_BATCH_LEAST, _BATCHES_EACH = 32, 2
-# Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows. To open a
-# file and to say what became of it takes as long as to read so many bytes of a log.
-_BATCH_BYTES, _FILE_BYTES = 1 << 20, 512
-# Many files are logs most often: what their readers need is loaded while the others are still being found.
-_FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.batches arro3.io")
-# Larger files come back piece by piece, not whole.
+# One task: enough logs to pay for a process, few enough to read one by one if it dies. Logs are compressed: a megabyte
+# may have fifty thousand records, which become sixteen megabytes of rows.
+_BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
+# Rows of larger files are committed while the file is read.
 _STREAM_BYTES = 256 << 20
-# One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds, what comes first.
+# One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
-# Of rows that workers wrote: those that meet others are read again to compare them.
-_FLUSH_ROWS, _FLUSH_BYTES = 500_000, 64 << 20
 _FLUSH_SECONDS = 10.0
 _COPY = "The lake has this run in a fuller form: nothing was added."
-# Of a worker, before all files are found.
-_FIRST_FILES = 2048
-# Below this, starting workers costs more than it saves.
+# Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
-Known: TypeAlias = dict[str | None, int]  # digest and bytes of each file that is in
-Told = TypeVar("Told", FileOutcome, LedgerEntry)
-Look: TypeAlias = Callable[[Set[int]], Known]  # those of some sizes
+Listed = TypeVar("Listed", FileOutcome, LedgerEntry)
 
 
 class Found(NamedTuple):
@@ -216,47 +201,35 @@ def ingest(
     added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
     left to the caller (`follow_arrival`).
 
-    Workers of the executor (default: a process per core) read and write files of rows; this process alone commits them,
-    in the order of what was read, so that it does not matter who read it.
+    Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
+    order of the files, so that the lake does not depend on the workers.
     """
     started = time.monotonic()
     _check_asked(lake, source, select)
-    found = find_files(paths)
-    most = max(_SMALL_FILES, workers_of(executor or local_executor()))
-    first = [*islice(found, most + 1)]
-    pool = _suited(executor, first)
-    if first:
-        # While others are found and the lake is opened. Workers of a cluster have readers of their own.
-        count = workers_of(pool) if isinstance(pool, (Serial, Threads)) else 0
-        readers().start(count, _FOR_LOGS if len(first) > most else ())
-        _ = SOURCES.plugins  # a broken one is named here, and not by every reader
-    files = _Files(chain(first, found))
-    limits, staging = limits_of(lake.facility), Staging.of(lake.root)
-    reading = Reading(context or ReadContext(), source, select, limits, clock(), staging)
+    _ = SOURCES.plugins  # a broken one is named here, and not by every reader
+    files = [*find_files(paths)]
+    known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
+    reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
-    known: Known = {}
-    look: Look = (lambda _: {}) if again else partial(_known_digests, lake, known_since_ns)
+    pool = _suited(executor, files)
     try:
-        for outcomes, frames in _read(pool, files, known, look, reading, report):
+        for outcomes, frames in _read(pool, files, known, reading):
             writer.add(_first_of_each(outcomes, known, report), frames)
-            progress(len(report.outcomes) + report.known, files.total, "files")
+            progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
-        readers().stop()
-        writer.discard()
+        if isinstance(pool, Threads):
+            pool.stop()
         raise
     finally:
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
-        readers().rest()
-    if files.count > _SMALL_FILES:
-        readers().stop()  # a search needs the memory that they hold
     if select is not None:
         report.rows_added.update(follow_mapping(lake, select[0]))
     if search:
         report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
-    progress(files.count, files.count, "files")
+    progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
     return report
@@ -274,8 +247,6 @@ def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None)
     if source is not None:
         SOURCES[source]
     if select is not None:
-        from ioweather.workflows.ingest.selected import check_select
-
         check_select(*select)
     if not os.access(lake.root, os.W_OK):
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
@@ -283,15 +254,64 @@ def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None)
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
-    if executor is not None and place_of(executor) not in ("process", "processes"):
+    if executor is not None and not isinstance(executor, (Serial, Processes)):
         return executor
-    small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    workers = 1 if small else min(len(files), workers_of(executor or local_executor()))
+    is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
+    workers = 1 if is_small else min(len(files), workers_of(executor or local_executor()))
     return Serial() if workers == 1 else Threads(workers)
 
 
-def _first_of_each(outcomes: list[FileOutcome], known: Known, report: IngestReport) -> list[FileOutcome]:
-    """Without files of the same content as one that is in, or was read before: their rows are the same rows."""
+def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
+    """Digest and bytes of the files of these sizes that are in: of others, after years millions, nothing is read. A
+    file that was refused, or read in part, is tried again: the person may now say the zone."""
+    with lake.snapshot() as snapshot:
+        ledger = snapshot.pinned["ingests"]
+        if not ledger.uris or not sizes:
+            return {}
+        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
+        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
+        query = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
+        return dict(snapshot.bare.execute(query, [sorted(sizes)]).fetchall())
+
+
+def _read(
+    pool: Executor, files: Sequence[Found], known: Mapping[str, int], reading: Reading
+) -> Iterator[tuple[list[FileOutcome], Frames]]:
+    """Outcomes and rows of the files: small ones first, in batches; then each of the large ones, piece by piece."""
+    by_size: dict[int, list[str]] = {}
+    for digest, size in known.items():
+        by_size.setdefault(size, []).append(digest)
+
+    def reading_of(batch: Batch) -> Reading:
+        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for *_, size in batch)))
+
+    small = [file for file in files if file.bytes <= _STREAM_BYTES]
+    batches = ((batch, reading_of(batch)) for batch in _batches(small))
+    # A batch over which the workers of a cluster died is read here.
+    yield from in_order(pool, read_bounded, batches, lost=read_bounded)
+    for file in files:
+        if file.bytes > _STREAM_BYTES:
+            own = reading_of([(file.file, None, file.bytes)])
+            for item in read_alone_bounded(file.file, None, file.bytes, own):
+                yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
+
+
+def _batches(files: Sequence[Found]) -> Iterator[Batch]:
+    batch: Batch = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) >= _BATCH_FILES or size + file.bytes > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((file.file, None, file.bytes))
+        size += file.bytes
+    if batch:
+        yield batch
+
+
+def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: IngestReport) -> list[FileOutcome]:
+    """Without files whose content is in, or was read before: their rows are the same rows."""
     first = []
     for outcome in outcomes:
         if outcome.digest in known:
@@ -302,190 +322,53 @@ def _first_of_each(outcomes: list[FileOutcome], known: Known, report: IngestRepo
     return first
 
 
-class _Files:
-    """Files to be read: enough for all workers to begin with, and those that are left to find while they work."""
-
-    def __init__(self, found: Iterator[Found]) -> None:
-        self._found = found
-        self.count = 0
-        self.total: int | None = None  # not known before all are found
-        self.large: list[Found] = []
-
-    def small(self, workers: int) -> Iterator[list[Found]]:
-        """In two portions; one worker alone would gain nothing by that."""
-        for most in (workers * _FIRST_FILES, None) if workers > 1 else (None,):
-            portion = [*islice(self._found, most)]
-            self.count += len(portion)
-            self.large += [file for file in portion if file.bytes > _STREAM_BYTES]
-            if most is None:
-                self.total = self.count
-            yield [file for file in portion if file.bytes <= _STREAM_BYTES]
-
-
-def _read(
-    pool: Executor, files: _Files, known: Known, look: Look, reading: Reading, report: IngestReport
-) -> Iterator[tuple[list[FileOutcome], Frames]]:
-    """What is in the files: small ones first, by batches; then large ones and suspects, each alone."""
-    alone: Batch = []
-
-    def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
-        return [], {}, batch  # the workers of a cluster died over it: read here
-
-    portions = (_batches(small, known, look, reading, report, pool) for small in files.small(workers_of(pool)))
-    batches = ((batch, reading) for batch in chain.from_iterable(portions))
-    for outcomes, frames, suspects in in_order(pool, read_bounded, batches, lost=put_off):
-        alone += suspects
-        yield outcomes, frames
-    for batch in _batches(files.large, known, look, reading, report, pool):
-        alone += batch
-    for path, digest, size in alone:
-        for item in read_alone_bounded(Path(path), digest, size, reading):
-            yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
-
-
-def _digests_apart(paths: list[str], reading: Reading) -> list[str | None]:
-    """Not for safety: for the processor."""
-    try:
-        return readers().call(digests_of, paths, reading)
-    except ChildDied:
-        return digests_of(paths, reading)
-
-
-def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> Known:
-    """Files of these sizes that are in: of others, after years millions, nothing is asked. What was refused, or read in
-    part, is tried again: the person may now say the zone."""
-    with lake.snapshot() as snapshot:
-        ledger = snapshot.pinned["ingests"]
-        if not ledger.uris:
-            return {}
-        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
-        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
-        newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
-        asked = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
-        return dict(snapshot.bare.execute(asked, [sorted(sizes)]).fetchall())
-
-
-def _batches(
-    files: Sequence[Found], known: Known, look: Look, reading: Reading, report: IngestReport, pool: Executor
-) -> Iterator[Batch]:
-    """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
-    others workers look: on a parallel file system it is the opening that takes the time."""
-    if not files:
-        return
-    share, most = _share(files, workers_of(pool))
-    held = look({file.bytes for file in files})
-    known |= held
-    sizes = set(held.values())
-    doubted = [file.file for file in files if file.bytes in sizes]
-    parts = [doubted[first : first + most] for first in range(0, len(doubted), most)]
-    take = _digests_apart if place_of(pool) == "threads" else digests_of
-    digests = chain.from_iterable(in_order(pool, take, ((part, reading) for part in parts)))
-    batch: Batch = []
-    size = 0
-    for file in files:
-        digest = next(digests) if file.bytes in sizes else None
-        if digest in known:
-            report.known += 1
-            continue
-        batch.append((file.file, digest, file.bytes))
-        size += _FILE_BYTES + file.bytes
-        if size >= share:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _share(files: Sequence[Found], workers: int) -> tuple[int, int]:
-    """Bytes and files of a batch: as many batches for each worker, and all alike, so that all end at the same time."""
-    size = sum(_FILE_BYTES + file.bytes for file in files)
-    batches = max(size // _BATCH_BYTES, min(_BATCHES_EACH * workers - 1, len(files) // _BATCH_LEAST)) + 1
-    batches += -batches % workers
-    return -(-size // batches), -(-len(files) // batches) or 1
-
-
 class _Writer:
     """Collects rows and commits them in large pieces: tables first, then the ledger."""
 
     def __init__(self, lake: Lake, report: IngestReport) -> None:
         self._lake = lake
         self._report = report
-        self._frames: dict[tuple[str, str], list[Frame]] = {}
-        self._staged: dict[str, list[Staged]] = {}
+        self._frames: Frames = {}
         self._entries: list[LedgerEntry] = []
-        self._cells = self._rows = self._bytes = 0
+        self._cells = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
     def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
-        here = os.getcwd()  # noqa: PTH109 - a text, put before many
-        # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
-        # Of a Path, `is_dir` fails where a directory above may not be entered.
-        self._entries += [
-            _ledger_entry(outcome, here)
-            for outcome in outcomes
-            if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file))  # noqa: PTH112
-        ]
+        here = Path.cwd()
+        for outcome in outcomes:
+            # A folder that could not be listed is not in the ledger: no file in it has its name.
+            # Path.is_dir fails where a directory above may not be entered.
+            if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file)):  # noqa: PTH112
+                path, source = str(here / outcome.file), outcome.source or "unknown"
+                self._entries.append(LedgerEntry(outcome.digest, path, outcome.bytes, source, *outcome[4:]))
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
-            for piece in pieces:
-                if isinstance(piece, Frame):
-                    self._frames.setdefault(key, []).append(piece)
-                    self._cells += piece.rows * len(piece)
-                else:
-                    self._staged.setdefault(key[1], []).append(piece)
-                    self._rows += piece.rows
-                    self._bytes += sum(file.size for file in piece.files)
-        is_full = self._cells >= _FLUSH_CELLS or self._rows >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES
-        if is_full or time.monotonic() - self._since > _FLUSH_SECONDS:
+            self._frames.setdefault(key, []).extend(pieces)
+            self._cells += sum(piece.rows * len(piece) for piece in pieces)
+        if self._cells >= _FLUSH_CELLS or time.monotonic() - self._since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
-        self._ingest_ids |= {each.ingest_id for staged in self._staged.values() for each in staged}
-        for (source, table), joined in sorted(self._joined().items()):
-            if joined.rows and table in self._staged:  # in one commit: those of two would be compared with each other
-                folder = layout.tables_dir(self._lake.root)
-                self._staged[table].append(stage(folder, TABLES[table], joined, source, ingest_id))
-                continue
-            added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
-            self._note(table, added, int(joined.ints(TABLES[table].time).min()) if added else 0)
-            self._report.rows_added.update(follow_rows(self._lake, table, joined, self._report.missing))
-        for table in sorted(self._staged):
-            staged = self._staged.pop(table)
-            self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
-        if self._entries:
-            self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
-            self._ingest_ids = set()
-        self._frames, self._entries, self._since = {}, [], time.monotonic()
-        self._cells = self._rows = self._bytes = 0
-
-    def discard(self) -> None:
-        """Files that nobody will commit."""
-        for table, staged in self._staged.items():
-            discard(layout.tables_dir(self._lake.root) / table, staged)
-
-    def _joined(self) -> dict[tuple[str, str], Frame]:
-        """One frame for each source and table, and each run once."""
         joined = {key: concat(frames) for key, frames in self._frames.items()}
-        made = {key: joined[key] for key in joined if key[0] in DERIVED}
-        logs, left_out = without_copies(self._lake, made, self._staged.get("applications", ()))
+        of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
+        logs, left_out = without_copies(self._lake, of_logs)
         if left_out:
             _leave_out(self._entries, left_out)
             _leave_out(self._report.outcomes, left_out)
-        return {**joined, **logs}
+        for (source, table), frame in sorted({**joined, **logs}.items()):
+            added = self._lake.append(table, Checked(frame), source=source, ingest_id=ingest_id)
+            self._report.rows_added[table] += added
+            if added and table in SEARCHED:
+                self._report.note_first({table: int(frame.ints(TABLES[table].time).min())})
+            self._report.rows_added.update(follow_rows(self._lake, table, frame, self._report.missing))
+        if self._entries:
+            self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
+            self._ingest_ids = set()
+        self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
 
-    def _note(self, table: str, added: int, first_ns: int) -> None:
-        self._report.rows_added[table] += added
-        if added and table in SEARCHED:
-            self._report.note_first({table: first_ns})
 
-
-def _leave_out(told: list[Told], digests: Set[str]) -> None:
-    told[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in told]
-
-
-def _ledger_entry(outcome: FileOutcome, here: str) -> LedgerEntry:
-    path = outcome.file if outcome.file.startswith("/") else f"{here}/{outcome.file}"
-    return LedgerEntry(outcome.digest, path, outcome.bytes, outcome.source or "unknown", *outcome[4:])
+def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
+    listed[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in listed]

@@ -6,7 +6,7 @@ text of a run whose log is there is left out, and a log that comes later takes t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,13 +16,11 @@ from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.store import layout
-from ioweather.store.batches import Staged
 from ioweather.store.convert import literal
 from ioweather.store.database import connection
 from ioweather.store.delta_tables import newest_files
 from ioweather.store.forget import forget_runs
 from ioweather.store.lake import Lake
-from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES
 
 # The fullest first; null is the log itself.
@@ -54,15 +52,11 @@ class _Run(NamedTuple):
         return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
 
 
-def without_copies(lake: Lake, made: Frames, staged: Sequence[Staged]) -> tuple[Frames, frozenset[str]]:
+def without_copies(lake: Lake, made: Frames) -> tuple[Frames, frozenset[str]]:
     """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
-    less full form that are in the lake are taken out of it. `made` has frames by source and table; `staged` are rows of
-    `applications` that workers wrote: of logs alone, the fullest form, and looked at where there is another one."""
+    less full form that are in the lake are removed from it. `made` has frames by source and table."""
     new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _rows(frame)]
-    days = {utc_day(run.start_ns) for run in new}.union(*(each.extent.days for each in staged))
-    old = _in_lake(lake, new, days) if days else []
-    if any(run.form is not None for run in (*new, *old)):
-        new += _written(lake, staged)
+    old = _in_lake(lake, new) if new else []
     fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
     for run in (*new, *old):
         fuller.setdefault(run.identity, []).append(run)
@@ -81,15 +75,7 @@ def _rows(frame: Frame) -> Iterable[tuple[Any, ...]]:
     )
 
 
-def _written(lake: Lake, staged: Sequence[Staged]) -> list[_Run]:
-    folder = layout.tables_dir(lake.root) / "applications"
-    uris = tuple(str(folder / file.path) for each in staged for file in each.files)
-    with connection() as con:
-        scan = TableFiles(TABLES["applications"], None, uris).scan(columns=_COLUMNS)
-        return [_Run(*row) for row in con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({scan})").fetchall()]
-
-
-def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
+def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
     """Runs that a new one may be a copy of, or the other way round: a text on either side."""
     texts = sorted({run.job_id for run in new if run.form is not None})
     spec = TABLES["applications"]
@@ -98,7 +84,9 @@ def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
         return []
     wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
     with connection() as con:
-        rows = con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()
+        rows = con.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM ({files.view({utc_day(run.start_ns) for run in new})}) WHERE {wanted}"
+        ).fetchall()
     return [_Run(*row) for row in rows]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
@@ -36,14 +36,13 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.registry import OURS
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
-from ioweather.engine import allow, allow_all
+from ioweather.engine import limit_memory, limit_seconds
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.nearest import nearest
 from ioweather.sources.strangers import doubted_owner
 from ioweather.sources.textfiles import beginning, begins_with_noise, take_cuts
 from ioweather.tables import TABLES, Complaints, concat
 from ioweather.tables.cadence import Cadence
-from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
 _CHANGED: Final = ChangedInput("").reason
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
@@ -51,6 +50,8 @@ _HEAD_BYTES = 64 << 10
 # Asked first, by how the file begins: one that is sure spares the loading of all others, which takes longer than a
 # small file.
 _BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
+# How a segment of our own agent begins.
+_SEGMENT: Final = b'{"ioweather_spool"'
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _PIECE_BYTES = 256 << 10
@@ -104,12 +105,14 @@ class Reading:
     select: tuple[str, str] | None = None
     limits: Limits = field(default_factory=lambda: limits_of(Facility()))
     now_ns: int = field(default_factory=now_ns)
-    # Where rows may be written by who reads them; None: they are given back.
-    staging: Staging | None = None
+    # Digests of files that are in the lake: such a file is not read.
+    known: frozenset[str] = frozenset()
 
 
-class FileOutcome(NamedTuple):  # a data class takes five times as long to make and to send, and there is one per log
-    file: str  # a Path takes longer to send than all of the rest
+class FileOutcome(NamedTuple):
+    """What became of one file."""
+
+    file: str
     digest: str
     bytes: int
     source: str | None
@@ -126,7 +129,8 @@ class FileOutcome(NamedTuple):  # a data class takes five times as long to make 
         return Path(self.file)
 
 
-Batch = list[tuple[str, str | None, int]]  # path, digest (None: not taken, or it could not be read), bytes
+Batch: TypeAlias = list[tuple[str, str | None, int]]  # path, digest (None: not known), bytes
+Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
 
 
 def head_of(path: Path) -> bytes:
@@ -159,17 +163,6 @@ def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
         if mapping is not None:
             digest.update(repr(mapping).encode())
     return digest.hexdigest()[:32]
-
-
-def digests_of(paths: list[str], reading: Reading) -> list[str | None]:
-    """Of many files, in a worker. What cannot be read has none, until reading says why."""
-    found: list[str | None] = []
-    for path in paths:
-        try:
-            found.append(digest_of(Path(path), reading))
-        except OSError:
-            found.append(None)
-    return found
 
 
 class _Version:
@@ -228,6 +221,8 @@ def _score(name: str, head: bytes, path: Path) -> float:
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
+    if head.startswith(_SEGMENT):
+        return SOURCES["spool"]
     for name in _BY_MAGIC_NUMBER.get(head[:4], ("darshan",)):
         if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
             return SOURCES[name]
@@ -272,6 +267,9 @@ def read_file(
     try:
         version = _Version(path, reading)
         digest = version.digest
+        if digest in reading.known:
+            yield FileOutcome(str(path), digest, size, None, "ok")
+            return
         if reading.select is not None:
             from ioweather.workflows.ingest.selected import SOURCE_NAME, read_selected
 
@@ -361,28 +359,28 @@ def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcom
 
 
 def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
-    """Many files in one task: outcomes, and one frame per source and table."""
+    """Read many files in one task: outcomes, and one frame per source and table. Rows of logs are made together."""
     outcomes: list[FileOutcome] = []
-    frames: dict[tuple[str, str], list[Frame]] = {}
+    frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     limits = reading.limits
-    for position, (file, known_digest, size) in enumerate(batch):
-        path = Path(file)
-        allow(limits.seconds_for(size), limits.memory_for(size), position)
-        source, digest = None, known_digest
+    limit_memory(limits.memory_for(max(size for *_, size in batch)))
+    for file, digest, size in batch:
+        path, source = Path(file), None
+        limit_seconds(limits.seconds_for(size))
         try:
             head = head_of(path)
-            is_whole = 0 < len(head) < _HEAD_BYTES
             source = None if reading.select is not None else _source_for(path, head, reading)
             if source is not None and _is_batch(source.name):
-                batched = cast(BatchSource, source)
-                if is_whole and reading.context.mapping is None:
-                    digest = digest_of(path, reading, head)
-                    parsed = batched.parse(path, reading.context, Content(head, digest))
-                else:
-                    version = _Version(path, reading)
-                    digest = version.digest
-                    parsed = batched.parse(path, reading.context, None)
+                is_whole = 0 < len(head) < _HEAD_BYTES and reading.context.mapping is None
+                version = None if is_whole else _Version(path, reading)
+                digest = digest_of(path, reading, head) if version is None else version.digest
+                if digest in reading.known:
+                    outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
+                    continue
+                content = Content(head, digest) if is_whole else None
+                parsed = cast(BatchSource, source).parse(path, reading.context, content)
+                if version is not None:
                     version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
@@ -390,31 +388,30 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
             name = source.name if source else None
             outcomes.append(_refused(error, path, digest, size, name, {}, limits))
             continue
-        *items, outcome = read_file(path, digest, size, reading)
-        if cast(FileOutcome, outcome).reason == _CHANGED:
-            outcome, items = cast(FileOutcome, outcome)._replace(status="quarantined", rows={}), []
-        outcomes.append(cast(FileOutcome, outcome))
-        for name, table, frame in cast(list[tuple[str, str, Frame]], items):
+        found: list[Any] = [*read_file(path, digest, size, reading)]
+        *items, outcome = found
+        if outcome.reason == _CHANGED:
+            outcome, items = outcome._replace(status="quarantined", rows={}), []
+        outcomes.append(outcome)
+        for name, table, frame in items:
             frames.setdefault((name, table), []).append(frame)
-    size = sum(size for *_, size in batch)
-    allow(limits.seconds_for(size), limits.memory_for(size))
+    limit_seconds(limits.seconds_for(sum(size for *_, size in batch)))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
-    joined = {key: concat(frames.pop(key)) for key in [*frames]}
-    allow_all()
-    return outcomes, staged(joined, reading.staging)
+    return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
 def read_alone(
     path: Path, digest: str | None, size: int, reading: Reading
 ) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
     """As `read_file`, within its limits."""
-    allow(reading.limits.seconds_for(size), reading.limits.memory_for(size), 0)
+    limit_seconds(reading.limits.seconds_for(size))
+    limit_memory(reading.limits.memory_for(size))
     yield from read_file(path, digest, size, reading)
 
 
 def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
-    """The last of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
+    """The outcome of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
     days: set[int] = set()
     for item in read_alone(path, digest, size, reading):
         if isinstance(item, FileOutcome):
@@ -435,7 +432,7 @@ def _is_batch(name: str) -> bool:
 
 
 def _rows_together(
-    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: dict[tuple[str, str], list[Frame]]
+    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
     """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
     if not members:
