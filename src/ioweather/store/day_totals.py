@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import duckdb
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
@@ -24,9 +25,6 @@ from ioweather.core.whole_files import write_whole
 from ioweather.store import layout
 from ioweather.store.array_files import packed, unpacked
 from ioweather.tables import METRICS
-
-if TYPE_CHECKING:
-    import duckdb
 
 T = TypeVar("T")
 # No metric is below zero. Lakes of before rows were checked may hold such values: they count as missing.

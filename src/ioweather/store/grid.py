@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
 
 from ioweather.core.arrays import Floats
@@ -22,21 +23,18 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
-from ioweather.store.database import engine
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.inventory import IS_MINUTE, LONGEST_NS, seal_of
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality, concat
 
 if TYPE_CHECKING:
-    import duckdb
     from numpy.typing import NDArray
 
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
     """Of a worker, of which there are as many as there are cores."""
-    found: duckdb.DuckDBPyConnection = engine().connect(":memory:", config={"threads": 1})
-    return found
+    return duckdb.connect(":memory:", config={"threads": 1})
 
 
 @dataclass(frozen=True)

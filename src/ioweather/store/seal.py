@@ -20,8 +20,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
-from ioweather.store.appends import delete_rows
-from ioweather.store.batches import not_written
+from ioweather.store.appends import delete_rows, not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
@@ -88,7 +87,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     try:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
-        done = rewrite_day(con, table, day, prefix, _sorted_once(files, day))
+        done = rewrite_day(con, table, files, day, _sorted_once(files, day), prefix)
         if done is None:  # another sealer was faster
             return None
         target, rows = done

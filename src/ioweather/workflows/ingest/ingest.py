@@ -29,7 +29,7 @@ from ioweather.core.words import names_of
 from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
-from ioweather.store.batches import Staged, discard, stage
+from ioweather.store.appends import Staged, discard, stage
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import TABLES, Checked, concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
@@ -54,7 +54,7 @@ _BATCH_LEAST, _BATCHES_EACH = 32, 2
 # file and to say what became of it takes as long as to read so many bytes of a log.
 _BATCH_BYTES, _FILE_BYTES = 1 << 20, 512
 # Many files are logs most often: what their readers need is loaded while the others are still being found.
-_FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.batches arro3.io")
+_FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.appends arro3.io")
 # Larger files come back piece by piece, not whole.
 _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds, what comes first.
@@ -454,7 +454,7 @@ class _Writer:
             self._report.rows_added.update(follow_rows(self._lake, table, joined, self._report.missing))
         for table in sorted(self._staged):
             staged = self._staged.pop(table)
-            self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
+            self._note(table, self._lake.commit(table, staged), min(each.low_ns for each in staged))
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
@@ -464,7 +464,8 @@ class _Writer:
     def discard(self) -> None:
         """Files that nobody will commit."""
         for table, staged in self._staged.items():
-            discard(layout.tables_dir(self._lake.root) / table, staged)
+            files = [file for each in staged for file in each.files]
+            discard(layout.tables_dir(self._lake.root) / table, files)
 
     def _joined(self) -> dict[tuple[str, str], Frame]:
         """One frame for each source and table, and each run once."""

@@ -16,7 +16,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.store import layout
-from ioweather.store.batches import Staged
+from ioweather.store.appends import Staged
 from ioweather.store.convert import literal
 from ioweather.store.database import connection
 from ioweather.store.delta_tables import newest_files
@@ -59,7 +59,7 @@ def without_copies(lake: Lake, made: Frames, staged: Sequence[Staged]) -> tuple[
     less full form that are in the lake are taken out of it. `made` has frames by source and table; `staged` are rows of
     `applications` that workers wrote: of logs alone, the fullest form, and looked at where there is another one."""
     new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _rows(frame)]
-    days = {utc_day(run.start_ns) for run in new}.union(*(each.extent.days for each in staged))
+    days = {utc_day(run.start_ns) for run in new}.union(file.day for each in staged for file in each.files)
     old = _in_lake(lake, new, days) if days else []
     if any(run.form is not None for run in (*new, *old)):
         new += _written(lake, staged)

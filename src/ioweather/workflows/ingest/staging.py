@@ -17,7 +17,7 @@ from ioweather.store.layout import lake_directory, lake_marker, tables_dir
 from ioweather.tables import TABLES
 
 if TYPE_CHECKING:
-    from ioweather.store.batches import Staged
+    from ioweather.store.appends import Staged
 
 Frames: TypeAlias = "dict[tuple[str, str], list[Frame | Staged]]"  # by source and table
 
@@ -58,7 +58,7 @@ def staged(made: Mapping[tuple[str, str], Frame], staging: Staging | None) -> Fr
     }
     found: Frames = {key: [rows] for key, rows in made.items() if key not in many}
     if staging and many:
-        from ioweather.store.batches import stage  # loads DuckDB and Delta
+        from ioweather.store.appends import stage  # loads DuckDB and Delta
         from ioweather.store.lake import new_ingest_id
 
         is_here, ingest_id = staging.is_here(), new_ingest_id()
