@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ _MANY_FILES, _MANY_LARGE, _LARGE_ROWS = 16, 32, 256
 _STREAM_BUCKETS: Final = 16
 # The Delta library cuts texts in its statistics at so many characters. Names of our own files have a UUID first.
 _CUT_AT: Final = 32
-_OUR_FILE: Final = "(^|/)[a-z]+-[0-9a-f]{8}-[^/]*$"
+_OUR_FILE: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 
 
 @dataclass(frozen=True)
@@ -164,36 +165,34 @@ def _load_frame(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, s
 def _load(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, files: Sequence[DataFile] = ()) -> _Batch:
     """Make `batch` of the rows, one per identity; of several, the newest or the finished one. It is a view where no two
     rows are the same and none is changed: copies of a large batch would take a gigabyte."""
-    identity = ", ".join(quote(name) for name in spec.identity)
     con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
-    total, distinct = con.execute(f"SELECT count(*), count(DISTINCT hash({identity})) FROM batch").fetchall()[0]
-    if distinct < total:
-        order = newest_first(spec, "place") if spec.revisable else "place"
-        if spec.unfinished:
-            order = f"quality & {spec.unfinished}, {order}"
-        con.execute(
-            f"CREATE TEMP TABLE once AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
-            f"FROM (SELECT *, row_number() OVER () AS place FROM batch) ORDER BY {order})"
-        )
-        con.execute(f"DROP {'TABLE' if spec.revisable else 'VIEW'} batch")
-        con.execute("ALTER TABLE once RENAME TO batch")
+    identity, moment = ", ".join(map(quote, spec.identity)), f"coalesce({quote(spec.time)}, 0)"
     # A revisable row may have another time than its revision; any other row of another time is another row.
     names = {*spec.identity, *(() if spec.revisable else (spec.time,))} - {(spec.placeholder or ("",))[0]}
     kinds = {column.name: column.type for column in spec.columns} | {"source": "text"}
     ranged = sorted(name for name in names if kinds[name] in ("int64", "text"))
-    moment = f"coalesce({quote(spec.time)}, 0)"
-    bounds = ", ".join(f"min({quote(name)}), max({quote(name)}), count({quote(name)})" for name in ranged)
-    count, low_ns, high_ns, days, *found = con.execute(
-        f"SELECT count(*), min({moment}), max({moment}), list(DISTINCT day), {bounds} FROM batch"
+    bounds = (f"min({quote(name)}), max({quote(name)}), count({quote(name)})" for name in ranged)
+    system = "coalesce(system, '')" if "system" in spec.names else "NULL"
+    count, distinct, low_ns, high_ns, days, origins, *found = con.execute(
+        f"SELECT count(*), count(DISTINCT hash({identity})), min({moment}), max({moment}), list(DISTINCT day), "
+        f"list(DISTINCT [source, {system}]), {', '.join(bounds)} FROM batch"
     ).fetchall()[0]
     limits = zip(ranged, found[::3], found[1::3], found[2::3], strict=True)
     ranges = {name: (low, high) for name, low, high, known in limits if known == count}
-    system = "system" if "system" in spec.names else "NULL"
     streams = frozenset(
-        f"{source}:" if system == "NULL" else f"{source}:{zlib.crc32((name or '').encode()) % _STREAM_BUCKETS:x}"
-        for source, name in con.execute(f"SELECT DISTINCT source, {system} FROM batch").fetchall()
+        f"{source}:" if name is None else f"{source}:{zlib.crc32(name.encode()) % _STREAM_BUCKETS:x}"
+        for source, name in origins
     )
-    return _Batch(count, frozenset(days), low_ns, high_ns, ranges, streams, files if distinct == total else ())
+    if distinct < count:
+        order = newest_first(spec, "place") if spec.revisable else "place"
+        if spec.unfinished:
+            order = f"quality & {spec.unfinished}, {order}"
+        placed = "SELECT *, row_number() OVER () AS place FROM batch"
+        count = _create_table(con, "once", f"SELECT DISTINCT ON ({identity}) * FROM ({placed}) ORDER BY {order}")
+        con.execute(f"DROP {'TABLE' if spec.revisable else 'VIEW'} batch")
+        con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS SELECT * EXCLUDE (place) FROM once")
+        files = ()
+    return _Batch(count, frozenset(days), low_ns, high_ns, ranges, streams, files)
 
 
 def _add(
@@ -206,7 +205,7 @@ def _add(
     def add() -> tuple[int, bool]:
         nonlocal completed
         table = open_table(root, spec) or make_table(root, spec)
-        near = _files_near(con, table, batch)
+        near = _files_near(table, batch)
         stored = _stored_sql(near, batch) if near.uris else None
         if stored is not None:
             if spec.placeholder is None and not _has_some(con, spec, stored):
@@ -269,21 +268,26 @@ def _create_table(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
     return _count(con, name)
 
 
-def _files_near(con: duckdb.DuckDBPyConnection, table: Table, batch: _Batch) -> TableFiles:
+def _files_near(table: Table, batch: _Batch) -> TableFiles:
     """The files that may have a row of the batch. A file without a statistic may have any row."""
     held = table.held()
-    known = set(held.schema.names)
-    conditions = [f'"partition.day" IN ({", ".join(map(literal, sorted(batch.days)))})']
-    for name, (low, high) in batch.ranges.items():
-        least, most = f"min.{name}", f"max.{name}"
-        if {least, most} <= known:
-            above = f"{quote(most)} >= {literal(low)}"
-            if isinstance(low, str):
-                above = f"({above} OR (length({quote(most)}) >= {_CUT_AT} AND NOT regexp_matches(path, '{_OUR_FILE}')))"
-            conditions.append(f"coalesce({quote(least)} <= {literal(high)} AND {above}, TRUE)")
-    con.register("held", held)
-    found = con.execute(f"SELECT path FROM held WHERE {' AND '.join(conditions)}").fetchall()
-    return table.files().only({path.rsplit("/", 1)[1] for (path,) in found})
+    names = [path.rsplit("/", 1)[1] for path in held["path"].to_pylist()]
+    near = [place for place, day in enumerate(held["partition.day"].to_pylist()) if day in batch.days]
+    for column, (low, high) in batch.ranges.items():
+        if near and {f"min.{column}", f"max.{column}"} <= {*held.schema.names}:
+            least, most = held[f"min.{column}"].to_pylist(), held[f"max.{column}"].to_pylist()
+            near = [
+                place
+                for place in near
+                if (least[place] is None or least[place] <= high)
+                and (most[place] is None or most[place] >= low or _may_be_cut(names[place], most[place]))
+            ]
+    return table.files().only({names[place] for place in near})
+
+
+def _may_be_cut(name: str, greatest: Any) -> bool:
+    """Whether the text stands for a longer one. Statistics of our own files have whole texts."""
+    return isinstance(greatest, str) and len(greatest) >= _CUT_AT and not _OUR_FILE.match(name)
 
 
 def _stored_sql(files: TableFiles, batch: _Batch) -> str:
