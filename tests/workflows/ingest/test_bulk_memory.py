@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ioweather.store.batches import stage
 from store_lakes import DAY, series_frame
 
 from ioweather.store import layout
+from ioweather.store.appends import Staged, stage
 from ioweather.store.database import WRITER_MEMORY, connection
 from ioweather.store.lake import Lake, new_ingest_id, open_lake
 from ioweather.tables import TABLES
