@@ -34,7 +34,7 @@ from ioweather.store import layout
 from ioweather.store.delta_tables import make_table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import _write_seal
-from ioweather.store.table_files import DataFile, Statistics, TableFiles
+from ioweather.store.table_files import DataFile, TableFiles
 from ioweather.tables import TABLES
 from ioweather.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status
@@ -72,7 +72,7 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
             f"COPY (SELECT * REPLACE ({moved}) FROM one_day) TO '{file}' "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
         )
-        files.append(DataFile(path, file.stat().st_size, day, 1440 * targets * 2, Statistics({}, {}, {})))
+        files.append(DataFile(path, file.stat().st_size, day, 1440 * targets * 2, "{}"))
         _write_seal(lake.root, con, TableFiles(spec, None, (str(file),)), day)
     table.add(files, ())
     return days * 1440 * targets * 2

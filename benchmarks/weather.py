@@ -38,7 +38,7 @@ from ioweather.store import layout
 from ioweather.store.convert import register_frame
 from ioweather.store.delta_tables import make_table
 from ioweather.store.lake import Lake, open_lake
-from ioweather.store.table_files import ONE_PER_KEY, DataFile, Statistics
+from ioweather.store.table_files import ONE_PER_KEY, DataFile
 from ioweather.tables import TABLES
 from ioweather.tables.responses import RESPONSES
 
@@ -99,7 +99,7 @@ def fill(lake: Lake, days: int) -> None:
                 f"ROW_GROUP_SIZE {spec.group_rows})"
             )
             size = (tables / name / path).stat().st_size
-            made[name].append(DataFile(path, size, day, rows.rows, Statistics({}, {}, {})))
+            made[name].append(DataFile(path, size, day, rows.rows, "{}"))
     for name, files in made.items():
         make_table(tables, TABLES[name]).add(files, ())
 

@@ -14,7 +14,7 @@ from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import delta_tables, layout, seal
-from ioweather.store.batches import Staged, stage
+from ioweather.store.appends import Staged, stage
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES
 

@@ -1,21 +1,18 @@
-"""Files of rows in memory, and of the result of a query."""
+"""Parquet files of the result of a query."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import duckdb
 import numpy as np
-import pytest
 
-from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import day_files
 from ioweather.store.convert import register_frame
-from ioweather.store.day_files import from_frame, from_query, written
-from ioweather.store.lake import open_lake
-from ioweather.store.table_files import Statistics
+from ioweather.store.day_files import written
 from ioweather.tables import TABLES
 
 SERIES = TABLES["series"]
@@ -36,10 +33,14 @@ def frame() -> Frame:
     return plain.with_columns(quality=quality, system=system)
 
 
-def rows_and_statistics(folder: Path, write: day_files.Writer) -> tuple[list[tuple], list[Statistics]]:
-    with written(folder, DAYS, "part", write) as made:
-        files = [str(folder / file.path) for file in made]
+def test_files_have_the_rows_and_their_statistics(tmp_path):
+    days = ("2024-10-03", *DAYS)  # a day without rows has no file
+    with duckdb.connect() as con:
+        query = f"SELECT *, 'block' AS source, '1-x' AS ingest_id FROM ({register_frame(con, 'rows', frame())})"
+        with written(con, tmp_path, SERIES, query, days) as made:
+            files = [str(tmp_path / file.path) for file in made]
     assert [file.day for file in made] == [*DAYS]
+    assert sorted(files) == sorted(map(str, tmp_path.rglob("*.parquet")))
     assert [file.size for file in made] == [Path(file).stat().st_size for file in files]
     found = duckdb.sql(f"SELECT * EXCLUDE (day) FROM read_parquet({files})")
     assert [*zip(found.columns, map(str, found.types), strict=True)] == [
@@ -47,35 +48,12 @@ def rows_and_statistics(folder: Path, write: day_files.Writer) -> tuple[list[tup
         ("source", "VARCHAR"),
         ("ingest_id", "VARCHAR"),
     ]
-    return found.fetchall(), [file.statistics for file in made]
-
-
-def test_both_writers_write_the_same_rows_and_tell_the_same_of_them(tmp_path):
-    rows, told = rows_and_statistics(tmp_path / "frame", from_frame(SERIES, frame(), "block", "1-x", DAYS))
-    with duckdb.connect() as con:
-        query = f"SELECT *, 'block' AS source, '1-x' AS ingest_id FROM ({register_frame(con, 'rows', frame())})"
-        expected, also_told = rows_and_statistics(tmp_path / "query", from_query(con, SERIES, query, DAYS))
-    assert rows == expected
+    rows = found.fetchall()
     assert [row[SERIES.names.index("value")] for row in rows] == [1.5, None, None, None, 0.0, 2.0]
     assert [row[SERIES.names.index("component")] for row in rows] == ["x", "zé", "b\\udcff", "zé", "x", "b\\udcff"]
-    assert told == also_told
-
-
-def test_a_day_without_rows_has_no_file(tmp_path):
-    days = ("2024-10-03", *DAYS)
-    with written(tmp_path, days, "part", from_frame(SERIES, frame(), "block", "1-x", days)) as made:
-        assert [file.day for file in made] == list(DAYS)
-    assert len(list(tmp_path.rglob("*.parquet"))) == 2
-
-
-def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path, monkeypatch):
-    lake = open_lake(tmp_path / "lake", create=True)
-
-    def full(path: Path, content: memoryview) -> int:
-        path.touch()
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(LakeError, match="No space left on device while writing `series`"):
-        lake.append("series", frame().take([0]), source="block")
-    assert not list(lake.root.rglob("*.parquet"))
+    statistics = [json.loads(file.statistics) for file in made]
+    assert [each["numRecords"] for each in statistics] == [3, 3]
+    assert [each["nullCount"]["value"] for each in statistics] == [2, 1]
+    assert statistics[0]["minValues"]["start_ns"] == FIRST
+    assert statistics[1]["maxValues"]["component"] == "zé"
+    assert "system" not in statistics[0]["maxValues"], "longer than 64 characters"

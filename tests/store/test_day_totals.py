@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import numpy as np
@@ -22,12 +23,13 @@ STEP = 10 * MINUTE_NS
 
 
 def selected(lake: Lake, metrics=METRICS, step_ns: int = STEP, **options):
-    with lake.snapshot() as snapshot:
+    with lake.snapshot() as snapshot, pytest.MonkeyPatch.context() as without:
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns, **options
         )
-        known, rows = grid._known_days(chosen, sorted(metrics)), grid.rollup(chosen, metrics)
-        return known, rows, grid._added_up(chosen, metrics)
+        known, rows = grid._summed_days(chosen, metrics, "steps"), grid.rollup(chosen, metrics)
+        without.setattr(grid, "find_totals", lambda *_: {})
+        return known, rows, grid.rollup(chosen, metrics)
 
 
 def assert_same(lake: Lake, days: int, **options) -> None:
@@ -69,9 +71,9 @@ def test_totals_are_the_sums_of_the_rows(tmp_path_factory, seed) -> None:
     assert_same(lake, 3, metrics=("read_bytes", "cpu_ratio"))
     part = DAY + 5 * HOUR_NS + MINUTE_NS, DAY + 2 * DAY_NS + HOUR_NS + MINUTE_NS
     assert_same(lake, 3, period_ns=part)
-    assert_same(lake, 1, period_ns=part, step_ns=30 * MINUTE_NS)
-    assert_same(lake, 0, windows=[(DAY, DAY + DAY_NS)])
-    assert_same(lake, 0, step_ns=25 * MINUTE_NS)
+    assert_same(lake, 3, period_ns=part, step_ns=30 * MINUTE_NS)
+    assert_same(lake, 1, windows=[(DAY, DAY + DAY_NS)])
+    assert_same(lake, 3, step_ns=25 * MINUTE_NS)
 
 
 @pytest.fixture(scope="module")
@@ -108,24 +110,31 @@ def test_flags_that_are_left_out_are_looked_up(lake) -> None:
     assert_same(lake, 4, excluded_quality=int(Quality.RESET))
 
 
-def test_what_is_damaged_missing_or_of_other_files_is_added_up(lake) -> None:
+def test_damaged_missing_and_outdated_totals_are_not_used(lake) -> None:
     folder = layout.seals_dir(lake.root)
-    first, second, third = (folder / f"{utc_day(DAY + day * DAY_NS)}.npz" for day in range(3))
+    first, second, third = sorted(folder.glob("*.steps-*"))
+    first.chmod(0o644)
     first.write_bytes(first.read_bytes()[:-9])
     second.unlink()
-    third.replace(second)
+    third.rename(second)
+    for path in folder.glob("*.hours-*"):
+        path.unlink()
     assert_same(lake, 0)
     assert compact(lake) == [], "nothing is rewritten"
     assert_same(lake, 3)
     assert not list(folder.glob(".*")), "no drafts"
 
 
-def test_totals_of_days_that_are_gone_go(lake) -> None:
-    gone = layout.seals_dir(lake.root) / "1999-01-01.npz"
-    gone.write_bytes(b"")
+def test_totals_of_removed_days_and_of_earlier_versions_are_removed(lake) -> None:
+    folder = layout.seals_dir(lake.root)
+    gone, old = folder / "1999-01-01.json", folder / f"{utc_day(DAY)}.npz"
+    for path in (gone, old):
+        path.write_bytes(b"")
+        os.utime(path, (0, 0))
+    before = set(folder.iterdir()) - {gone, old}
     vacuum(lake, lake.facility)
-    assert not gone.exists()
-    assert len(list(layout.seals_dir(lake.root).glob("*.npz"))) == 3
+    assert set(folder.iterdir()) == before
+    assert len(before) == 9
 
 
 def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:
@@ -138,33 +147,15 @@ def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:
 @pytest.mark.parametrize("step_ns", [HOUR_NS, 6 * HOUR_NS, DAY_NS])
 @pytest.mark.parametrize("metrics", [METRICS, ("cpu_ratio",), ("read_bytes", "cpu_ratio")])
 @pytest.mark.parametrize("hours", [0, 5])
-def test_hours_of_components_are_those_of_the_rows(sealed, step_ns, metrics, hours) -> None:
+def test_hours_of_components_are_those_of_the_rows(sealed, monkeypatch, step_ns, metrics, hours) -> None:
     with sealed.snapshot() as snapshot:
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns,
             period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
         )  # fmt: skip
-        # The day with two names of the file system is not known, nor one that is cut.
-        assert len(grid._component_days(chosen, metrics)) == (3 - ("read_bytes" in metrics) - (hours > 0))
-        mine, theirs = by_name(grid.by_component(chosen, metrics)), by_name(grid._reduced(chosen, metrics))
+        assert len(grid._summed_days(chosen, metrics, "hours")) == 3 - (hours > 0)
+        mine = by_name(grid.by_component(chosen, metrics))
+        monkeypatch.setattr(grid, "find_totals", lambda *_: {})
+        theirs = by_name(grid.by_component(chosen, metrics))
     assert mine.keys() == theirs.keys()
     np.testing.assert_allclose([mine[key] for key in theirs], [*theirs.values()], rtol=1e-12)
-
-
-def test_a_day_that_was_sealed_without_hours_is_added_up_and_gets_them(lake) -> None:
-    file = layout.seals_dir(lake.root) / f"{utc_day(DAY)}.npz"
-    with np.load(file) as held:
-        np.savez(file, **{name: held[name] for name in held if not name.startswith(("hours/", "names/", "version"))})
-    assert_same(lake, 3)
-
-    def known() -> int:
-        with lake.snapshot() as snapshot:
-            chosen = snapshot.selection(
-                filesystem="scratch", component_kind="ost", metrics=("cpu_ratio",), step_ns=DAY_NS
-            )
-            assert len(by_name(grid.by_component(chosen, ("cpu_ratio",)))) == 11
-            return len(grid._component_days(chosen, ("cpu_ratio",)))
-
-    assert known() == 2
-    compact(lake)
-    assert known() == 3

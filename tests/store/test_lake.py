@@ -298,7 +298,6 @@ def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_pat
 def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
     """Delta reports an error of the disk as a table that is not there."""
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    delta_tables._LEFT_OPEN.clear()
     fails = [True, True]
 
     class Failing(deltalake.DeltaTable):
@@ -307,7 +306,7 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
                 raise TableNotFoundError("no log files")
             super().__init__(*arguments, **options)
 
-    monkeypatch.setattr(deltalake, "DeltaTable", Failing)
+    monkeypatch.setattr(delta_tables, "DeltaTable", Failing)
     tables, series = layout.tables_dir(lake.root), TABLES["series"]
     with pytest.raises(LakeError, match="`series` cannot be opened"):
         delta_tables.open_table(tables, series)
@@ -331,7 +330,7 @@ def test_a_name_that_the_library_would_take_for_another_is_refused(tmp_path):
     assert not (tmp_path / "a%20b").exists()
 
 
-def test_a_table_left_open_is_not_taken_for_another_in_its_place(lake):
+def test_a_new_table_in_the_place_of_a_removed_one(lake):
     for minute in range(3):
         lake.append("series", series_frame(np.ones((1, 1)), start_ns=DAY + minute * MINUTE_NS), source="tts")
     shutil.rmtree(lake.root)
@@ -339,16 +338,6 @@ def test_a_table_left_open_is_not_taken_for_another_in_its_place(lake):
     assert again.append("series", series_frame(np.ones((2, 1))), source="tts") == 2
     assert again.append("series", series_frame(np.ones((3, 1))), source="tts") == 1
     assert again.tables()["series"] == 3
-
-
-def test_a_table_left_open_hears_of_other_writers(lake):
-    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    left_open = dict(delta_tables._LEFT_OPEN)
-    delta_tables._LEFT_OPEN.clear()
-    lake.append("series", series_frame(np.ones((4, 1))), source="tts")
-    delta_tables._LEFT_OPEN.update(left_open)
-    assert lake.append("series", series_frame(np.ones((5, 1))), source="tts") == 1
-    assert lake.tables()["series"] == 5
 
 
 @pytest.mark.parametrize("damage", ["{", ""])
@@ -377,18 +366,13 @@ def test_the_files_of_a_table_are_those_that_delta_names(lake):
     assert len(found.uris) == 4
 
 
-def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake, monkeypatch):
+def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake):
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    opened: list[str] = []
-    real = delta_tables._log
-    monkeypatch.setattr(delta_tables, "_log", lambda root, spec: opened.append(spec.name) or real(root, spec))
     with lake.snapshot() as snapshot:
         lake.append("series", series_frame(np.ones((9, 1))), source="tts")
-        opened.clear()
         assert snapshot.scalar("SELECT count(*) FROM series") == 2
         assert snapshot.frame("series").rows == 2
         assert not snapshot.filled(["jobs"])
-        assert opened == ["series"], "once, and no other table"
         assert pickle.loads(pickle.dumps(replace(snapshot))).versions == {"series": 1}
     with lake.snapshot() as snapshot:
         assert snapshot.frame("series").rows == 9

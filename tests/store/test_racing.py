@@ -172,13 +172,13 @@ def test_sealing_keeps_what_is_appended_meanwhile(tmp_path, monkeypatch):
 
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    replace = Table.replace_day
+    replace = Table.replace_files
 
     def append_then_replace(*arguments: object) -> None:
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + 5 * MINUTE_NS), source="tts")
         replace(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Table, "replace_day", append_then_replace)
+    monkeypatch.setattr(Table, "replace_files", append_then_replace)
     compact(lake, everything=True)
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM series") == 4

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import duckdb
+
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.progress import Progress, silent
@@ -17,7 +19,7 @@ from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
 from ioweather.store.appends import retry_refused
 from ioweather.store.convert import literal
-from ioweather.store.database import connection, or_of_duckdb
+from ioweather.store.database import connection
 from ioweather.store.delta_tables import open_table
 from ioweather.store.lake import Lake
 from ioweather.store.table_files import damaged_files, digest_in_name
@@ -69,7 +71,7 @@ def _can_be_read(path: Path) -> bool:
     try:
         with connection() as con:
             con.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet({literal(path)}) t").fetchall()
-    except or_of_duckdb(RuntimeError):
+    except (RuntimeError, duckdb.Error):
         return False
     return True
 
@@ -97,11 +99,11 @@ def _remove_files(root: Path, name: str, files: Sequence[str]) -> list[tuple[str
     """Take the files out of the table. Returns the least and the greatest `ingest_id` of each."""
     table = open_table(root, TABLES[name])
     assert table is not None
-    names = {relative.rsplit("/", 1)[1] for relative in files}
-    held = table.held()
-    known = zip(held.names, *held.extremes("ingest_id"), strict=True)
+    held, names = table.held(), {relative.rsplit("/", 1)[1] for relative in files}
     table.replace_files([str(root / relative) for relative in files], [])
-    return [(low, high) for file, low, high in known if file in names and low is not None and high is not None]
+    columns = (held[name].to_pylist() for name in ("path", "min.ingest_id", "max.ingest_id"))
+    known = zip(*columns, strict=True)
+    return [(low, high) for path, low, high in known if path.rsplit("/", 1)[1] in names and low is not None]
 
 
 def _inputs(lake: Lake, ranges: Iterable[tuple[str, str]]) -> list[str]:

@@ -6,16 +6,14 @@ Nulls: Arrow gets NaN and infinities and what is masked as null; Frames get NULL
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import arro3.core as arro
+import duckdb
 import numpy as np
 
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.tables.schema import ColumnSpec
-
-if TYPE_CHECKING:
-    import duckdb
 
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _FETCHED = "__fetched"
@@ -45,18 +43,8 @@ def literal(value: object) -> str:
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:
     """Make the frame queryable; returns the SELECT that reads it."""
-    import duckdb  # noqa: F401  the engine alone reads no Arrow
-
-    con.register(name, arrow_table(frame))
+    con.register(name, arro.Table({name: _arrow_column(column) for name, column in frame.items()}))
     return f"SELECT * FROM {quote(name)}"
-
-
-def arrow_table(frame: Frame, **constants: str) -> Any:
-    """The frame, and behind it a column for each of the texts that all rows have."""
-    columns = {name: _arrow_column(column) for name, column in frame.items()}
-    for name, text in constants.items():
-        columns[name] = _strings(Text(np.zeros(frame.rows, np.int32), (text,)))
-    return arro.Table(columns)
 
 
 def _arrow_column(column: Column) -> Any:

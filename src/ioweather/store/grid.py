@@ -6,35 +6,34 @@ overlap, so that amounts are conserved. Sealed complete days come out of storage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.frames import Cells, Frame, Matrix, Text
+from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
-from ioweather.store.database import engine
-from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
+from ioweather.store.day_totals import POSSIBLE, Kind, find_totals
 from ioweather.store.inventory import IS_MINUTE, LONGEST_NS, seal_of
 from ioweather.store.table_files import TableFiles
-from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality, concat
+from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality
 
 if TYPE_CHECKING:
-    import duckdb
     from numpy.typing import NDArray
 
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
     """Of a worker, of which there are as many as there are cores."""
-    found: duckdb.DuckDBPyConnection = engine().connect(":memory:", config={"threads": 1})
-    return found
+    return duckdb.connect(":memory:", config={"threads": 1})
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,10 @@ class Selection:
     def regular(self, metrics: Collection[str]) -> bool:
         """Every row lies within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
+
+    def has_whole(self, day: str) -> bool:
+        low = day_start_ns(day)
+        return self.start_ns <= low and self.end_ns >= low + DAY_NS
 
     def excludes(self, groups: Sequence[SeriesGroup]) -> bool:
         """Some of their rows have flags that are not wanted."""
@@ -106,11 +109,12 @@ class Selection:
 
     def cells(self, metrics: Sequence[str]) -> str:
         """Rows as (cell, metric, system, component, value, weight): weight is the ns of the cell that a row covers."""
-        return self._cells(metrics, self.scan(metrics))
+        return self.split(metrics, self.scan(metrics))
 
-    def _cells(self, metrics: Sequence[str], scan: str) -> str:
+    def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
+        """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
         step = self.step_ns
-        columns = "metric, system, component, value, interval_ns"
+        columns = ", ".join(("metric", "system", "component", "value", "interval_ns", *more))
         if self.regular(metrics):
             return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
         # Of a long row only the cells of the period are made.
@@ -128,96 +132,71 @@ class Selection:
             # One row fills one cell; should a row be there twice, either will do.
             return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
         once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
-        return f"""SELECT cell, system, component, {_value_sql([metric])} AS value, sum(weight)::DOUBLE AS weight
-            FROM ({self._cells([metric], once)}) GROUP BY cell, system, component"""
+        amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
+        value = amounts if METRICS[metric].extensive else means
+        return f"""SELECT cell, system, component, {value} AS value, sum(weight)::DOUBLE AS weight
+            FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
 
 
 def _listed(names: Any) -> str:
     return ", ".join(literal(name) for name in sorted(names))
 
 
-def _value_sql(metrics: Sequence[str]) -> str:
-    """Amounts are split and add up; means are weighted by time."""
-    extensive = [literal(name) for name in metrics if METRICS[name].extensive]
-    amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
-    if len(extensive) == len(metrics):
-        return amounts
-    if not extensive:
-        return means
-    return f"CASE WHEN metric IN ({', '.join(extensive)}) THEN {amounts} ELSE {means} END"
-
-
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Over all components: start_ns, metric, value, coverage; in time order. Of sealed days it is known, the others are
-    added up."""
-    ordered = sorted(metrics)
-    known = _known_days(selection, ordered)
-    if not known:
-        return _added_up(selection, metrics)
-    parts = [_rows_of(selection, day, ordered) for day in known.values()]
-    rest = tuple(group for group in selection.groups if group.day not in known)
-    if any(group.metric in metrics for group in rest):
-        parts.append(_added_up(replace(selection, groups=rest), metrics))
-    joined = concat(parts)
-    return joined.take(np.argsort(joined.array("start_ns"), kind="stable"))
-
-
-def _known_days(selection: Selection, metrics: Sequence[str]) -> dict[str, DayTotals]:
-    """Days whose sums were written when they were sealed; where each row is a step, also those wanted in part."""
-    in_part = all(group.interval_ns == selection.step_ns for group in selection.groups if group.metric in metrics)
-    wanted = replace(selection, start_ns=0, end_ns=2**62) if in_part else selection
-    return {
-        day: totals
-        for day, uris, groups in _whole_days(wanted, metrics)
-        if (totals := day_totals(selection.root, day, uris, groups, metrics, selection.step_ns)) is not None
-    }
-
-
-def _whole_days(selection: Selection, metrics: Sequence[str]) -> Iterator[tuple[str, list[str], list[SeriesGroup]]]:
-    """Days whose cells are made of their own rows, all of them: with their files and groups."""
-    if selection.windows or DAY_NS % selection.step_ns or not selection.regular(metrics):
-        return
-    by_day: dict[str, list[SeriesGroup]] = {}
-    for group in selection.groups:
-        if group.metric in metrics:
-            by_day.setdefault(group.day, []).append(group)
-    files = selection.files.days()
-    for day, groups in sorted(by_day.items()):
-        low = day_start_ns(day)
-        whole = selection.start_ns <= low and selection.end_ns >= low + DAY_NS
-        if whole and not selection.excludes(groups):
-            yield day, files[day], groups
-
-
-def _rows_of(selection: Selection, day: DayTotals, metrics: Sequence[str]) -> Frame:
-    inside = (day.start_ns < selection.end_ns) & (day.start_ns + selection.step_ns > selection.start_ns)
-    there, (steps, width) = (day.there & inside[:, None]).reshape(-1), day.there.shape
-    codes = np.tile(np.arange(width, dtype=np.int32), steps)[there]
-    return Frame({
-        "start_ns": np.repeat(day.start_ns, width)[there], "metric": Text(codes, tuple(metrics)),
-        "value": day.value.reshape(-1)[there], "coverage": day.coverage.reshape(-1)[there],
-    })  # fmt: skip
-
-
-def _added_up(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Over all components: start_ns, metric, value, coverage; in time order."""
     expected: dict[tuple[str, str], int] = {}
     for group in selection.groups:
         expected[(group.metric, group.day)] = expected.get((group.metric, group.day), 0) + group.components
     table = ", ".join(f"({literal(m)}, {literal(d)}, {n})" for (m, d), n in expected.items()) or "(NULL, NULL, NULL)"
-    simple = selection.regular(metrics) and all(METRICS[name].extensive for name in metrics)
-    value = "sum(value)" if simple else _value_sql(metrics)
-    con = selection.con
-    con.execute(f"CREATE OR REPLACE TEMP TABLE expected(metric, day, components) AS VALUES {table}")
-    day = f"CAST(DATE '1970-01-01' + CAST(start_ns // {DAY_NS} AS INTEGER) AS VARCHAR)"
-    sql = f"""WITH summed AS (
-            SELECT cell AS start_ns, metric, {value} AS value, sum(weight)::DOUBLE AS weight
-            FROM ({selection.cells(metrics)}) GROUP BY cell, metric)
-        SELECT s.start_ns, s.metric, s.value,
-            least(1.0, s.weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
-        FROM (SELECT *, {day} AS day FROM summed) s
-        LEFT JOIN expected e ON e.metric = s.metric AND e.day = s.day ORDER BY s.start_ns, s.metric"""
+    day = f"CAST(DATE '1970-01-01' + CAST(cell // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    sql = f"""SELECT cell AS start_ns, s.metric, value,
+            least(1.0, weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
+        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, "steps")})) s
+        LEFT JOIN (VALUES {table}) AS e(metric, day, components) ON e.metric = s.metric AND e.day = s.day
+        ORDER BY start_ns, s.metric"""
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
-    return fetch_frame(con, sql, columns)
+    return fetch_frame(selection.con, sql, columns)
+
+
+def _summed(selection: Selection, metrics: Sequence[str], kind: Kind) -> str:
+    """SELECT of cell, metric, value and weight (ns), over all components; with kind "hours", also by component. Sums of
+    sealed days are read, the rest is added up."""
+    known = _summed_days(selection, metrics, kind)
+    of_days = [group for group in selection.groups if group.day in known]
+    rest = [group for group in selection.groups if group.day not in known]
+    columns = "metric, system, component, start_ns, interval_ns, value"
+    parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
+    if known:
+        files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
+        parts.append(f"SELECT {columns}, n FROM {files} WHERE {selection.where(metrics, of_days)}")
+    extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
+    # A row that is not split counts exactly.
+    amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
+    keys = "cell, component, metric" if kind == "hours" else "cell, metric"
+    return f"""SELECT {keys}, CASE WHEN metric IN ({extensive}) THEN sum({amount})
+            ELSE sum(value * weight) / sum(weight * n) END AS value, sum(weight * n)::DOUBLE AS weight
+        FROM ({selection.split(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
+
+
+def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> dict[str, Path]:
+    """Days whose sums can be used, and the files with these. Hours are those of whole days."""
+    by_day: dict[str, list[SeriesGroup]] = {}
+    for group in selection.groups:
+        if group.metric in metrics:
+            by_day.setdefault(group.day, []).append(group)
+    if kind == "hours":
+        bad = {day for day, groups in by_day.items() if any(HOUR_NS % group.interval_ns for group in groups)}
+        bad |= {day for day in by_day if not selection.has_whole(day)}
+        if selection.windows or selection.step_ns % HOUR_NS:
+            return {}
+        by_day = {day: groups for day, groups in by_day.items() if day not in bad}
+    files = selection.files.days()
+    usable = {
+        day: files[day]
+        for day, groups in by_day.items()
+        if all(group.regular for group in groups) and not selection.excludes(groups)
+    }
+    return find_totals(selection.root, kind, usable)
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
@@ -260,46 +239,11 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
 
 
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Per cell, component and metric: start_ns, component, metric, value; in time order. Of sealed days it is known by
-    the hour, the others are reduced in the database. Unlike component_cells it knows means too."""
-    parts = _component_days(selection, metrics) if selection.step_ns % HOUR_NS == 0 else {}
-    rest = tuple(group for group in selection.groups if group.day not in parts)
-    frames = [*parts.values()]
-    if not frames or any(group.metric in metrics for group in rest):
-        frames.append(_reduced(replace(selection, groups=rest), metrics))
-    joined = concat(frames)
-    return joined.take(np.argsort(joined.array("start_ns"), kind="stable"))
-
-
-def _component_days(selection: Selection, metrics: Sequence[str]) -> dict[str, Frame]:
-    """Days of which the hours of all components are known; not those that have a metric from two sides."""
-    found: dict[str, Frame] = {}
-    for day, uris, groups in _whole_days(selection, metrics):
-        if len({group.metric for group in groups}) == len(groups):
-            hours = component_hours(selection.root, day, uris, groups)
-            if hours is not None:
-                found[day] = concat([_rows_of_hours(selection, g, *h) for g, h in zip(groups, hours, strict=True)])
-    return found
-
-
-def _rows_of_hours(selection: Selection, group: SeriesGroup, names: tuple[str, ...], hours: Floats) -> Frame:
-    steps, width = DAY_NS // selection.step_ns, len(names)
-    total, weight = hours.reshape(2, steps, -1, width).sum(axis=2).reshape(2, -1)
-    if not METRICS[group.metric].extensive:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total = total * group.interval_ns / weight
-    start_ns = day_start_ns(group.day) + np.arange(steps, dtype=np.int64) * selection.step_ns
-    there = weight > 0
-    return Frame({
-        "start_ns": np.repeat(start_ns, width)[there],
-        "component": Text(np.tile(np.arange(width, dtype=np.int32), steps)[there], names),
-        "metric": Text(np.zeros(int(there.sum()), np.int32), (group.metric,)), "value": total[there],
-    })  # fmt: skip
-
-
-def _reduced(selection: Selection, metrics: Sequence[str]) -> Frame:
-    sql = f"""SELECT cell AS start_ns, component, metric, {_value_sql(metrics)} AS value
-        FROM ({selection.cells(metrics)}) GROUP BY cell, component, metric ORDER BY cell, component, metric"""
+    """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
+    means too."""
+    sql = (
+        f"SELECT cell AS start_ns, component, metric, value FROM ({_summed(selection, metrics, 'hours')}) ORDER BY ALL"
+    )
     columns = ("start_ns", "component", "metric", "value")
     return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import duckdb
 
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
@@ -22,9 +24,6 @@ from ioweather.store.convert import literal
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import Quality
 from ioweather.tables.checks import OLDEST_NS
-
-if TYPE_CHECKING:
-    import duckdb
 
 _FLAGS = tuple(flag for flag in Quality if flag)
 IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"

@@ -25,7 +25,7 @@ from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES, Checked, Complaints
 
 if TYPE_CHECKING:
-    from ioweather.store.batches import Staged
+    from ioweather.store.appends import Staged
     from ioweather.store.sandbox import SqlResult
 
 

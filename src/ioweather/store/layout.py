@@ -5,7 +5,7 @@
 <lake>/mapping.toml      what labelled samples (Prometheus) are, beyond the mappings that are shipped
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
-<lake>/seals/<day>.npz   its sums over all components, step by step
+<lake>/seals/<day>.*.parquet  its sums by step, and by component and hour (`day_totals`)
 <lake>/exhibits/         cached results
 <lake>/records/          what sealed days leave for questions about months; computed again where it is missing
 <lake>/checked.json      when `lake check` ran last, and what it found

@@ -6,14 +6,13 @@ A table that is not named here shows nothing, so that one added later is not sho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import duckdb
 
 from ioweather.core.visibility import Owner
 from ioweather.store.convert import literal, quote
 from ioweather.store.table_files import TableFiles
-
-if TYPE_CHECKING:
-    import duckdb
 
 # What storage does, as its servers, devices and probes tell; benchmarks are the facility's own.
 OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})

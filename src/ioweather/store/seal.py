@@ -1,13 +1,14 @@
 """Sealing closed days, retention, and cleaning up after both.
 
 A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written beside: what
-the day holds, and whether it is a complete grid, so that matrices need no scatter and inventories no scan; and its sums
-over components, so that nobody adds them up again.
+the day has, whether it is a complete grid, so that matrices need no scatter and inventories no scan; and its sums
+(`day_totals`).
 """
 
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +21,11 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.store import layout
-from ioweather.store.appends import delete_rows
-from ioweather.store.batches import not_written
+from ioweather.store.appends import delete_rows, not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
-from ioweather.store.day_totals import has_sums, sums_of_rows, write_sums
+from ioweather.store.day_totals import find_totals, write_totals
 from ioweather.store.delta_tables import Table, TableFault, newest_files, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
 from ioweather.store.lake import Lake
@@ -60,8 +60,10 @@ def compact(
                 f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
                 hint="Upgrade ioweather.",
             )
-        for day, uris in sorted(table.files().days().items()):
-            if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_sums(lake.root, day, uris):
+        days = table.files().days()
+        totals = find_totals(lake.root, "hours", days) if name == "series" else {}
+        for day, uris in sorted(days.items()):
+            if name == "series" and _is_sealed(lake.root, spec, day, uris) and day not in totals:
                 progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
                 seal_as_it_is(lake.root, spec, day, uris)
             elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
@@ -88,7 +90,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     try:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
-        done = rewrite_day(con, table, day, prefix, _sorted_once(files, day))
+        done = rewrite_day(con, table, files, day, _sorted_once(files, day), prefix)
         if done is None:  # another sealer was faster
             return None
         target, rows = done
@@ -138,7 +140,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
     make_directories(folder, root)
-    write_sums(root, day, files, sums_of_rows(con, rows, found, names))
+    write_totals(con, root, day, files, rows)
     write_whole(folder / f"{day}.json", json.dumps(body).encode(), 0o644)
 
 
@@ -214,7 +216,14 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
             removed += table.vacuum(hours, dry_run=dry_run)
     days = newest_files(layout.tables_dir(lake.root), TABLES["series"]).days()
     if not dry_run and layout.seals_dir(lake.root).is_dir():
-        for seal in [*layout.seals_dir(lake.root).glob("*.json"), *layout.seals_dir(lake.root).glob("*.npz")]:
-            if seal.stem not in days:
-                seal.unlink()
+        current = {*find_totals(lake.root, "steps", days).values(), *find_totals(lake.root, "hours", days).values()}
+        for path in layout.seals_dir(lake.root).iterdir():
+            # Totals of an earlier version (.npz), or of files that the day had before, which readers may still use.
+            is_old = path.suffix != ".json" and path not in current and _is_older_than_a_day(path)
+            if path.name[:10] not in days or is_old:
+                path.unlink()
     return removed
+
+
+def _is_older_than_a_day(path: Path) -> bool:
+    return path.stat().st_mtime < time.time() - 86_400

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import duckdb
+
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
@@ -18,14 +20,12 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
-from ioweather.store.database import connection, engine, loaded_engine, or_of_duckdb
+from ioweather.store.database import connection
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.store.table_files import TableFiles, require_undamaged
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 if TYPE_CHECKING:
-    import duckdb
-
     from ioweather.core.results import Cell
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
@@ -58,7 +58,7 @@ class Snapshot:
         opens every file of it."""
         if self.owner is None:
             return connection()
-        con: duckdb.DuckDBPyConnection = engine().connect(":memory:")  # a person's rows are in a database of their own
+        con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
         note_who_owns_what(con, self.pinned, self.owner)
         return con
 
@@ -105,7 +105,7 @@ class Snapshot:
     def scalar(self, sql: str) -> Cell:
         try:
             rows = self.query(sql).fetchall()
-        except or_of_duckdb() as error:
+        except duckdb.Error as error:
             self._name_damage(error)
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
@@ -232,12 +232,9 @@ class Snapshot:
 
     def _name_damage(self, error: BaseException) -> None:
         """Raise an error that names the file, where a damaged file is the cause of this one."""
-        found = loaded_engine()
-        if not found:
-            return
         # Damaged metadata are a plain Error. Other kinds are faults of the query, and hashing a large lake takes long.
-        kinds = (found.IOException, found.InvalidInputException, found.InternalException)
-        if isinstance(error, kinds) or type(error) is found.Error:
+        kinds = (duckdb.IOException, duckdb.InvalidInputException, duckdb.InternalException)
+        if isinstance(error, kinds) or type(error) is duckdb.Error:
             require_undamaged(uri for files in self.pinned.values() for uri in files.uris)
 
     def __enter__(self) -> Snapshot:
@@ -247,7 +244,7 @@ class Snapshot:
         self.close()
         if error is not None:
             self._name_damage(error)
-        if (found := loaded_engine()) and isinstance(error, found.IOException):
+        if isinstance(error, duckdb.IOException):
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,23 +19,14 @@ _NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """Of a file, by column: least and greatest of whole numbers and short texts, and how many nulls there are."""
-
-    least: Mapping[str, int | str]
-    most: Mapping[str, int | str]
-    nulls: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class DataFile:
-    """A Parquet file with rows of one day, on disk; it counts once a commit names it."""
+    """A Parquet file with rows of one day, on disk. Readers see it once a commit names it."""
 
-    path: str  # in the table's directory
+    path: str  # relative to the table's directory
     size: int
     day: str
     rows: int
-    statistics: Statistics
+    statistics: str  # JSON, as Delta's log has it: numRecords, minValues, maxValues, nullCount
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.store import batches, layout
-from ioweather.store.batches import stage
-from ioweather.store.database import WRITER_MEMORY, later
+from ioweather.store import layout
+from ioweather.store.appends import Staged, stage
+from ioweather.store.database import WRITER_MEMORY, connection
 from ioweather.store.lake import Lake, new_ingest_id, open_lake
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest import ingest as module
@@ -21,7 +21,7 @@ def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path / "lake", create=True)
 
 
-def _staged(lake: Lake, source: str, start_ns: int = DAY, steps: int = 60) -> batches.Staged:
+def _staged(lake: Lake, source: str, start_ns: int = DAY, steps: int = 60) -> Staged:
     rows = series_frame(np.ones((steps, 10)), start_ns=start_ns)
     return stage(layout.tables_dir(lake.root), TABLES["series"], rows, source, new_ingest_id())
 
@@ -37,20 +37,13 @@ def test_staged_rows_are_committed_when_there_are_enough(
     assert lake.tables()["series"] == 1200, "not left to a clock"
 
 
-def test_the_same_minutes_from_two_sources_are_committed_without_reading_them(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batches, "_one_each", lambda *_: pytest.fail("rows of two sources were compared"))
-    assert lake.commit("series", [_staged(lake, "lmt"), _staged(lake, "tts")]) == 1200
-
-
 def test_the_same_minutes_twice_from_one_source_are_in_once(lake: Lake) -> None:
     assert lake.commit("series", [_staged(lake, "lmt"), _staged(lake, "lmt", steps=30)]) == 600
 
 
 def test_a_writer_has_a_memory_limit_and_a_place_for_what_does_not_fit() -> None:
-    with later(WRITER_MEMORY) as connect:
-        limit, place = (
-            connect().execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')").fetchall()[0]
-        )
+    with connection(WRITER_MEMORY) as con:
+        limit, place = con.execute(
+            "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        ).fetchall()[0]
     assert (limit, "ioweather-" in place) == ("512.0 MiB", True)
