@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import forecast_answer
-from ioweather.advice.forecast.horizons import (
+from ioweather.advice.forecast import (
     AHEAD_NS,
     History,
     KnownJobs,
     Quantity,
     Seen,
     by_jobs,
+    forecast_answer,
     outlook,
     timed,
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.advice.forecast.answer import forecast_answer
-from ioweather.advice.forecast.horizons import Seen
+from ioweather.advice.forecast import Seen, forecast_answer
 from ioweather.core.contracts import Inventory, Need, Param, Params, Question, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
