@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.advice.verdict.judge import KINDS, Verdict, judge
-from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
+from ioweather.advice.verdict.judge import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
 from ioweather.core.errors import DataUnavailable
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.store.snapshot import Snapshot
