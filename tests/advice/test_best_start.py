@@ -9,7 +9,6 @@ import pytest
 
 from ioweather.advice.forecast import (
     LEAST_DAYS,
-    Quantity,
     best_start,
     past_gains,
     run_means,
@@ -17,6 +16,7 @@ from ioweather.advice.forecast import (
     start_facts,
     start_finding,
 )
+from ioweather.advice.forecast_input import Quantity
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
 

@@ -10,10 +10,11 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
+from ioweather.advice.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ForecastOutcome, Horizon
@@ -36,11 +37,9 @@ from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
-    MIB,
     MINUTE_NS,
     format_seconds,
     format_time_ns,
-    format_value,
     ns_to_datetime,
 )
 from ioweather.derive.system.calendar import facility_zone, local_clock
@@ -54,7 +53,7 @@ from ioweather.stats.climatology import (
     hourly_means,
 )
 from ioweather.stats.forecast import CANDIDATES, COMBINED, LEVEL, Rolling, Timed, rolling_forecasts, rolling_intervals
-from ioweather.stats.job_load import Work, expected_load
+from ioweather.stats.job_load import expected_load
 from ioweather.stats.resampling import BlockBootstrap
 from ioweather.studies.shared.intervals import Intervals, surely
 from ioweather.studies.shared.presenting import table
@@ -74,70 +73,6 @@ _SEEN: Final = 0.75
 # few days is good by chance.
 WORTH_IT: Final = 0.05
 LEAST_DAYS: Final = 14
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """The forecast quantity: loads in bytes per second, slowdowns as ratios.
-
-    Errors are of logarithms, so that a factor counts the same at every level; of loads log(1 + MiB/s), because idle
-    is 0.
-    """
-
-    filesystem: str
-    of: Literal["load", "slowdown"]
-    op: str
-
-    @property
-    def unit(self) -> str:
-        return "bytes_per_s" if self.of == "load" else "factor"
-
-    @property
-    def title(self) -> str:
-        if self.of == "slowdown":
-            return f"Slowdown of {self.op} on {self.filesystem}"
-        return {"read": "Reads", "write": "Writes"}.get(self.op, "Reads and writes") + f" on {self.filesystem}"
-
-    def forward(self, values: Any) -> Any:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log1p(values / MIB) if self.of == "load" else np.log(values)
-
-    def back(self, values: Any) -> Any:
-        return np.maximum(np.expm1(values), 0.0) * MIB if self.of == "load" else np.exp(values)
-
-    def show(self, value: float | None) -> str:
-        return format_value(None if value is None else float(value), self.unit)
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """Values of equal windows from `start_ns` on, NaN where a window was not seen."""
-
-    start_ns: int
-    window_ns: int
-    values: Floats
-
-    @property
-    def end_ns(self) -> int:
-        return self.start_ns + len(self.values) * self.window_ns
-
-
-@dataclass(frozen=True, eq=False)
-class KnownJobs:
-    """Jobs and the bytes per second of each, in steps of `step_ns`, a whole fraction of the history's windows."""
-
-    work: Work
-    step_ns: int
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Input of a forecast, and notes on it: its age, other file systems."""
-
-    quantity: Quantity
-    history: History
-    notes: tuple[str, ...] = ()
-    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)

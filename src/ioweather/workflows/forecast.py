@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.advice.forecast import AHEAD_NS, History, KnownJobs, Quantity, Seen
+from ioweather.advice.forecast import AHEAD_NS
+from ioweather.advice.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
