@@ -33,11 +33,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.advice.advisor import record as record_module
+from ioweather.advice.advisor import profile as record_module
 from ioweather.advice.advisor.advise import FLOOR_SECONDS as FLOOR
-from ioweather.advice.advisor.advise import advise
-from ioweather.advice.advisor.record import Past, Promise, promised_from, record
-from ioweather.advice.advisor.rules.catalogue import RULES
+from ioweather.advice.advisor.advise import RULES, advise
+from ioweather.advice.advisor.profile import Past, Promise, promised_from, record
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.simulate.darshan_logs import LogWriter

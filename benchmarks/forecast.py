@@ -23,17 +23,8 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import forecast_answer
-from ioweather.advice.forecast.horizons import (
-    AHEAD_NS,
-    History,
-    KnownJobs,
-    Quantity,
-    Seen,
-    by_jobs,
-    outlook,
-    timed,
-)
+from ioweather.advice.forecast import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
+from ioweather.advice.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text

@@ -21,16 +21,14 @@ import numpy as np
 from scipy.stats import binom
 
 from ioweather.advice.verdict.judge import KINDS, judge
-from ioweather.advice.verdict.patterns import sync_counts
-from ioweather.advice.verdict.pool import compared_rows, pool_of
+from ioweather.advice.verdict.pool import compared_rows, pool_of, sync_counts
 from ioweather.core.units import MINUTE_NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import preset_named
 from ioweather.studies.shared import choices
 from ioweather.workflows.score.card import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
-from ioweather.workflows.similar_runs import runs_in
+from ioweather.workflows.similar_runs import FILE_COLUMNS, Servers, run_conditions, runs_in
 from ioweather.workflows.simulated import ingest_simulated
-from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions
 from verdict import calibration
 
 

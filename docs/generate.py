@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 import ioweather
-from ioweather.advice.advisor.rules.catalogue import RULES
+from ioweather.advice.advisor.advise import RULES
 from ioweather.cli.main import COMMANDS, cli
 from ioweather.questions.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study

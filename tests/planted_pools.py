@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioweather.advice.verdict.patterns import MEASURES
-from ioweather.advice.verdict.pool import Load, Pool
+from ioweather.advice.verdict.pool import MEASURES, Load, Pool
 
 PEAK = 1000.0
 OWN = 100.0

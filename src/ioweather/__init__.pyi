@@ -158,10 +158,6 @@ def triage(
 def what_if(
     *,
     without: int | None = ...,
-    move: int | None = ...,
-    begin: str | int | None = ...,
-    stripe: int | None = ...,
-    over: int | None = ...,
     filesystem: str | None = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,
@@ -170,6 +166,7 @@ def what_if(
 def who(
     job: str | int | os.PathLike[str] | None = ...,
     *,
+    without: int | None = ...,
     at: str | int | None = ...,
     window: str | int = ...,
     filesystem: str | None = ...,

@@ -13,7 +13,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.system.shared_work import Capacity
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.workflows.capacity import capacity_of
+from ioweather.workflows.similar_runs import capacity_of
 from planted_association import START_NS
 
 DAYS, TARGETS, A_DAY = 5, 3, 1440

@@ -22,7 +22,7 @@ from ioweather.stats.job_load import expected_load
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES, encode_text
 from ioweather.tables.responses import RESPONSES
-from ioweather.workflows import known_jobs
+from ioweather.workflows import forecast as forecast_workflow
 from ioweather.workflows.forecast import history
 from ioweather.workflows.ingest.ingest import ingest
 
@@ -225,7 +225,7 @@ def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(
     asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
     found = []
     for most in (10**9, 0):
-        monkeypatch.setattr(known_jobs, "_MOST_MINUTES", most)
+        monkeypatch.setattr(forecast_workflow, "_MOST_MINUTES", most)
         with saving.snapshot() as snapshot:
             jobs = history(snapshot, asked).jobs
         assert jobs is not None

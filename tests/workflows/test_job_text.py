@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.advice.verdict.job_text import JobText
+from ioweather.advice.verdict.explain import JobText
 from ioweather.cli.main import run as command
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.run_outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome

@@ -162,7 +162,7 @@ def test_on_a_quiet_day_all_is_usual(lake):
 
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.system_during_runs._MOST_RESPONSES", 1500)
+    monkeypatch.setattr("ioweather.workflows.similar_runs._MOST_RESPONSES", 1500)
     answer = why(SLOW, lake)
     assert answer.headline.startswith("The system"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}

@@ -14,7 +14,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.store.lake import open_lake
-from ioweather.workflows.system_during_runs import Servers, merged_windows, week_before
+from ioweather.workflows.similar_runs import Servers, merged_windows, week_before
 from planted_association import START_NS, system_load
 from planted_why import ASKED, MINUTES, make_why_lake
 

@@ -180,28 +180,6 @@ class HealthOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class WhoOutcome(Outcome):
-    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
-    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
-    `known_ratio`: share of what storage did that records of jobs explain."""
-
-    about: Literal["run", "period"]
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    culprits: tuple[Culprit, ...] = ()
-    users: tuple[Culprit, ...] = ()
-    talkers: tuple[Talker, ...] = ()
-    storms: tuple[Storm, ...] = ()
-    io_seconds: float | None = None
-    lost_seconds: float | None = None
-    runs: int = 0
-    slowed: int = 0
-    known_ratio: float | None = None
-    evidence: Literal["servers", "logs", "none"] = "none"
-
-
-@dataclass(frozen=True)
 class Gain:
     """A run of somebody else, and the seconds that it would have taken less; below 0: more."""
 
@@ -228,6 +206,30 @@ class WhatIfOutcome(Outcome):
     low: float | None
     high: float | None
     gains: tuple[Gain, ...] = ()
+
+
+@dataclass(frozen=True)
+class WhoOutcome(Outcome):
+    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
+    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
+    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
+    where that was asked."""
+
+    about: Literal["run", "period"]
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    culprits: tuple[Culprit, ...] = ()
+    users: tuple[Culprit, ...] = ()
+    talkers: tuple[Talker, ...] = ()
+    storms: tuple[Storm, ...] = ()
+    io_seconds: float | None = None
+    lost_seconds: float | None = None
+    runs: int = 0
+    slowed: int = 0
+    known_ratio: float | None = None
+    evidence: Literal["servers", "logs", "none"] = "none"
+    without: WhatIfOutcome | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ioweather.advice.forecast.answer import forecast_answer
-from ioweather.advice.forecast.horizons import Seen
+from ioweather.advice.forecast import forecast_answer
+from ioweather.advice.forecast_input import Seen
 from ioweather.core.contracts import Inventory, Need, Param, Params, Question, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ioweather.advice.advisor.advise import advise
-from ioweather.advice.advisor.words import advised_answer, brief_lines, priced
+from ioweather.advice.advisor.advise import advise, advised_answer, brief_lines, priced
 from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
@@ -15,12 +14,10 @@ from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import format_value
 from ioweather.derive.jobs.server_io import ServerIo
 from ioweather.questions.parameters import CONDITIONS, JOB, LOG, PATHS, PROCESSES_PER_NODE, SIMILAR, UID
-from ioweather.studies.job.chosen_files import only_files, target_exhibit
 from ioweather.studies.job.on_servers import beside_log, server_answer
 from ioweather.studies.job.page import page_exhibits
 from ioweather.studies.job.summary import ALWAYS_SAID, job_answer
-from ioweather.studies.job.together import as_one_run
-from ioweather.studies.job.view import JobView
+from ioweather.studies.job.view import JobView, as_one_run, only_files, target_exhibit
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:

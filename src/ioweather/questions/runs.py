@@ -19,7 +19,7 @@ from ioweather.core.units import format_value
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import maximum, rows_of
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.studies.job.together import FEWEST_LOGS, are_one_run
+from ioweather.studies.job.view import FEWEST_LOGS, are_one_run
 from ioweather.studies.shared.runs import NEEDS, instances_of
 
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")

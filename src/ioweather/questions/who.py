@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from ioweather.advice.culprits.activity import Activity, MetadataStorm, RunAsked, Volume
 from ioweather.advice.culprits.blame import NAMED_FROM, Accused, Party, accused, blame
+from ioweather.advice.culprits.what_if import Supposed, gains, saved
 from ioweather.advice.culprits.words import (
     NOT_ADDITIVE,
     as_culprit,
@@ -24,7 +25,7 @@ from ioweather.advice.culprits.words import (
 from ioweather.advice.verdict.explain import explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Storm, Talker, WhoOutcome
+from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -43,11 +44,14 @@ from ioweather.questions.parameters import UID
 _MOST_TALKERS: Final = 10
 _MOST_CULPRITS: Final = 5
 _MOST_STORMS: Final = 5
+_MOST_GAINS: Final = 10
 _NAMES: Final = {"job": "job", "user": "user", "project": "project", "program": "program"}
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     asked = data.given["activity"]
+    if isinstance(asked, Supposed):
+        return _without(asked)
     found = _of_run(asked) if isinstance(asked, RunAsked) else _of_period(data.of("activity", Activity), params)
     return found if params["detail"] else replace(found, exhibits=())
 
@@ -324,6 +328,50 @@ def _talker_table(talkers: Sequence[Talker]) -> Exhibit:
     return Exhibit("who.talkers", "Who does most I/O", tables=(ResultTable("talkers", _TALKER_COLUMNS, rows),))
 
 
+def _without(asked: Supposed) -> Answer:
+    amount = saved(asked)
+    before = sum(run.io_seconds for run in asked.runs)
+    parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
+    felt = [(gain, run) for gain, run in parts if abs(gain) > 0.001 * max(run.io_seconds, 1e-9)]
+    value = amount.value or 0.0
+    words = f"Without {party_words(asked.party)}"
+    direction = "less" if value >= 0 else "more"
+    low, high = sorted(abs(each or 0.0) for each in (amount.low, amount.high))
+    headline = (
+        f"{words} the I/O of {len(asked.runs):,} other runs would have taken {format_seconds(abs(value))} {direction} "
+        f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
+    )
+    felt_most = [(gain, run, format_seconds(run.io_seconds)) for gain, run in felt[:_MOST_GAINS]]
+    facts = numbered(
+        Fact("run", party_words(run.party), gain, "seconds", min(1.0, abs(gain) / run.io_seconds), f"of {took}")
+        for gain, run, took in felt_most
+    )
+    groups = (FactGroup("runs", "Seconds that runs would take less", facts),) if facts else ()
+    found = WhatIfOutcome(
+        "without",
+        asked.party.job_id,
+        asked.filesystem,
+        asked.start_ns,
+        asked.end_ns,
+        len(asked.runs),
+        before,
+        before - value,
+        value,
+        amount.low,
+        amount.high,
+        tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in felt[:_MOST_GAINS]),
+    )
+    return Answer(
+        "What would have been?",
+        headline,
+        groups,
+        name="who",
+        coverage=(Coverage(len(asked.runs), len(felt), "runs with a log that would feel it"),),
+        caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
+        result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=found),
+    )
+
+
 QUESTION = Question(
     name="who",
     result=WhoOutcome,
@@ -343,6 +391,7 @@ QUESTION = Question(
             positional=True,
             metavar="LOG|JOBID|EVENT",
         ),
+        Param("without", "How long others' I/O would have taken without this job.", "int", metavar="JOB"),
         Param("at", "Who it was about this time.", "time", metavar="TIME"),
         Param("window", "How long that is.", "duration", default="10m", metavar="TIME"),
         Param("filesystem", "On this file system (default: the busiest).", metavar="NAME"),
@@ -363,6 +412,7 @@ Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.
 
 \b
 Example: ioweather who 4711 --lake lake
+Example: ioweather who --without 4711
 Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",

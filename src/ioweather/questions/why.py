@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ioweather.advice.advisor.words import with_advice
+from ioweather.advice.advisor.advise import with_advice
 from ioweather.advice.culprits.blame import Slowed
 from ioweather.advice.culprits.words import with_culprits
-from ioweather.advice.verdict.as_of import with_recorded
 from ioweather.advice.verdict.explain import Explained, explain
+from ioweather.advice.verdict.judge import with_recorded
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer

@@ -6,8 +6,6 @@ overlap, so that amounts are conserved. Sealed complete days come out of storage
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

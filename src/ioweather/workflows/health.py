@@ -336,10 +336,9 @@ def _runs(search: _Search, components: Sequence[str]) -> _Runs:
     if not days:
         return _Runs()
     # What judges runs is most of what an ingest of servers' samples alone would load.
-    from ioweather.advice.verdict.group_states import run_slowdowns
+    from ioweather.advice.verdict.pool import run_slowdowns
     from ioweather.derive.jobs.groups import group_runs
-    from ioweather.workflows.similar_runs import runs_in
-    from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
+    from ioweather.workflows.similar_runs import FILE_COLUMNS, io_times, runs_in
 
     runs = runs_in(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))

@@ -22,8 +22,7 @@ from ioweather.derive.jobs.server_io import ServerIo, server_io
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.heat_map import Resolution
-from ioweather.studies.job.together import main_run_of
-from ioweather.studies.job.view import JobView, printable
+from ioweather.studies.job.view import JobView, main_run_of, printable
 from ioweather.studies.shared.runs import JOB_COLUMNS
 
 _MOST_LISTED = 8

@@ -40,8 +40,7 @@ from ioweather.studies.association.data import monitored_mounts
 from ioweather.studies.shared import choices
 from ioweather.tables import ColumnSpec, Quality
 from ioweather.tables.schema import build_column, specs_of
-from ioweather.workflows.capacity import REQUESTS, capacity_of, metadata_capacity
-from ioweather.workflows.system_during_runs import health_events
+from ioweather.workflows.similar_runs import REQUESTS, capacity_of, health_events, metadata_capacity
 
 FILES: Final = names_of("""
     log_digest record_id rank module standard_stream mount read_bytes write_bytes read_count write_count open_count

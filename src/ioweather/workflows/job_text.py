@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from ioweather.advice.verdict.job_text import JobText
+from ioweather.advice.verdict.explain import JobText
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.run_outcomes import AdviceItem, Amount, Reason, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.units import format_time_ns

@@ -175,12 +175,6 @@ def _activity(request: Request, need: Need) -> Any:
     return activity(request.place, request.values, request.period, request.files)
 
 
-def _supposed(request: Request, need: Need) -> Any:
-    from ioweather.workflows.what_if import supposed
-
-    return supposed(request.place.snapshot, request.values, request.period)
-
-
 def _history(request: Request, need: Need) -> Any:
     from ioweather.workflows.forecast import history
 
@@ -239,7 +233,6 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "suspects": _suspects,
     "recorded": _recorded,
     "activity": _activity,
-    "supposed": _supposed,
     "history": _history,
     "recent": _recent,
     "status": _status,

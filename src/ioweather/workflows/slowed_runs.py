@@ -1,8 +1,8 @@
 """Runs beside their usual times, with the jobs that were at work meanwhile: what `who` and `why` judge by.
 
 The same of a run whoever asks, about it alone or about a month: similar runs are those of ten days before and after,
-what targets can do is that of its calendar month (`workflows/capacity.py`), and so is how far work explains slowness.
-That is learned when rows arrive and kept among the lake's records.
+what targets can do is that of its calendar month (`workflows/similar_runs.py`), and so is how far work explains
+slowness. That is learned when rows arrive and kept among the lake's records.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.advice.culprits.blame import Slowed
-from ioweather.advice.culprits.slowness import Slowness, learned
-from ioweather.advice.verdict.patterns import alike_patterns, patterns_of
-from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
+from ioweather.advice.culprits.blame import Slowed, Slowness, learned
+from ioweather.advice.verdict.judge import HARM_MADS, HARM_SHARE
+from ioweather.advice.verdict.pool import alike_patterns, patterns_of
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Period

@@ -1,4 +1,4 @@
-"""What other runs would have waited for had one job not run, run at another time, or been striped otherwise."""
+"""Time that other runs would have waited, had one job not run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.advice.culprits.blame import NAMED_FROM, Blame, Party, blame
-from ioweather.advice.culprits.what_if import Affected, Kind, Supposed
+from ioweather.advice.culprits.what_if import Affected, Supposed
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS
-from ioweather.derive.system.shared_work import JobLoads
-from ioweather.derive.system.work_in_time import during, near_windows, pieces_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
 from ioweather.workflows.beside import Beside, run_beside
@@ -30,7 +28,9 @@ _ROUNDS: Final = 3
 
 
 def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
-    kind, job = _asked(values)
+    job = values["without"]
+    if job is None:
+        raise UsageError("Say which job: --without JOB.")
     whole = snapshot.whole
     mine = snapshot.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
     counted = snapshot.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
@@ -39,10 +39,9 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     if not starts:
         raise DataUnavailable(f"The lake shows no I/O of job {job}.")
     begin, end = min(starts), max(ends)
-    shift = values["begin"] - begin if kind == "move" else 0
     low, high = period
     if period == ALL_TIME:
-        low, high = min(begin, begin + shift) - HOUR_NS, max(end, end + shift) + HOUR_NS
+        low, high = begin - HOUR_NS, end + HOUR_NS
     filesystem = values["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
@@ -59,13 +58,12 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     # Where too few runs are similar, it may have lost all but its own work.
     lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
-    changed = _changed(records, number, kind, shift, values["over"])
-    longer = _longer(whole, records, others, usual, lost, number, changed)
-    blamed = _blamed(snapshot, filesystem, everybody, (low, high), parties[number]) if kind == "without" else {}
+    longer = _longer(whole, records, others, usual, lost, number)
+    blamed = _blamed(snapshot, filesystem, everybody, (low, high), parties[number])
     blames = [blamed.get(row) for row in is_inside[others].tolist()]
     columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, blames)
     runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
-    return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
+    return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
 def _blamed(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period, party: Party) -> dict[int, Blame]:
@@ -75,64 +73,14 @@ def _blamed(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Perio
     return {row: each for row, each in found.items() if each is not None and each.probability >= NAMED_FROM}
 
 
-def _asked(values: Mapping[str, Any]) -> tuple[Kind, int]:
-    asked: list[tuple[Kind, int]] = [
-        (kind, values[kind]) for kind in ("without", "move", "stripe") if values[kind] is not None
-    ]
-    if len(asked) != 1:
-        raise UsageError("Say one of --without JOB, --move JOB --start TIME, --stripe JOB --over N.")
-    kind, job = asked[0]
-    if (kind == "move") != (values["begin"] is not None) or (kind == "stripe") != (values["over"] is not None):
-        raise UsageError("--move goes with --start TIME, --stripe with --over N.")
-    return kind, job
-
-
-def _changed(records: Records, job: int, kind: Kind, shift: int, over: int | None) -> JobLoads:
-    """The job's loads as supposed."""
-    only = np.zeros(len(records.parties), np.bool_)
-    only[job] = kind != "without"
-    loads = records.loads.of_jobs(only)
-    if kind == "move":
-        loads = JobLoads(
-            loads.job, loads.first_ns + shift, loads.last_ns + shift, loads.stretch, loads.target, loads.amounts
-        )
-    if kind == "stripe" and over is not None:
-        loads = _striped(records, loads, job, over)
-    return loads
-
-
-def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads:
-    """Its bytes evenly on so many targets, those with least work of others meanwhile."""
-    width = len(records.components)
-    window = loads.first_ns.min(keepdims=True), np.maximum(loads.last_ns, loads.first_ns + 1).max(keepdims=True)
-    near = near_windows(records.loads, window)
-    found = during(records.loads, near, pieces_of(window, records.loads, near))
-    others = found.sums(records.work, width + 1)[found.jobs != job]
-    chosen = np.sort(np.argsort(others[:, :width].sum(axis=0), kind="stable")[: min(over, width)])
-    count, data = len(loads.job), loads.target < width
-    totals = {
-        name: np.bincount(loads.stretch[data], weights=values[data], minlength=count)
-        for name, values in loads.amounts.items()
-    }
-    stretch = np.concatenate([np.repeat(np.arange(count), len(chosen)), loads.stretch[~data]])
-    target = np.concatenate([np.tile(chosen, count), loads.target[~data]])
-    order = np.argsort(stretch, kind="stable")
-    amounts = {
-        name: np.concatenate([np.repeat(totals[name] / len(chosen), len(chosen)), values[~data]])[order]
-        for name, values in loads.amounts.items()
-    }
-    return JobLoads(loads.job, loads.first_ns, loads.last_ns, stretch[order], target[order], amounts)
-
-
-def _longer(
-    snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int, changed: JobLoads
-) -> list[float]:
+def _longer(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> list[float]:
     """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
     these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
     of others' way: what each gained in one round changes what the others meet in the next."""
     samples = samples_beside(snapshot, records, others, most_rows=MOST_SAMPLES)
     seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
     in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
+    changed = records.loads.of_jobs(np.zeros(len(records.parties), np.bool_))
     work = records.capacity.work(changed)
     beside: dict[int, Beside] = {}
     for row in others.tolist():

@@ -13,6 +13,7 @@ from typing import Any
 
 from ioweather.advice.culprits.activity import Activity, RunAsked
 from ioweather.advice.culprits.blame import Slowed
+from ioweather.advice.culprits.what_if import Supposed
 from ioweather.advice.verdict.explain import Explained
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
@@ -25,11 +26,14 @@ from ioweather.workflows.job_records import storms_between, volumes_between
 from ioweather.workflows.place import Place
 from ioweather.workflows.similar_runs import conditions, runs_in, similar_runs
 from ioweather.workflows.slowed_runs import REACH_DAYS, active, days_about, slowed_run, slowed_runs
+from ioweather.workflows.what_if import supposed
 
 # What is asked: a run, an event, a moment, a period.
 
 
-def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked:
+def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked | Supposed:
+    if values.get("without") is not None or "job" not in values:
+        return supposed(place.snapshot, values, period)
     target = values["job"]
     snapshot = place.snapshot
     if target is not None and ((files and Path(target).is_file()) or JOB_ID.fullmatch(target)):

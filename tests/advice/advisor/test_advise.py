@@ -8,11 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.advice.advisor.advise import Advised, advise
-from ioweather.advice.advisor.profile import profile_of
-from ioweather.advice.advisor.record import Promise
-from ioweather.advice.advisor.rule import Advice
-from ioweather.advice.advisor.words import advice_facts
+from ioweather.advice.advisor.advise import Advised, advice_facts, advise
+from ioweather.advice.advisor.profile import Advice, Promise, profile_of
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import MIB
 from ioweather.sources.darshan.writer import new_records, write_log

@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from ioweather.advice.advisor.record import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
-from ioweather.advice.advisor.rules.catalogue import RULES
+from ioweather.advice.advisor.advise import RULES
+from ioweather.advice.advisor.profile import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
 
 
 def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:

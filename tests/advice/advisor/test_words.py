@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.advice.advisor.advise import Advised, advise
-from ioweather.advice.advisor.record import Promise
-from ioweather.advice.advisor.rule import Advice
-from ioweather.advice.advisor.words import advice_facts, advice_findings, brief_lines, with_advice
+from ioweather.advice.advisor.advise import Advised, advice_facts, advice_findings, advise, brief_lines, with_advice
+from ioweather.advice.advisor.profile import Advice, Promise
 from ioweather.cli.main import run as command
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, Change, SplitSeconds, WhyOutcome

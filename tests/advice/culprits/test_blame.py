@@ -11,13 +11,14 @@ from ioweather.advice.culprits.blame import (
     NAMED_FROM,
     Party,
     Slowed,
+    Slowness,
     Suspect,
     Suspects,
     accused,
     blame,
+    learned,
     one_of_two,
 )
-from ioweather.advice.culprits.slowness import Slowness, learned
 from ioweather.advice.culprits.words import (
     culprits_of,
     findings_of,

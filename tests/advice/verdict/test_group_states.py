@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.advice.verdict.group_states import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
+from ioweather.advice.verdict.pool import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
 from ioweather.derive.jobs.groups import group_runs
 from ioweather.studies.association.data import association_data
 from planted_association import PARAMS, planted_association, site

@@ -10,10 +10,8 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.model import _typical
-from ioweather.advice.verdict.patterns import MEASURES, patterns_of
-from ioweather.advice.verdict.pool import _beyond_day
-from ioweather.advice.verdict.states import _quantile
+from ioweather.advice.verdict.model import _quantile, _typical
+from ioweather.advice.verdict.pool import MEASURES, _beyond_day, patterns_of
 from ioweather.core.run_outcomes import Reason
 from planted_pools import planted_pool
 

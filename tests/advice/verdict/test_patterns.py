@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from planted_jobs import MIB, planted
 
-from ioweather.advice.verdict.patterns import (
+from ioweather.advice.verdict.pool import (
     FACTORS,
     alike_patterns,
     difference_words,

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.advice.verdict.changes import find_changes
 from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.patterns import BYTES_MOVED
-from ioweather.advice.verdict.sizes import _exponent, at_size_of
+from ioweather.advice.verdict.model import _exponent, at_size_of
+from ioweather.advice.verdict.pool import BYTES_MOVED, find_changes
 from planted_pools import planted_pool
 
 

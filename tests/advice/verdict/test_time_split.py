@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.time_split import Split, _on_part, same_part, split_of
+from ioweather.advice.verdict.model import Split, _on_part, same_part, split_of
 from planted_pools import planted_pool
 
 ROWS = 12

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.advisor.advise import advise
-from ioweather.advice.advisor.words import advised_answer
+from ioweather.advice.advisor.advise import advise, advised_answer
 from ioweather.sources.darshan.model import Module
 from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.studies.job.heat_map import SCREEN

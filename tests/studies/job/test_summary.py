@@ -13,8 +13,7 @@ from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.sources.darshan.layout import NATIVE, fixed_dtype
 from ioweather.studies.job.heat_map import SCREEN
 from ioweather.studies.job.summary import bin_labels, job_answer, notes
-from ioweather.studies.job.together import main_run_of
-from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords
+from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords, main_run_of
 from ioweather.tables import TABLES, concat, encode_text
 from ioweather.workflows.job_log import view_of_log
 from planted_logs import MIB, NS, START, write_climate, write_empty

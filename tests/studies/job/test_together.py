@@ -8,8 +8,7 @@ import pytest
 
 from ioweather.advice.advisor.advise import advise
 from ioweather.core.errors import DataUnavailable
-from ioweather.studies.job.chosen_files import only_files, target_exhibit
-from ioweather.studies.job.together import FEWEST_LOGS, are_one_run, as_one_run
+from ioweather.studies.job.view import FEWEST_LOGS, are_one_run, as_one_run, only_files, target_exhibit
 from ioweather.tables import concat
 from planted_advice import LARGE, SMALL, own, requests, striped, view_of
 from planted_logs import NS, START

@@ -1,22 +1,20 @@
-"""Everyone's I/O hours had one job not run, run at another time, or been striped otherwise. Pure.
+"""I/O hours of all other jobs, had one job not run. Pure.
 
-By the model of `blame`: a run waits for the busiest of its targets. What a change takes off that target's work the run
-gains, but no more than it lost beyond its usual time; what it adds the run waits longer. Without a job, a run that
-`who` names it for gains the seconds that `who` says.
+By the model of `blame`: a run waits for the busiest of its targets. The run gains the job's work on that target, but no
+more than it lost beyond its usual time. A run for which `who` names the job gains the seconds that `who` states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from ioweather.advice.culprits.blame import CAPACITY_SPREAD, WORK_SPREAD, Blame, Evidence, Party
 from ioweather.core.run_outcomes import Amount
 
-Kind: TypeAlias = Literal["without", "move", "stripe"]
 _DRAWS: Final = 500
 _LEVEL: Final = (0.05, 0.95)
 
@@ -38,7 +36,6 @@ class Affected:
 class Supposed:
     """`runs` are all others with a log in [start_ns, end_ns)."""
 
-    kind: Kind
     party: Party
     evidence: Evidence
     filesystem: str

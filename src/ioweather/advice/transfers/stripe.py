@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ioweather.advice.transfers.request_times import REPLICATES, Lacking, RequestTimes, request_times, targets_of
+from ioweather.advice.transfers.predict import REPLICATES, Lacking, RequestTimes, request_times, targets_of
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Quantile, StripeOutcome, WidthOutcome

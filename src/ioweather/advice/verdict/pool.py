@@ -13,13 +13,213 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.verdict.patterns import patterns_of
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS
-from ioweather.derive.jobs.groups import SIMILAR_FACTOR, find_similar_runs, group_runs, program_names
+from ioweather.core.run_outcomes import Change
+from ioweather.core.units import DAY_NS, format_bytes
+from ioweather.core.words import names_of
+from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.jobs.groups import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
 from ioweather.derive.jobs.ratios import quotient
+
+# The size of requests after the change matters too: from 16 MiB to 4 MiB is not as from 64 KiB to 16 KiB. In the scale
+# of logarithms of sizes. [ours]
+_ABSOLUTE_SCALE: Final = 2.8
+_REQUEST: Final = 0
+_SAME_KIND: Final = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """`changed` runs differ from their group's usual pattern in `columns`. `alike` is 1 for runs that changed the same,
+    falling to 0 for those that did something else, and 0 for runs that changed nothing; `steps` is how far each measure
+    went in the way that costs time."""
+
+    changed: Bools
+    columns: Bools
+    alike: Floats
+    steps: Floats
+
+    def seen(self, row: int) -> int:
+        """How many other runs there are with the same kind of change."""
+        return int((self.alike[row] >= _SAME_KIND).sum()) - int(self.changed[row])
+
+
+def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
+    """The usual pattern of group 0 is that of the runs but `row`."""
+    difference = np.zeros(pattern.shape)
+    for number in np.unique(group).tolist():
+        members = np.flatnonzero(group == number)
+        known = members[members != row]
+        difference[members] = pattern[members] - usual_pattern(pattern[known] if len(known) else pattern[members])
+    columns = np.abs(difference) > FACTORS + 1e-9
+    changed = columns.any(axis=1)
+    difference = np.where(changed[:, None], difference, 0.0)
+    places = np.column_stack([difference / SCALES, pattern[:, _REQUEST] / _ABSOLUTE_SCALE])
+    length = (places**2).sum(axis=1)
+    distance = np.maximum(length[:, None] + length[None] - 2.0 * places @ places.T, 0.0)
+    both = changed[:, None] & changed[None]
+    return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0), np.maximum(difference * COSTS, 0.0))
+
+
+BYTES: Final = "others_bytes_per_s"
+TARGETS: Final = "others_bytes_per_s_on_targets"
+OPERATIONS: Final = "others_ops_per_s"
+# How slow it was for others, by the columns of what was found about the runs.
+SLOWDOWNS: Final = ("probe_data", "probe_targets", "probe_metadata", "neighbours")
+# Runs of one pattern that make a usual time.
+_LEAST_RUNS: Final = 8
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRuns:
+    """Runs of a group. `states` are measures of the load during each (higher is busier), by name; `slowdowns` are
+    logarithms of how much longer others took than they usually do, NaN where nobody knows."""
+
+    io_seconds: Floats
+    states: Mapping[str, Floats]
+    slowdowns: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def group_states(job_io: Frame, system: Frame | None) -> GroupRuns:
+    """`job_io` rows and what the system did meanwhile, of the same runs, in one order.
+
+    Where the targets of all runs are known, others' bytes are those on the busiest of them.
+
+    Others' bytes are those of all whole steps with the run's I/O, less its own, which all lie in them; trimmed at the
+    ends they would not be: where samples are coarse, a run's bytes are not evenly spread over its first step.
+    Operations of servers are not the run's calls one for one, so its own are taken off only in the mean.
+    """
+    if system is None:
+        return GroupRuns(job_io.floats("io_seconds"), {})
+    during, inside = system.floats("d_d_seconds"), system.floats("inside_seconds")
+    moved = system.floats("others_io_high_read_bytes") + system.floats("others_io_high_write_bytes")
+    states = {BYTES: quotient(moved, during)}
+    if "target_bytes_per_s" in system:
+        targets = system.floats("target_bytes_per_s")
+        if np.isfinite(targets[np.isfinite(states[BYTES])]).all():
+            states = {TARGETS: targets}
+    operations = system.floats("psid_read_ops_count") + system.floats("psid_write_ops_count")
+    if np.isfinite(operations).any():
+        own = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
+        states[OPERATIONS] = quotient(operations - own, inside)
+    slowdowns = {name: system.floats(name) for name in SLOWDOWNS if name in system}
+    return GroupRuns(job_io.floats("io_seconds"), states, slowdowns)
+
+
+def run_slowdowns(job_io: Frame, groups: Groups, least: int = _LEAST_RUNS) -> Floats:
+    """Logarithm of each run's I/O time over the median of its group; NaN for runs with another pattern than their
+    group's, and for those with fewer than `least` like them."""
+    seconds, patterns = job_io.floats("io_seconds"), patterns_of(job_io)
+    found = np.full(job_io.rows, np.nan)
+    for group in np.flatnonzero(groups.sizes >= least).tolist():
+        rows = groups.members(group)
+        rows = rows[np.isfinite(seconds[rows]) & (seconds[rows] > 0)]
+        rows = rows[alike_patterns(patterns[rows], usual_pattern(patterns[rows]))] if len(rows) else rows
+        if len(rows) >= least:
+            found[rows] = np.log(seconds[rows] / np.median(seconds[rows]))
+    return found
+
+
+# Name, what a person reads, and from which factor on two runs differ.
+MEASURES: Final = (
+    ("request_bytes", "mean request size", 1.5),
+    ("file_count", "files", 1.5),
+    ("io_rank_count", "ranks that move data", 1.5),
+    ("moved_bytes", "bytes moved", 1.25),
+    ("seek_share", "seeks per operation", 2.0),
+    ("collective_share", "share of collective operations", 2.0),
+    ("random_share", "share of requests out of order", 1.2),
+    ("sync_share", "syncs per file", 1.5),
+)
+BYTES_MOVED: Final = [name for name, _, _ in MEASURES].index("moved_bytes")
+FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
+# Over this distance changes stop being of one kind (logarithms, as the measures). [ours]
+SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
+# Which way a measure costs time: small requests, many files, few ranks, more bytes, more seeks, fewer collectives, out
+# of order, more syncs.
+COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
+
+
+def patterns_of(job_io: Frame) -> Floats:
+    """One row per run, one column per measure of MEASURES, in logarithms (of 1 + share for shares)."""
+    column = {
+        name: job_io.floats(name)
+        for name in names_of("""
+        read_bytes write_bytes read_count write_count file_count io_rank_count seek_count collective_count
+        independent_count sequential_ratio
+    """)
+    }
+    moved = column["read_bytes"] + column["write_bytes"]
+    operations = np.maximum(column["read_count"] + column["write_count"], 1.0)
+    mpi = np.maximum(column["collective_count"] + column["independent_count"], 1.0)
+    files = np.maximum(column["file_count"], 1.0)
+    # Logs of before 3.0 and streams do not tell the order, and few tables the syncs: not known is as usual.
+    out_of_order = 1.0 - np.nan_to_num(column["sequential_ratio"], nan=1.0)
+    syncs = np.nan_to_num(job_io.floats("sync_count")) if "sync_count" in job_io else np.zeros(job_io.rows)
+    table = np.stack([
+        np.maximum(moved / operations, 1.0), files,
+        np.maximum(column["io_rank_count"], 1.0), np.maximum(moved, 1.0), 1.0 + column["seek_count"] / operations,
+        1.0 + column["collective_count"] / mpi, 1.0 + out_of_order, 1.0 + syncs / files,
+    ], axis=1)  # fmt: skip
+    return _as_usual(np.asarray(np.log(table)))
+
+
+def _as_usual(patterns: Floats) -> Floats:
+    """What text of a log does not tell is taken to be as with the other runs."""
+    unknown = np.isnan(patterns)
+    if not unknown.any():
+        return patterns
+    usual = [
+        np.median(column[known]) if known.any() else 0.0 for column, known in zip(patterns.T, ~unknown.T, strict=True)
+    ]
+    return np.where(unknown, np.array(usual), patterns)
+
+
+def sync_counts(runs: Frame, files: Frame) -> Ints:
+    """Calls of each run that force its data to the servers."""
+    records = file_records(runs, files)
+    return np.asarray(records.per_log(records.ints("sync_count"), records.posix | records.stdio), np.int64)
+
+
+def alike_patterns(patterns: Floats, usual: Floats) -> Bools:
+    """Runs within the factors of the usual pattern."""
+    return np.asarray((np.abs(patterns - usual) <= FACTORS + 1e-9).all(axis=1))
+
+
+def usual_pattern(patterns: Floats) -> Floats:
+    """That of the run which most others are alike to; of ties the first."""
+    distinct, counts = np.unique(np.round(patterns, 6), axis=0, return_counts=True)
+    # Ten thousand runs of one group have few distinct patterns; of more than 500 the most frequent are candidates.
+    candidates = distinct[np.argsort(-counts, kind="stable")[:500]]
+    support = [int(alike_patterns(patterns, candidate).sum()) for candidate in candidates]
+    return np.asarray(candidates[int(np.argmax(support))])
+
+
+def differences(run: Floats, usual: Floats, columns: tuple[int, ...]) -> tuple[Change, ...]:
+    """What changed, in the units of the measures."""
+    offsets = [1.0 if MEASURES[c][0].endswith("_share") else 0.0 for c in columns]
+    return tuple(
+        Change(MEASURES[c][0], float(np.exp(run[c])) - offset, float(np.exp(usual[c])) - offset)
+        for c, offset in zip(columns, offsets, strict=True)
+    )
+
+
+def difference_words(changes: tuple[Change, ...]) -> list[str]:
+    """The same in words: 'mean request size 16 KiB, usually 1 MiB'."""
+    labels = {name: label for name, label, _ in MEASURES}
+    said = []
+    for change in changes:
+        if change.name.endswith("_bytes"):
+            here, there = format_bytes(round(change.value)), format_bytes(round(change.usual))
+        elif change.name.endswith("_share"):
+            here, there = f"{change.value:.2g}", f"{change.usual:.2g}"
+        else:
+            here, there = f"{change.value:,.0f}", f"{change.usual:,.0f}"
+        said.append(f"{labels[change.name]} {here}, usually {there}")
+    return said
+
 
 # Similar runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_SIMILAR: Final = 64

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import StudyData
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Coverage
+from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.run_outcomes import AllRuns
 from ioweather.core.units import NS
+from ioweather.derive.jobs.file_records import file_records, rows_of
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.studies.job.heat_map import HeatMap
 from ioweather.studies.shared.runs import Runs, instances_of, jobs_of
+from ioweather.tables import encode_text
 
 
 def printable(text: str) -> str:
@@ -162,3 +167,108 @@ def _wait_seconds(log: LogFacts | None) -> float | None:
     if records is None or "PNETCDF_FILE_F_WAIT_TIME" not in (records.dtype.names or ()):
         return None
     return float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
+
+
+_MOST_TARGETS: Final = 1000
+_COLUMNS: Final = columns_of(
+    "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
+    "seconds: time of all processes [seconds]"
+)
+
+
+def only_files(view: JobView, pattern: str) -> JobView:
+    """The job as if it had used no other files. A pattern without a slash is one of names, else of whole paths."""
+    path = view.files.text("path")
+    wanted = [
+        category is not None and fnmatchcase(category if "/" in pattern else category.rsplit("/", 1)[-1], pattern)
+        for category in path.categories
+    ]
+    rows = np.array([*wanted, False], np.bool_)[path.codes]
+    if not rows.any():
+        raise DataUnavailable(f"No file of this job fits {pattern!r}. Paths that were hashed or dropped fit nothing.")
+    files = view.files.take(rows)
+    # A heat map is of all files.
+    return replace(view, files=files, job_io=job_io(view.applications, files), heat_maps=())
+
+
+def target_exhibit(view: JobView) -> Iterator[Exhibit]:
+    """Bytes and time by storage target, a file's divided evenly over its targets; none where no layout is recorded."""
+    records = file_records(view.applications, view.files)
+    osts = records.text("osts")
+    read, written = records.ints("read_bytes"), records.ints("write_bytes")
+    spent = sum(records.seconds(f"{name}_seconds") for name in ("meta", "read", "write"))
+    totals: dict[str, list[float]] = {}
+    for code, category in enumerate(osts.categories):
+        targets = [name for name in (category or "").split(",") if name]
+        rows = records.counted & (osts.codes == code)
+        if not targets or not rows.any():
+            continue
+        amounts = [float(values[rows].sum()) / len(targets) for values in (read, written, np.asarray(spent))]
+        count = len(np.unique(records.file[rows]))
+        for target in targets:
+            mine = totals.setdefault(target, [0.0, 0.0, 0.0, 0.0])
+            for place, amount in enumerate((count, *amounts)):
+                mine[place] += amount
+    if not totals:
+        return
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
+    rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), v[3]) for name, v in ordered)
+    title = f"{len(totals):,} storage targets, the busiest first"
+    table = ResultTable("targets", _COLUMNS, rows_shown, title)
+    caveat = "A file's bytes and time are divided evenly over its targets."
+    yield Exhibit("job_targets", "By storage target", tables=(table,), caveats=(caveat,))
+
+
+# Many logs of one job as one run: processes without MPI write a log each, and know nothing of each other.
+#
+# Deep learning and workflows run so: data loaders, tasks of a task farm. Each log alone shows little; together they
+# read the same files again and again, in small pieces. Here each log becomes a process of one run. Darshan's id of a
+# file is a hash of its path, so that files that several opened are the same file.
+
+# Two processes that overlap are a pipe; from here on it is a pattern.
+FEWEST_LOGS: Final = 4
+
+
+def are_one_run(runs: Frame) -> bool:
+    """Several logs of single processes that went on at the same time."""
+    return runs.rows >= FEWEST_LOGS and bool((runs.ints("nprocs") == 1).all()) and overlapping(runs)
+
+
+def main_run_of(view: JobView) -> JobView:
+    """The run that a job with several runs is judged by: the one with the most I/O time, as a job of its own. Processes
+    without MPI are one run together, so their view stays whole."""
+    if view.logs == 1 or are_one_run(view.applications):
+        return view
+    row = view.main_run
+    digest = str(view.applications.text("log_digest").tolist()[row])
+    seconds, read, write = (view.job_io.floats(name) for name in ("io_seconds", "read_bytes", "write_bytes"))
+    return replace(
+        view, applications=view.applications.take([row]), job_io=view.job_io.take([row]),
+        files=view.files.take(view.files.text("log_digest").equals(digest)),
+        run_number=row + 1, of_job=AllRuns(view.logs, float(np.nansum(seconds)), int(read.sum()), int(write.sum())),
+    )  # fmt: skip
+
+
+def as_one_run(view: JobView) -> JobView:
+    """The view with one row of `applications` and `job_io`, and a rank for each log; itself where that is not so."""
+    if not are_one_run(view.applications):
+        return view
+    logs = view.applications
+    rank = rows_of(logs.text("log_digest"), view.files.text("log_digest"))
+    mine = rank >= 0
+    start = logs.ints("start_ns")
+    first = int(start.argmin())
+    digest = str(logs.text("log_digest").tolist()[first])
+    partial = {name for text in logs.text("partial_modules").tolist() for name in (text or "").split(",") if name}
+    one = logs.take([first]).with_columns(
+        nprocs=np.array([view.logs], np.int64),
+        end_ns=np.array([int(logs.ints("end_ns").max())], np.int64),
+        partial_modules=encode_text([",".join(sorted(partial))]),
+    )
+    files: Frame = view.files.take(mine)
+    files = files.with_columns(
+        log_digest=encode_text([digest] * files.rows),
+        start_ns=np.full(files.rows, int(start.min()), np.int64),
+        rank=rank[mine],
+    )
+    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True)

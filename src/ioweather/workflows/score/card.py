@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias
 import duckdb
 import numpy as np
 
-from ioweather.advice.verdict.judge import KINDS, Verdict, judge
-from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
+from ioweather.advice.verdict.judge import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.progress import Progress, silent

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
-from ioweather.advice.forecast.horizons import History, Quantity, Seen, without_maintenance
+from ioweather.advice.forecast import HORIZONS_NS, forecast_answer, without_maintenance
+from ioweather.advice.forecast_input import History, Quantity, Seen
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.facility import Facility, Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
-from ioweather.advice.forecast.best_start import (
+from ioweather.advice.forecast import (
     LEAST_DAYS,
-    Starts,
     best_start,
-    best_start_exhibit,
-    best_start_facts,
-    best_start_finding,
     past_gains,
     run_means,
+    start_exhibit,
+    start_facts,
+    start_finding,
 )
-from ioweather.core.units import HOUR_NS
+from ioweather.advice.forecast_input import Quantity
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
 
 QUIET = 4
+FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
+SLOWDOWN = Quantity("scratch", "slowdown", "read")
 
 
 def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):
@@ -29,13 +33,8 @@ def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):
     return HourlyMeans(means, np.arange(days) % 7)
 
 
-def starts_after(hours=0):
-    slot = (np.arange(24) + hours) % SLOTS
-    return Starts(slot * HOUR_NS, slot, tuple(f"Mon {s % 24:02d}:00" for s in slot), "UTC")
-
-
 def test_the_quiet_hour_is_found_and_its_gain_measured():
-    found = best_start(days_with_a_quiet_hour(60), starts_after(), HOUR_NS)
+    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, HOUR_NS)
     assert found is not None
     assert found.pays
     assert found.best == QUIET
@@ -44,16 +43,16 @@ def test_the_quiet_hour_is_found_and_its_gain_measured():
     assert found.gain.value == pytest.approx(want, abs=0.05)
     assert found.gain.low < want < found.gain.high
     assert found.low[QUIET] < found.typical[QUIET] < found.high[QUIET]
-    assert "hours differ" in best_start_finding(found, "load").text
-    facts = {fact.label: fact.value for fact in best_start_facts(found, np.exp, "factor", "load").facts}
+    assert "hours differ" in start_finding(found, "load").text
+    facts = {fact.label: fact.value for fact in start_facts(found, SLOWDOWN).facts}
     assert facts["start at"] == "Mon 04:00"
-    assert facts["typical load then"] == pytest.approx(np.exp(4), rel=0.15)
-    rows = best_start_exhibit(found, np.exp, "factor", "load").tables[0]
+    assert facts["typical slowdown then"] == pytest.approx(np.exp(4), rel=0.15)
+    rows = start_exhibit(found, SLOWDOWN).tables[0]
     assert len(rows.rows) == 24
 
 
 def test_a_long_job_is_averaged_over_its_hours():
-    found = best_start(days_with_a_quiet_hour(60), starts_after(), 3 * HOUR_NS)
+    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, 3 * HOUR_NS)
     assert found is not None
     assert found.hours == 3
     assert QUIET - 2 <= found.best <= QUIET
@@ -64,21 +63,21 @@ def test_a_long_job_is_averaged_over_its_hours():
 def test_hours_that_do_not_differ():
     pays = 0
     for seed in range(20):
-        found = best_start(days_with_a_quiet_hour(40, depth=0.0, seed=seed), starts_after(), HOUR_NS)
+        found = best_start(days_with_a_quiet_hour(40, depth=0.0, seed=seed), *FROM_MONDAY, HOUR_NS)
         assert found is not None
         pays += found.pays
     assert pays <= 1
-    assert "any time" in best_start_finding(found, "load").text
+    assert "any time" in start_finding(found, "load").text
 
 
 def test_too_few_days_to_tell():
-    found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), starts_after(), HOUR_NS)
+    found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *FROM_MONDAY, HOUR_NS)
     assert found is not None
     assert not found.pays
-    assert "too few" in best_start_finding(found, "load").text
-    assert best_start_facts(found, np.exp, "factor", "load").facts[0].value == "any time"
-    assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), starts_after(), HOUR_NS) is None
-    assert "cannot be told" in best_start_finding(None, "load").text
+    assert "too few" in start_finding(found, "load").text
+    assert start_facts(found, SLOWDOWN).facts[0].value == "any time"
+    assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
+    assert "cannot be told" in start_finding(None, "load").text
 
 
 def test_gains_by_hand():

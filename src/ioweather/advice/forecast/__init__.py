@@ -1,1 +1,0 @@
-"""What the next hours bring, and when to start."""
