@@ -224,7 +224,7 @@ def read_status(directory: Path) -> Status:
     except FileNotFoundError:
         raise DataUnavailable(
             f"There is no {path}: no agent has run here.",
-            hint="Start one with `ioweather collect` or `ioweather probe`.",
+            hint="Start one with `ioweather agent run` or `ioweather probe`.",
         ) from None
     except OSError as error:
         raise DataUnavailable(f"{path} cannot be read: {error.strerror}.") from None

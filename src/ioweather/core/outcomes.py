@@ -388,20 +388,6 @@ class Quantile:
 
 
 @dataclass(frozen=True)
-class PredictOutcome(Outcome):
-    """Without quantiles there is no answer; the headline says why."""
-
-    op: str
-    total_bytes: int
-    request_bytes: float
-    width: int
-    rounds: int
-    filesystem: str | None = None
-    quantiles: tuple[Quantile, ...] = ()
-    mean_seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class WidthOutcome:
     width: int
     request_bytes: float
@@ -423,6 +409,21 @@ class StripeOutcome(Outcome):
     quantiles: tuple[Quantile, ...] = ()
     widths: tuple[WidthOutcome, ...] = ()
     piece_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PredictOutcome(Outcome):
+    """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
+
+    op: str
+    total_bytes: int
+    request_bytes: float
+    width: int
+    rounds: int
+    filesystem: str | None = None
+    quantiles: tuple[Quantile, ...] = ()
+    mean_seconds: float | None = None
+    stripe: StripeOutcome | None = None
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
 
 
 def _of_verdicts(last: Mapping[str, Any], now: int) -> Iterator[Metric]:
-    """Counts by verdict, never by job. As of the ends of the runs; by the last pass of `ioweather catch-up`."""
+    """Counts by verdict, never by job. As of the ends of the runs; by the last pass of `ioweather ingest --watch`."""
     kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
     if not isinstance(kinds, dict) or not isinstance(made_ns, int):
         return

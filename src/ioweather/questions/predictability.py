@@ -154,6 +154,6 @@ QUESTION = Question(
 
     Equal runs differ for two reasons: the state of the system at the time, and
     noise. Those that ran at the same quiet time show the noise alone.""",
-    epilog="Example: ioweather predictability --from 2026-01-01",
+    epilog="Example: ioweather show predictability --from 2026-01-01",
     seen_by="public",
 )

@@ -32,7 +32,7 @@ _CAVEATS: Final = {
         "Bytes moved are those of Darshan logs, spread evenly over a file's stripes. What runs without a log moved is "
         "not in them.",
         "Files that one run alone used are left out: their load does not come again. Where each run makes new files, "
-        "stripe their directory differently: `ioweather stripe`.",
+        "stripe their directory differently: `ioweather predict --stripe`.",
         _SURE,
     ),
 }

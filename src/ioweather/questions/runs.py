@@ -231,6 +231,6 @@ QUESTION = Question(
     A job with several runs is listed by the one with the most I/O time, as in `job` and `why`. Similar runs are those
     of the same user, program, number of processes and file system, with bytes within 25%. Verdicts are those on
     record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
-    epilog="Example: ioweather runs --order slowest --from yesterday",
+    epilog="Example: ioweather jobs --order slowest --from yesterday",
     table="runs",
 )

@@ -337,6 +337,6 @@ QUESTION = Question(
     params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
     help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over
     time, of one server or target what it did beside its peers.""",
-    epilog="Example: ioweather storage scratch-OST0007 --from 2026-11-01",
+    epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
     seen_by="public",
 )

@@ -261,7 +261,7 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
     if lacks:
         raise DataUnavailable(
             f"{', '.join(wanted)}: the lake has {'; '.join(lacks)}.",
-            hint="Ingest such files first; `ioweather exhibits` shows what each exhibit needs.",
+            hint="Ingest such files first; `ioweather show` shows what each exhibit needs.",
         )
 
 

@@ -31,7 +31,9 @@ def job_text(
         if found is not None:
             return found
     if recorded:
-        raise DataUnavailable(f"No verdict on job {job} was recorded yet.", hint="`ioweather catch-up` makes them.")
+        raise DataUnavailable(
+            f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
+        )
     answer = ask("why", lake, {"job": job, "uid": uid}, files=files)
     return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
 

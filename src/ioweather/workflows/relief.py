@@ -90,7 +90,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
     if scan is None or snapshot.owner is not None:  # of one person's files it does not follow how full a target is
         raise DataUnavailable(
             f"The lake has no samples of how full the targets of {filesystem} are.",
-            hint="`ioweather collect lustre` on its servers takes them; --by load needs none.",
+            hint="`ioweather agent run lustre` on its servers takes them; --by load needs none.",
         )
     rows = _entries(snapshot, scan)
     bytes_of = snapshot.bare.execute(

@@ -79,7 +79,7 @@ def request_times(
         asked = " ".join(part for part in (mode, op or "read or write") if part)
         where = f" on {filesystem}" if filesystem else ""
         others = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": None}).places
-        known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather sample PATH`."
+        known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
         return Lacking(
             f"there are not {MINIMUM} response times of one size for {asked}{where}. {known}", samples.coverage
         )

@@ -39,8 +39,10 @@ from ioweather.studies.shared.rollup_steps import steps_of
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
 NOT_REAL = ("over_limit", "reset", "shutdown")
-_OPENS = "No opens and closes were recorded: LMT has them, and `ioweather collect lustre` on the metadata servers."
-_CPU = "No processor load of object storage servers was recorded: LMT has it, and `ioweather collect` on these servers."
+_OPENS = "No opens and closes were recorded: LMT has them, and `ioweather agent run lustre` on the metadata servers."
+_CPU = (
+    "No processor load of object storage servers was recorded: LMT has it, and `ioweather agent run` on these servers."
+)
 _SERVERS: Final = {"pat19.fig13": _OPENS, "pat19.fig14": _OPENS, "pat19.fig15": _CPU, "pat19.fig16": _CPU}
 _NOTHING: Final = {
     "pat19.fig5": "Two whole days are needed, in steps of an hour or less.",

@@ -38,7 +38,7 @@ FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it i
 _PAGE: Final = 4096
 PROBE: Final = Param("probe", "count the probe's requests of 1 MB among the samples", kind="flag", default=False)
 TOO_FEW: Final = (
-    "no request size has 100 response times of one mode by `ioweather sample` (the probe's are not counted); "
+    "no request size has 100 response times of one mode by `ioweather probe --sizes` (the probe's are not counted); "
     "--set minimum=N is content with fewer"
 )
 MINIMUM: Final = Param("minimum", "fewest response times that make a sample", kind="int", default=100)

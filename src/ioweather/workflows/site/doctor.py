@@ -41,8 +41,8 @@ _CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
 _PROGRAMS = {
-    "lfs": "per-OST samples (`ioweather sample`) need Lustre's client tools",
-    "sacct": "live Slurm accounting (`ioweather collect slurm`) needs Slurm's client",
+    "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
+    "sacct": "live Slurm accounting (`ioweather agent run slurm`) needs Slurm's client",
     "iostat": "sysstat gives block-device history: apt-get install sysstat",
 }
 
@@ -128,14 +128,14 @@ def _agent(spool: Path) -> Iterator[Check]:
     try:
         status = read_status(spool)
     except DataUnavailable:
-        yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather collect")
+        yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather agent run")
         return
     age = format_seconds((now_ns() - status.written_ns) / NS)
     if status.state == "stopped":
-        yield Check("agent", "note", f"stopped {age} ago on {status.host}", "start it again: ioweather collect")
+        yield Check("agent", "note", f"stopped {age} ago on {status.host}", "start it again: ioweather agent run")
     elif status.is_stale(now_ns()):
         yield Check(
-            "agent", "problem", f"last heard of {age} ago on {status.host}", "start it again: ioweather collect"
+            "agent", "problem", f"last heard of {age} ago on {status.host}", "start it again: ioweather agent run"
         )
     else:
         yield Check("agent", "ok", f"running on {status.host}, pid {status.pid}")
@@ -160,7 +160,7 @@ def _elsewhere(root: Path) -> Iterator[Check]:
                 "agent", "problem", f"silent for {ago} on {agent.host}", "there: systemctl status ioweather-agent"
             )
         elif state == "stopped":
-            yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather collect")
+            yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather agent run")
         if agent.status is None:
             continue
         for trouble in troubles(agent.status):
