@@ -108,9 +108,9 @@ def _parameter(param: Param) -> click.Parameter | None:
         flags = f"--{first}/--{second}"
         return click.Option(
             [flags, param.name],
-            default=param.default == first,
+            default=param.default and param.default == first,
             help=param.help,
-            callback=lambda _, __, chosen: first if chosen else second,
+            callback=lambda _, __, chosen: {True: first, False: second}.get(chosen),
         )
     spelled = [f"--{param.option or param.name.replace('_', '-')}", param.name]
     if param.kind == "flag":

@@ -62,13 +62,15 @@ def recommend_stripe(
     if len(single.fitted) < 2:
         lacking = (
             f"per-target response times at two request sizes or more are needed; on {times.place} "
-            f"{len(single.fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather probe --sizes`."
+            f"{len(single.fitted)} of {len(times.fitted)} sizes name their target. "
+            "Take them with `ioweather probe --sizes`."
         )
         return Lacking(lacking, times.samples.coverage).answer(question, "stripe", unanswered)
     if _is_confounded(single):
         lacking = (
             f"the sampled sizes of {single.place} lie on different targets, so that a slow target cannot be told "
-            "from a slow size. Sample every size on the same targets: `ioweather probe PATH --sizes paper --osts 0,1,2,3`."
+            "from a slow size. Sample every size on the same targets: "
+            "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     widest = min(_WIDEST, targets or _WIDEST)
