@@ -79,7 +79,7 @@ def test_bins_are_evenly_wide_and_place_their_values() -> None:
     axis = Axis("Size", "bins", unit="bytes", edges=(0.0, 100.0, 1024.0, float("inf")))
     assert axis.fractions(np.array([0.0, 50.0, 100.0, 1024.0])).tolist() == pytest.approx([0, 1 / 6, 1 / 3, 2 / 3])
     assert np.isnan(axis.fractions(np.array([5000.0]))).all()
-    assert drawn_labels(axis, "x", 400) == ["0 B", "100 B", "1.0 KiB"]
+    assert drawn_labels(axis, "x", 400) == ["0 B", "100 B", "1 KiB"]
 
 
 def test_names_break_into_lines_before_they_slant() -> None:
@@ -126,7 +126,7 @@ def test_words_get_a_capital_and_symbols_do_not() -> None:
         ("bytes", 3.3 * GIB, ["0 B", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]),
         ("seconds", 0.003, ["0 s", "1 ms", "2 ms", "3 ms"]),
         ("seconds", 5000, ["0 s", "30 min", "60 min", "90 min"]),
-        ("ns", 5e8, ["0 s", "100 ms", "200 ms", "300 ms", "400 ms", "500 ms"]),
+        ("ns", 5e8, ["0 s", "200 ms", "400 ms"]),
         ("ratio", 1, ["0%", "20%", "40%", "60%", "80%", "100%"]),
         ("count", 3, ["0", "1", "2", "3"]),
         ("factor", 9, ["0x", "2x", "4x", "6x", "8x", "10x"]),
@@ -140,11 +140,11 @@ def test_linear_labels(unit: str, high: float, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("unit", "low", "high", "expected"),
     [
-        ("bytes", 4 * KIB, 4 * KIB**2, ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB"]),
+        ("bytes", 1, KIB**4, ["1 B", "32 B", "1 KiB", "32 KiB", "1 MiB", "32 MiB", "1 GiB", "32 GiB", "1 TiB"]),
         ("seconds", 0.2, 5, ["200 ms", "500 ms", "1 s", "2 s", "5 s"]),
-        ("ns", 1e6, 6e11, ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min"]),
+        ("ns", 1e6, 6e11, ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "60 s", "10 min"]),
         ("ratio", 1e-4, 1, ["0.01%", "0.1%", "1%", "10%", "100%"]),
-        ("count", 1, 1e6, ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]),
+        ("count", 1, 1e6, ["1", "10", "100", "1k", "10k", "100k", "1M"]),
     ],
 )
 def test_log_labels(unit: str, low: float, high: float, expected: list[str]) -> None:
@@ -168,9 +168,9 @@ def test_ticks_of_own_are_on_the_axis_and_few(low: float, span: float, unit: str
 @pytest.mark.parametrize(
     ("span", "context", "expected"),
     [
-        (600_000, "13 Nov 2025", ["13 Nov", "00:02", "00:04", "00:06", "00:08", "00:10"]),
+        (600_000, "13 Nov 2025", ["13 Nov", *(f"00:{minute:02d}" for minute in range(1, 11))]),
         (3 * DAY_MS, "2025", ["13 Nov", "12:00", "14 Nov", "12:00", "15 Nov", "12:00", "16 Nov"]),
-        (90 * DAY_MS, "2025 to 2026", ["Dec", "2026", "Feb"]),
+        (365 * DAY_MS, "2025 to 2026", ["2026", "Apr", "Jul", "Oct"]),
     ],
 )
 def test_time_labels(span: int, context: str, expected: list[str]) -> None:

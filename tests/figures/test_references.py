@@ -66,7 +66,7 @@ def test_what_finds_no_place_is_named_below_the_title() -> None:
 
 def test_times_are_nanoseconds_in_references_and_milliseconds_on_axes() -> None:
     axis = Axis("t", "time", 1.7e12, 1.7e12 + 1000, "time_ns")
-    below, above, *_ = mark_references([Reference("x", (1.7e12 + 500) * 1e6, "now")], axis, Y, 400, 200)
+    _, above, *_ = mark_references([Reference("x", (1.7e12 + 500) * 1e6, "now")], axis, Y, 400, 200)
     assert above[0]["encoding"]["x"]["value"] == 200
 
 

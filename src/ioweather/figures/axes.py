@@ -54,6 +54,8 @@ _ROUND: Final = (
     *(43200.0, *_DAYS),
 )
 _COARSE: Final = (*(10.0**k for k in range(-12, 2)), 60.0, 600.0, 3600.0, *_DAYS[::3])
+_DECADES: Final = tuple(float(f"1e{k}") for k in range(-30, 31))
+_HALF_DECADES: Final = tuple(m * decade for decade in _DECADES for m in (1, 2, 5))
 _TIME_FORMAT: Final = {
     "milliseconds": "%H:%M:%S.%L",
     "seconds": "%H:%M:%S",
@@ -157,17 +159,20 @@ class Axis:
     def number_labels(self, most: int) -> Spec:
         """Ticks and labels of numbers or times, about `most`, for an axis or a legend."""
         if self.measure == "time":
-            return {"format": _TIME_FORMAT, "tickCount": most, "labelOverlap": "greedy"}
+            return {"format": _TIME_FORMAT, "tickCount": most, "labelOverlap": "greedy", "labelSeparation": 8}
         unit = "" if self.unit in _NAMED_IN_TITLE else self.unit
         labels: Spec = {"labelExpr": value_expression("datum.value", unit), "tickCount": most}
+        if unit in ("", "count") and max(-self.low, self.high) >= 1e6:
+            labels["labelExpr"] = "format(datum.value,'~s')"  # 500k, 2M
         if self.whole or self.unit == "count":
             labels["tickMinStep"] = 1
         if self.log:
-            labels["labelOverlap"] = "greedy"
-        if self.unit in _DURATIONS and self.log:
+            labels |= {"labelOverlap": "greedy", "labelSeparation": 8}
+        if self.log and self.unit not in _BYTES:
             one = 1e9 if self.unit == "ns" else 1.0
             ladders = [
-                [v * one for v in s if self.low <= v * one * 1.001 <= self.high * 1.002] for s in (_ROUND, _COARSE)
+                [v * one for v in steps if self.low <= v * one * 1.001 <= self.high * 1.002]
+                for steps in ((_ROUND, _COARSE) if self.unit in _DURATIONS else (_HALF_DECADES, _DECADES))
             ]
             ticks = next((found for found in ladders if len(found) <= most), ladders[1])
             if len(ticks) > 1:
