@@ -159,7 +159,9 @@ class Axis:
     def number_labels(self, most: int) -> Spec:
         """Ticks and labels of numbers or times, about `most`, for an axis or a legend."""
         if self.measure == "time":
-            return {"format": _TIME_FORMAT, "tickCount": most, "labelOverlap": "greedy", "labelSeparation": 8}
+            # Where ticks are days, the first of a month has its day too.
+            days = dict.fromkeys(("month", "quarter"), "%-d %b") if self.reach < 90 * 86_400_000 else {}
+            return {"format": _TIME_FORMAT | days, "tickCount": most, "labelOverlap": "greedy", "labelSeparation": 8}
         unit = "" if self.unit in _NAMED_IN_TITLE else self.unit
         labels: Spec = {"labelExpr": value_expression("datum.value", unit), "tickCount": most}
         if unit in ("", "count") and max(-self.low, self.high) >= 1e6:
