@@ -56,7 +56,7 @@ def test_all_places_of_an_exhibit_are_covered_and_what_papers_print_is_kept():
         published=(Published("car11.fig2", "x[alice]", 1),),
         provenance=Provenance(lake="/home/alice", params={"u": "alice"}),
     )  # fmt: skip
-    made = ALIASES.exhibit(exhibit)
+    made = ALIASES.hide(exhibit)
     assert "alice" not in repr(to_jsonable(replace(made, published=())))
     assert made.published == exhibit.published
     assert made.tables[0].rows == ((1, "user 1"), (None, None))

@@ -1,22 +1,22 @@
 """From one chart to one specification: panels, shared axes, title, legend, notes.
 
-A chart kind that is made of panels says three things (`PanelKind`): which channels it has, which axes they need, and
-how one panel is drawn. Everything else is the same for all of them and lives here.
+A chart kind that is made of panels gives three things (`PanelKind`): its channels, its axes, and how one panel is
+drawn. The rest is the same for all kinds and is here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart
-from ioweather.figures import reading, references
-from ioweather.figures.axes import Axis, wrapped
+from ioweather.core.results import Cell, Chart, ResultColumn
+from ioweather.figures import reading
+from ioweather.figures.axes import Axis, value_expression, wrapped
 from ioweather.figures.decimate import MAX_POINTS
+from ioweather.figures.references import ROW_PX, mark_references
 from ioweather.figures.series import Series, series_of
 from ioweather.figures.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec
 
@@ -25,11 +25,14 @@ _PADDING: Final = 8
 _TITLE_PX: Final = 22  # a rotated axis title
 _MOST_PANELS: Final = 24
 SIDE_LEGEND_PX: Final = 96  # a legend of colours or sizes beside the plot
-_SIDED: Final = 480  # on a narrower picture it stands below
+_SIDED: Final = 480  # on a narrower picture it is below the plot
+HOVER: Final = "hover"  # layers of this name are left out of printed pictures
+OFF_LOG_AXIS: Final = "{} zero or below, not on the logarithmic axis"
+NO_VALUE: Final = "{} without a value"
 
 
 class Kind(Protocol):
-    """What a catalogue entry is: it knows its channels and draws a chart `width` pixels wide."""
+    """A chart kind: its channels, and how a chart `width` pixels wide is drawn."""
 
     @property
     def required(self) -> tuple[str, ...]: ...
@@ -49,10 +52,15 @@ class Axes:
     colour: Axis | None = None
     flipped: bool = False
 
+    @property
+    def value(self) -> Axis:
+        """The axis that values are measured on."""
+        return self.x if self.flipped else self.y
+
 
 @dataclass(frozen=True)
 class View:
-    """One panel to be drawn: its part of the whole chart, its axes, its size in pixels, the points it may carry."""
+    """One panel to be drawn: its part of the whole chart, its axes, its size in pixels, its maximum number of rows."""
 
     chart: Chart
     whole: Chart
@@ -72,27 +80,37 @@ class View:
     def y(self, name: str) -> Spec:
         return self.axes.y.channel(name, "y", self.height, titled=self.y_title)
 
-
-@dataclass(frozen=True)
-class Counted:
-    """A note with a number in the place of {}: panels add theirs up."""
-
-    text: str
-    count: int
-
-
-Note: TypeAlias = str | Counted
+    def tooltip(self, fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[Spec]]:
+        """The tooltip channel for fields of a layer, and the transforms that make its texts; the series comes first."""
+        return tooltip({"s": self.series.heading, **fields} if self.series.names else fields)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Layers in drawing order and the rows that those without data of their own draw; where the data lie (in units of
-    the axes); and sentences the reader must know."""
+    """Layers in drawing order, the rows of the layers without data of their own, and notes for the reader. A note is a
+    text and a count, which replaces {} in it: the counts of panels are added up."""
 
     layers: list[Spec]
     rows: list[Spec]
-    at: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
-    notes: tuple[Note, ...] = ()
+    notes: dict[str, int]
+
+
+def tooltip(fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[Spec]]:
+    """A field is described by its column, or by its heading where it is a text already."""
+    channel: list[Spec] = []
+    transforms: list[Spec] = []
+    for name, column in fields.items():
+        if isinstance(column, str) or column.unit == "text":
+            title = column if isinstance(column, str) else column.heading
+            channel.append({"field": name, "type": "nominal", "title": title})
+            continue
+        text = value_expression(f"datum.{name}", column.unit)
+        if column.unit in reading.TIME_UNITS:
+            form = "%Y-%m-%d" if column.unit == "date" else "%Y-%m-%d %H:%M:%S UTC"
+            text = f"utcFormat(datum.{name},'{form}')"
+        transforms.append({"calculate": text, "as": f"{name}_text"})
+        channel.append({"field": f"{name}_text", "type": "nominal", "title": column.heading})
+    return channel, transforms
 
 
 def standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -102,130 +120,88 @@ def standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[
 
 @dataclass(frozen=True)
 class PanelKind:
-    """A chart kind made of one panel per facet."""
+    """A chart kind made of one panel per facet. `size` gives the size of a plot from the available width. A
+    chart without any value on the `shown` channels has no data."""
 
     required: tuple[str, ...]
     axes: Callable[[Chart, int], Axes]
     draw: Callable[[View], Drawing]
     optional: tuple[str, ...] = ()
-    size: Callable[[Axes, Series, int, int], tuple[int, int]] = standard_size  # of the plot, from the width there is
+    size: Callable[[Axes, Series, int, int], tuple[int, int]] = standard_size
     panel_px: int = 290
-    shown: tuple[str, ...] = field(default=("y",))  # channels of which at least one value must be there
+    shown: tuple[str, ...] = ("y",)
 
     def build(self, chart: Chart, width: int) -> Spec:
-        panels, left_out = _panels(chart)
-        if not any(_has_values(part, self.shown) for _, part in panels):
+        panels = _panels(chart)
+        left_out, panels = len(panels) - _MOST_PANELS, panels[:_MOST_PANELS]
+        if not any(self._has_values(part) for _, part in panels):
             return no_data(chart, width)
         columns = max(1, min(len(panels), width // self.panel_px))
         if len(panels) == columns + 1:  # rather below each other than one alone in the second row
             columns = 1
-        slot = (width - 2 * _PADDING - _SPACING * (columns - 1)) // columns
-        whole = self.axes(chart, slot)
-        each = _panel_axes(self, chart, [part for _, part in panels], whole, slot)
-        drawn = self._draw(chart, panels, each, width, columns)
-        notes: list[Note] = [note for _, panel_notes in drawn for note in panel_notes]
-        notes += [note for note in [_differing(each)] if note]
-        notes += [f"{left_out:,} more panels are not shown"] if left_out else []
-        body: Spec
-        if len(drawn) == 1:
-            body = drawn[0][0]
-        else:
-            body = {"concat": [panel for panel, _ in drawn], "columns": columns, "spacing": _SPACING}
-            # A legend per panel would repeat itself.
-            body["resolve"] = {"scale": dict.fromkeys(("color", "strokeDash", "shape", "size"), "shared")}
-        return body | titled(chart.title, _added_up(notes), width)
-
-    def _draw(
-        self, chart: Chart, panels: list[tuple[str, Chart]], each: list[Axes], width: int, columns: int
-    ) -> list[tuple[Spec, tuple[Note, ...]]]:
+        inner = width - 2 * _PADDING - _SPACING * (columns - 1)
+        each, notes = self._panel_axes(chart, [part for _, part in panels], inner // columns)
         series = series_of(chart)
-        labels = max(axes.y.label_px(160) for axes in each)
         titles = _TITLE_PX if any(axes.y.title for axes in each) else 0
         sided = width >= _SIDED and (each[0].colour is not None or "size" in chart.encoding)
-        beside = SIDE_LEGEND_PX if sided else 0
-        room = width - 2 * _PADDING - _SPACING * (columns - 1) - columns * labels - titles - beside
+        room = inner - columns * max(axes.y.label_px() for axes in each) - titles - (SIDE_LEGEND_PX if sided else 0)
         plot, height = self.size(each[0], series, max(room // columns, 60), len(panels))
-        drawn = []
+        drawn: list[Spec] = []
         for index, ((name, part), axes) in enumerate(zip(panels, each, strict=True)):
             view = View(
                 part, chart, axes, series, series.legend(width - 60), plot, height, MAX_POINTS // len(panels),
                 x_title=index + columns >= len(panels), y_title=index % columns == 0, legend_beside=sided,
             )  # fmt: skip
-            drawn.append(_panel(view, self.draw, name))
-        return drawn
+            drawn.append(self._panel(view, name, notes))
+        if left_out > 0:
+            notes["{} more panels are not shown"] = left_out
+        if len(drawn) == 1:
+            return drawn[0] | titled(chart.title, notes, width)
+        # A legend per panel would repeat itself.
+        shared = {"scale": dict.fromkeys(("color", "strokeDash", "shape", "size"), "shared")}
+        body: Spec = {"concat": drawn, "columns": columns, "spacing": _SPACING, "resolve": shared}
+        return body | titled(chart.title, notes, width)
 
+    def _panel(self, view: View, name: str, notes: dict[str, int]) -> Spec:
+        """A panel with its references. Their labels above the plot push its legend up."""
+        marks = view.chart.references
+        if view.axes.flipped:
+            marks = tuple(replace(r, axis="y" if r.axis == "x" else "x") for r in marks)
+        below, above, said, rows = mark_references(marks, view.axes.x, view.axes.y, view.width, view.height)
+        if view.legend is not None and not name:
+            view = replace(view, legend=view.legend | {"offset": view.legend["offset"] + rows * ROW_PX})
+        drawing = self.draw(view)
+        for text, count in (*drawing.notes.items(), *((text, 0) for text in said)):
+            notes[text] = notes.get(text, 0) + count
+        panel: Spec = {"width": view.width, "height": view.height, "data": {"values": drawing.rows}}
+        panel["layer"] = below + drawing.layers + above
+        return panel | (panel_title(name, view.width, 6) if name else {})
 
-def _panel(view: View, draw: Callable[[View], Drawing], name: str) -> tuple[Spec, tuple[Note, ...]]:
-    """A panel with its references. Their labels above the plot push the legend and the title of the panel up."""
-    axes, chart = view.axes, view.chart
-    marks = references.flipped(chart.references) if axes.flipped else chart.references
-    rows = references.label_rows(marks, axes.x, view.width)
-    if view.legend is not None and not name:
-        view = replace(view, legend=view.legend | {"offset": view.legend["offset"] + rows * references.ROW_PX})
-    drawing = draw(view)
-    x, y = axes.x.fractions(drawing.at[0]) * view.width, (1 - axes.y.fractions(drawing.at[1])) * view.height
-    marked = references.mark(marks, axes.x, axes.y, view.width, view.height, np.column_stack([x, y]))
-    panel: Spec = {"width": view.width, "height": view.height, "data": {"values": drawing.rows}}
-    panel["layer"] = marked.below + drawing.layers + marked.above
-    if name:
-        title = wrapped(name, view.width, LABEL_SIZE + 1, bold=True, most=1)
-        text = title[0] if isinstance(title, list) else title
-        panel["title"] = {"text": text, "fontSize": LABEL_SIZE + 1, "offset": 6}
-    return panel, drawing.notes + marked.notes
+    def _has_values(self, chart: Chart) -> bool:
+        return any(np.isfinite(reading.numbers(chart, channel)).any() for channel in self.shown)
 
-
-def _panels(chart: Chart) -> tuple[list[tuple[str, Chart]], int]:
-    """The parts of a chart by the value of its facet column, in the order of the table, and how many were left out."""
-    if chart.facet is None:
-        return [("", chart)], 0
-    index = next(i for i, c in enumerate(chart.table.columns) if c.name == chart.facet)
-    facet = chart.table.columns[index]
-    parts: dict[str, list[tuple[Cell, ...]]] = {}
-    for row in chart.table.rows:
-        parts.setdefault(reading.name_of(row[index], facet.unit), []).append(row)
-    numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
-    titles = {name: f"{facet.heading} {name}" if numeric else name for name in parts}
-    panels = [(titles[name], reading.with_rows(chart, rows)) for name, rows in parts.items()]
-    if len(panels) < 2:  # the title of the whole stands where its own would
-        return [("", chart)], 0
-    return panels[:_MOST_PANELS], max(len(panels) - _MOST_PANELS, 0)
-
-
-def _added_up(notes: list[Note]) -> list[str]:
-    counts: dict[str, int] = {}
-    for note in notes:
-        text, count = (note.text, note.count) if isinstance(note, Counted) else (note, 0)
-        counts[text] = counts.get(text, 0) + count
-    return [text.replace("{}", f"{count:,}", 1) if count else text for text, count in counts.items()]
-
-
-def _has_values(chart: Chart, channels: tuple[str, ...]) -> bool:
-    return any(np.isfinite(reading.numbers(chart, channel)).any() for channel in channels)
-
-
-def _panel_axes(kind: PanelKind, chart: Chart, parts: list[Chart], whole: Axes, slot: int) -> list[Axes]:
-    """Panels share their axes, so that they can be compared, unless one would fill less than a tenth of them."""
-    if len(parts) == 1:
-        return [whole]
-    own = [_turned(kind.axes(part, slot), whole) if _has_values(part, kind.shown) else whole for part in parts]
-    share_x = all(_fills(axes.x, whole.x) for axes in own)
-    share_y = all(_fills(axes.y, whole.y) for axes in own)
-    return [replace(whole, x=whole.x if share_x else axes.x, y=whole.y if share_y else axes.y) for axes in own]
-
-
-def _turned(axes: Axes, like: Axes) -> Axes:
-    """Names may fit side by side in one panel and not in another: all lie or all stand."""
-    return axes if axes.flipped == like.flipped else replace(axes, x=axes.y, y=axes.x, flipped=like.flipped)
-
-
-def _differing(each: list[Axes]) -> str:
-    sides = [
-        word for word, axes in (("horizontal", {a.x for a in each}), ("vertical", {a.y for a in each})) if len(axes) > 1
-    ]
-    return f"the {' and '.join(sides)} axes differ between panels" if sides else ""
+    def _panel_axes(self, chart: Chart, parts: list[Chart], slot: int) -> tuple[list[Axes], dict[str, int]]:
+        """Panels share their axes, so that they can be compared, unless one would fill less than a tenth of them."""
+        whole = self.axes(chart, slot)
+        if len(parts) == 1:
+            return [whole], {}
+        own = []
+        for part in parts:
+            axes = self.axes(part, slot) if self._has_values(part) else whole
+            if axes.flipped != whole.flipped:  # names may fit side by side in one panel and not in another
+                axes = replace(axes, x=axes.y, y=axes.x, flipped=whole.flipped)
+            own.append(axes)
+        each, differing = [whole] * len(parts), []
+        if not all(_fills(axes.x, whole.x) for axes in own):
+            each, differing = [replace(a, x=b.x) for a, b in zip(each, own, strict=True)], ["horizontal"]
+        if not all(_fills(axes.y, whole.y) for axes in own):
+            each = [replace(a, y=b.y) for a, b in zip(each, own, strict=True)]
+            differing.append("vertical")
+        return each, {f"the {' and '.join(differing)} axes differ between panels": 0} if differing else {}
 
 
 def _fills(own: Axis, whole: Axis) -> bool:
+    """Whether a panel's own axis covers enough of the shared one: a quarter of the names, a tenth of the length."""
     if whole.measure == "names":
         return len(own.names) * 4 >= len(whole.names)
     if whole.measure == "bins":
@@ -234,13 +210,35 @@ def _fills(own: Axis, whole: Axis) -> bool:
     return bool(ends[1] - ends[0] >= 0.1)
 
 
-def titled(title: str, notes: list[str], width: int) -> Spec:
-    """The title of a whole picture; what was left out or thinned stands below it."""
+def _panels(chart: Chart) -> list[tuple[str, Chart]]:
+    """The parts of a chart by the value of its facet column, in the order of the table, with their titles."""
+    index = next((i for i, c in enumerate(chart.table.columns) if c.name == chart.facet), None)
+    if index is None:
+        return [("", chart)]
+    facet = chart.table.columns[index]
+    parts: dict[str, list[tuple[Cell, ...]]] = {}
+    for row in chart.table.rows:
+        parts.setdefault(reading.name_of(row[index], facet.unit), []).append(row)
+    if len(parts) < 2:  # the title of the chart is enough
+        return [("", chart)]
+    numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
+    return [
+        (f"{facet.heading} {name}" if numeric else name, reading.with_rows(chart, rows)) for name, rows in parts.items()
+    ]
+
+
+def panel_title(name: str, width: int, offset: int) -> Spec:
+    title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=1)
+    return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
+
+
+def titled(title: str, notes: dict[str, int], width: int) -> Spec:
+    """The title of a whole picture, with the notes below it."""
     if not title and not notes:
         return {}
     room = width - 2 * _PADDING
     head: Spec = {"anchor": "start", "frame": "bounds"}
-    note = "; ".join(notes)
+    note = "; ".join(text.replace("{}", f"{count:,}", 1) for text, count in notes.items())
     subtitle = wrapped(note[:1].upper() + note[1:], room, LABEL_SIZE, most=4)
     if not title:  # without a text Vega draws no subtitle either
         return {"title": head | {"text": subtitle, "fontSize": LABEL_SIZE, "fontWeight": "normal", "color": SECONDARY}}
@@ -249,8 +247,8 @@ def titled(title: str, notes: list[str], width: int) -> Spec:
 
 
 def no_data(chart: Chart, width: int) -> Spec:
-    """A picture that says that there is nothing to draw: not an error, and not an empty frame."""
+    """A picture with the words "no data"."""
     inner = width - 2 * _PADDING
     mark = {"type": "text", "text": "no data", "fontSize": 16, "color": SECONDARY}
     body: Spec = {"width": inner, "height": 90, "data": {"values": [{}]}, "mark": mark, "encoding": {}}
-    return body | titled(chart.title, [], width)
+    return body | titled(chart.title, {}, width)

@@ -10,11 +10,27 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
 from ioweather.figures.alt_text import describe
-from ioweather.figures.catalogue import KINDS
-from ioweather.figures.compose import PanelKind
+from ioweather.figures.columns import BARS, BOX, HISTOGRAM
+from ioweather.figures.compose import HOVER, Kind, PanelKind
+from ioweather.figures.curves import BAND, CDF, TIMELINE
+from ioweather.figures.grids import HEATMAP, MATRIX
 from ioweather.figures.reading import legible
+from ioweather.figures.scatter import SCATTER
 from ioweather.figures.theme import Spec, Theme, config, recolour
-from ioweather.figures.tooltips import HOVER
+from ioweather.figures.umami import UMAMI
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "band": BAND,
+    "bars": BARS,
+    "box": BOX,
+    "cdf": CDF,
+    "heatmap": HEATMAP,
+    "histogram": HISTOGRAM,
+    "matrix": MATRIX,
+    "scatter": SCATTER,
+    "timeline": TIMELINE,
+    "umami": UMAMI,
+}
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]

@@ -1,16 +1,16 @@
-"""Names that point to people and places, replaced by stable ones: users, projects, programs, hosts, paths.
+"""Stable aliases for names that identify people and places: users, projects, programs, hosts, paths.
 
 A name gets its number by when it was first seen in the lake, so that a later report of a grown lake uses the same
-alias. A name is replaced wherever it stands as a word, in tables, labels and sentences; too much is better than too
-little. What the papers print is left alone, and so are the names of file systems.
+alias. A name is replaced wherever it is a word, in tables, labels and sentences; too much is better than too little.
+Texts of the papers are left alone, and so are the names of file systems.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from ioweather.core.results import (
     Cell,
@@ -18,22 +18,40 @@ from ioweather.core.results import (
     Coverage,
     Estimate,
     Exhibit,
+    Finding,
     Provenance,
+    Reference,
     ResultColumn,
     ResultTable,
 )
+from ioweather.report.front import Sheet, Tile
 from ioweather.store.snapshot import Snapshot
 
 _WORD: Final = re.compile(r"\w[\w.:+@-]*")
 _PARTS: Final = re.compile(r"[.:+@-]|[^.:+@-]+")
-# An absolute path; 'MiB/s' and 'read/write' are none, for something stands before their slash.
+# An absolute path; 'MiB/s' and 'read/write' are none, because a letter precedes their slash.
 _PATH: Final = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+(?:/[\w.+@~-]+)+|[\w.+@~-]{2,})/?")
 _UID: Final = re.compile(r"\buid (\d+)\b")
+# The fields of results that contain names; ids, units and numbers stay.
+_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
+    Chart: ("title", "table", "references"),
+    Coverage: ("detail",),
+    Estimate: ("name", "method"),
+    Exhibit: ("title", "tables", "charts", "estimates", "findings", "caveats", "coverage", "provenance"),
+    Finding: ("text",),
+    Provenance: (),
+    Reference: ("label",),
+    ResultColumn: ("label",),
+    ResultTable: ("title", "columns"),
+    Sheet: ("title", "sentences", "tiles", "charts", "tables", "actions"),
+    Tile: ("note",),
+}
+T = TypeVar("T")
 
 
 @dataclass
 class Aliases:
-    """`names` maps what stands in the lake to what stands in the report. Paths are numbered as they come."""
+    """`names` maps names in the lake to names in the report. Paths are numbered as they come."""
 
     names: Mapping[str, str]
     uids: Mapping[int, int] = field(default_factory=dict)
@@ -64,49 +82,31 @@ class Aliases:
             start = start + 1 if end is None else end
         return "".join(done)
 
-    def cell(self, cell: Cell, column: ResultColumn) -> Cell:
+    def hide(self, value: T) -> T:
+        """A copy of a text or a result, or of a tuple of them, with aliases in every text that is read by people."""
+        shown: Any = value
+        if isinstance(shown, str):
+            return cast(T, self.text(shown))
+        if isinstance(shown, tuple):
+            return cast(T, tuple(map(self.hide, shown)))
+        changed: dict[str, Any] = {name: self.hide(getattr(shown, name)) for name in _TEXTS[type(shown)]}
+        if isinstance(shown, ResultTable):
+            changed["rows"] = tuple(tuple(map(self._cell, row, shown.columns)) for row in shown.rows)
+        elif isinstance(shown, Coverage):
+            changed["excluded"] = {self.text(reason): count for reason, count in shown.excluded.items()}
+        elif isinstance(shown, Provenance):
+            params = {k: self.text(v) if isinstance(v, str) else v for k, v in shown.params.items()}
+            changed = {"lake": "", "params": params}
+        return cast(T, replace(shown, **changed))
+
+    def _cell(self, cell: Cell, column: ResultColumn) -> Cell:
         if isinstance(cell, str):
             return self.text(cell)
-        if column.name == "uid" and isinstance(cell, int):
-            return self.uids.get(cell, 0)
-        return cell
-
-    def table(self, table: ResultTable) -> ResultTable:
-        rows = tuple(tuple(map(self.cell, row, table.columns)) for row in table.rows)
-        columns = tuple(replace(column, label=self.text(column.label)) for column in table.columns)
-        return replace(table, rows=rows, columns=columns, title=self.text(table.title))
-
-    def chart(self, chart: Chart) -> Chart:
-        references = tuple(replace(each, label=self.text(each.label)) for each in chart.references)
-        return replace(chart, table=self.table(chart.table), title=self.text(chart.title), references=references)
-
-    def exhibit(self, exhibit: Exhibit) -> Exhibit:
-        return replace(
-            exhibit,
-            title=self.text(exhibit.title),
-            tables=tuple(map(self.table, exhibit.tables)),
-            charts=tuple(map(self.chart, exhibit.charts)),
-            estimates=tuple(self._estimate(estimate) for estimate in exhibit.estimates),
-            findings=tuple(replace(finding, text=self.text(finding.text)) for finding in exhibit.findings),
-            caveats=tuple(map(self.text, exhibit.caveats)),
-            coverage=tuple(self._coverage(coverage) for coverage in exhibit.coverage),
-            provenance=self._provenance(exhibit.provenance),
-        )
-
-    def _estimate(self, estimate: Estimate) -> Estimate:
-        return replace(estimate, name=self.text(estimate.name), method=self.text(estimate.method))
-
-    def _coverage(self, coverage: Coverage) -> Coverage:
-        excluded = {self.text(reason): count for reason, count in coverage.excluded.items()}
-        return replace(coverage, detail=self.text(coverage.detail), excluded=excluded)
-
-    def _provenance(self, provenance: Provenance) -> Provenance:
-        params = {k: self.text(v) if isinstance(v, str) else v for k, v in provenance.params.items()}
-        return replace(provenance, lake="", params=params)
+        return self.uids.get(cell, 0) if column.name == "uid" and isinstance(cell, int) else cell
 
 
 def aliases_of(snapshot: Snapshot) -> Aliases:
-    """Everything in the lake that names somebody or some place."""
+    """Aliases for all names of people and places in the lake."""
     facility = snapshot.facility
     kept = {filesystem.name for filesystem in facility.filesystems} | set(snapshot.filesystems())
     projects = [*_first_seen(snapshot, "jobs", "account"), *(rule.name for rule in facility.projects)]
@@ -121,7 +121,7 @@ def aliases_of(snapshot: Snapshot) -> Aliases:
     names = {
         **_numbered("host", hosts, kept),
         **_numbered("program", [*programs, *_first_seen(snapshot, "jobs", "name")], kept),
-        **_lettered("project", projects, kept),
+        **_numbered("project", projects, kept, _letters),
         **_numbered("user", _first_seen(snapshot, "jobs", "user"), kept),
         **{name: "the facility" for name in (facility.name,) if name != "this facility"},
         **_numbered("cluster", [*facility.clusters, *_first_seen(snapshot, "jobs", "cluster")], kept),
@@ -147,14 +147,11 @@ def _words_of(command: str) -> list[str]:
     return [word for word in words if len(word) > 1 and not word.replace(".", "").isdigit()]
 
 
-def _numbered(word: str, names: Iterable[str], kept: set[str]) -> dict[str, str]:
+def _numbered(
+    word: str, names: Iterable[str], kept: set[str], number: Callable[[int], object] = lambda index: index + 1
+) -> dict[str, str]:
     distinct = [name for name in dict.fromkeys(names) if name not in kept]
-    return {name: f"{word} {number + 1}" for number, name in enumerate(distinct)}
-
-
-def _lettered(word: str, names: Iterable[str], kept: set[str]) -> dict[str, str]:
-    distinct = [name for name in dict.fromkeys(names) if name not in kept]
-    return {name: f"{word} {_letters(number)}" for number, name in enumerate(distinct)}
+    return {name: f"{word} {number(index)}" for index, name in enumerate(distinct)}
 
 
 def _letters(number: int) -> str:

@@ -123,19 +123,8 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
 def anonymised(lake: Lake, material: Material, sheets: Sequence[Sheet] = ()) -> tuple[Material, list[Sheet]]:
     with lake.snapshot() as snapshot:
         aliases = aliases_of(snapshot)
-    made = tuple(Made(aliases.exhibit(m.exhibit), m.filesystem) for m in material.made)
+    made = tuple(Made(aliases.hide(m.exhibit), m.filesystem) for m in material.made)
     left_out = tuple(replace(item, reason=aliases.text(item.reason)) for item in material.left_out)
     facility = material.facility.name
-    hidden = [
-        replace(
-            sheet,
-            title=aliases.text(sheet.title.replace(facility, "a facility")),
-            sentences=tuple(map(aliases.text, sheet.sentences)),
-            tiles=tuple(replace(tile, note=aliases.text(tile.note)) for tile in sheet.tiles),
-            charts=tuple(map(aliases.chart, sheet.charts)),
-            tables=tuple(map(aliases.table, sheet.tables)),
-            actions=tuple(map(aliases.text, sheet.actions)),
-        )
-        for sheet in sheets
-    ]
+    hidden = [aliases.hide(replace(sheet, title=sheet.title.replace(facility, "a facility"))) for sheet in sheets]
     return replace(material, made=made, left_out=left_out, lake=""), hidden

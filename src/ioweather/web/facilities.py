@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.store import layout
-from ioweather.store.cached_lake import Kept, KeptLake, Mark, mark_of
+from ioweather.store.cached_lake import Kept, KeptLake, mark_of
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 from ioweather.web.refreshed import Refreshed
@@ -30,11 +30,11 @@ MAIN = "main"
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
-_MOST_SMALL = 200
 _SELDOM_SECONDS = 3600.0
 _MOMENT_SECONDS = 1.0
 _MOST_SELDOM = 16
 _MOST_KEPT_BYTES = 64 << 20
+_OBJECT_BYTES = 300 << 10  # assumed size of a cached object that is not bytes
 _MOST_MADE_AT_ONCE = 2
 _WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
@@ -50,13 +50,6 @@ class Weather:
     forms: dict[str, bytes] = field(default_factory=dict)
 
 
-@dataclass
-class _Small:
-    mark: Mark | None = None
-    value: Any = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 Tell = Callable[[str], None]
 
 
@@ -70,6 +63,10 @@ class _Seldom:
     made: threading.Event = field(default_factory=threading.Event)
 
 
+def _cached_bytes(value: object) -> int:
+    return len(value) if isinstance(value, bytes) else _OBJECT_BYTES
+
+
 @dataclass
 class Facilities:
     """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
@@ -78,13 +75,12 @@ class Facilities:
     spools: Sequence[Path] = ()
     _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _answers: OrderedDict[Hashable, bytes] = field(default_factory=OrderedDict)
+    _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
     is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
-    _small: dict[tuple[str, Hashable], _Small] = field(default_factory=dict)
     _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
     _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     _now: Weather | None = None
@@ -200,41 +196,35 @@ class Facilities:
             answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
 
-        return self.remembered(name, ("events", kind, period), make, ("events",))
+        return self.answered(name, ("events", kind, period), make, ("events",), queued=False)
 
-    def remembered(self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES) -> T:
-        """Something small that changes with these tables alone; made once for all who ask at the same time."""
-        with self._guard:
-            kept = self._small.pop((name, key), None) or _Small()
-            while len(self._small) >= _MOST_SMALL:
-                self._small.pop(next(iter(self._small)))
-            self._small[name, key] = kept
-        with self._turn(kept.lock):
-            mark = mark_of(self.directory(name), tables)
-            if kept.mark != mark:
-                kept.mark, kept.value = mark, make()
-            found: T = kept.value
-            return found
+    def answered(
+        self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES, *, queued: bool = True
+    ) -> T:
+        """A cached result of `make`, valid until one of the tables changes. `key` is everything else it depends on.
 
-    def answered(self, name: str, key: Hashable, make: Callable[[], bytes], tables: Collection[str] = TABLES) -> bytes:
-        """An answer that is kept until one of the tables changes. `key` says all that it depends on beside them. It is
-        made once: who asks meanwhile waits for it, and few are made at a time."""
+        Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
+        that is made inside a queued computation, does not queue.
+        """
         full = (mark_of(self.directory(name), tables), name, key)
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
         with self._turn(making):
-            known = self._known(full)
-            if known is not None:
-                return known
-            with self._turn(self._at_once):
-                data = make()
+            with self._guard:
+                if full in self._answers:
+                    self._making.pop(full, None)
+                    self._answers.move_to_end(full)
+                    known: T = self._answers[full]
+                    return known
+            with self._turn(self._at_once) if queued else nullcontext():
+                value = make()
             with self._guard:
                 self._making.pop(full, None)
-                self._answers_bytes += len(data) - len(self._answers.pop(full, b""))
-                self._answers[full] = data
+                self._answers[full] = value
+                self._answers_bytes += _cached_bytes(value)
                 while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
-                    self._answers_bytes -= len(self._answers.popitem(last=False)[1])
-        return data
+                    self._answers_bytes -= _cached_bytes(self._answers.popitem(last=False)[1])
+        return value
 
     def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
         """What rests on all rows, takes long, and changes little by a minute's rows: made by a thread of its own, and
@@ -269,14 +259,6 @@ class Facilities:
         finally:
             known.is_making = False
             known.made.set()
-
-    def _known(self, full: Hashable) -> bytes | None:
-        with self._guard:
-            if full not in self._answers:
-                return None
-            self._making.pop(full, None)
-            self._answers.move_to_end(full)
-            return self._answers[full]
 
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:

@@ -30,7 +30,7 @@ def data_end_ns(view: View) -> int | None:
 
     try:
         ends = [
-            view.facilities.remembered(view.name, ("end", table, view.key), partial(look, table), (table,))
+            view.facilities.answered(view.name, ("end", table, view.key), partial(look, table), (table,), queued=False)
             for table in TIMED_TABLES
         ]
     except IoweatherError:

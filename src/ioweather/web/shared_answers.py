@@ -30,7 +30,7 @@ def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
         reason = view.ask("why", {"job": job_id}, given=given) if has_log else None
         return zlib.compress(pickle.dumps((reason, facts)), 1)
 
-    made = view.facilities.remembered(view.name, ("job", view.key, job_id), make)
+    made = view.facilities.answered(view.name, ("job", view.key, job_id), make, queued=False)
     found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
     return found
 
@@ -45,6 +45,6 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
     if view.name not in view.facilities.lakes:
         return [], None
     try:
-        return view.facilities.remembered(view.name, ("available", view.key), look), None
+        return view.facilities.answered(view.name, ("available", view.key), look, queued=False), None
     except IoweatherError as error:
         return catalogue_only(), error

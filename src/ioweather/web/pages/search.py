@@ -93,7 +93,7 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
         return list(dict.fromkeys(found))
 
     try:
-        return view.facilities.remembered(view.name, "places", look, ("series", "components"))
+        return view.facilities.answered(view.name, "places", look, ("series", "components"), queued=False)
     except IoweatherError:
         return []
 
