@@ -69,21 +69,9 @@ def half_day(samples: Path) -> Path:
     return ours if ours.exists() else edisons
 
 
-class _Here:
-    """Stands for the children that read, in this process."""
-
-    def call(self, task, *args):
-        return task(*args)
-
-    results = call
-
-    def start(self, count=0, modules=()) -> None: ...
-
-    rest = stop = start
-
-
 @pytest.fixture
 def reading_here(monkeypatch):
     """Files are read in this process, where a test can change how."""
-    for module in ("bounded_reading", "ingest"):
-        monkeypatch.setattr(f"ioweather.workflows.ingest.{module}.readers", _Here)
+    bounded = "ioweather.workflows.ingest.bounded_reading"
+    for name in ("run_limited", "stream_limited"):
+        monkeypatch.setattr(f"{bounded}.{name}", lambda task, *args, wall_seconds: task(*args))

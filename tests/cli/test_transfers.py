@@ -57,7 +57,7 @@ def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
     assert run(["stripe", "big", "--lake", str(lake.root)]) == 2
     open_lake(tmp_path / "empty", create=True)
     assert run(["predict", "1GiB", "--lake", str(tmp_path / "empty")]) == 1
-    assert "ioweather sample" in capsys.readouterr().err
+    assert "ioweather probe" in capsys.readouterr().err
 
 
 def test_a_log_gives_the_size_of_its_largest_file(lake, tmp_path, capsys):

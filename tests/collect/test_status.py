@@ -50,7 +50,7 @@ def test_unknown_keys_are_passed_over(tmp_path):
 
 
 def test_absent_broken_and_foreign(tmp_path):
-    with pytest.raises(DataUnavailable, match="ioweather collect"):
+    with pytest.raises(DataUnavailable, match="ioweather agent run"):
         read_status(tmp_path)
     for text in ("", "{", "[]", "{}", '{"version": 1}'):
         (tmp_path / "status.json").write_text(text)

@@ -33,7 +33,7 @@ def set_version(lake, version: int) -> None:
 @pytest.mark.parametrize(("version", "word"), [(0, "cannot migrate"), (99, "Upgrade ioweather")])
 def test_refused_in_a_sentence(lake, capsys, version, word):
     set_version(lake, version)
-    for command in (["lake"], ["sql", "SELECT 1"], ["exhibits"]):
+    for command in (["lake"], ["sql", "SELECT 1"], ["show"]):
         assert run([*command, "--lake", str(lake.root)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert f"has schema version {version}" in line

@@ -135,7 +135,7 @@ def _asked_without_it(slow: Frame, events: Frame, count: int) -> None:
     """`predict` and don15.maxorder leave the incident out as `stripe` does, and say so."""
     said = f"{count} response times of unhealthy components were left out."
     data = StudyData({"responses": slow, "events": events})
-    params = {"size": 64 * MIB, "request": None, "width": 8, "op": "write", "filesystem": None, "mode": None}
+    params = params_of(predict.QUESTION, size=64 * MIB, width=8, op="write")
     predicted = predict.QUESTION.answer(data, FACILITY, params)
     assert said in predicted.caveats
     (exhibit,) = striping.STUDY.run(data, FACILITY, params_of(striping.STUDY, replicates=0, transfer_size=64 * MIB))

@@ -188,7 +188,7 @@ def test_contradictions_are_kept_and_marked() -> None:
 def test_unknown_names_say_what_there_is() -> None:
     with pytest.raises(UsageError, match=r"mad17\.table3"):
         published("mad17.table9")
-    with pytest.raises(UsageError, match="ioweather exhibits"):
+    with pytest.raises(UsageError, match="ioweather show"):
         exhibit_entry("nobody.fig1")
     with pytest.raises(UsageError, match="don15"):
         context("nobody")

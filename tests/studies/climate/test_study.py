@@ -107,7 +107,7 @@ def test_only_what_the_lake_holds_is_made(planted_climate: Any) -> None:
     made = planted_climate.run(alone)
     assert "pat19.fig3" in made
     for name in ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16"):
-        assert "ioweather collect" in made[name].empty_because
+        assert "ioweather agent run" in made[name].empty_because
     last = made["pat19.observations"].tables[0].rows[-1]
     assert last[3] == "undecided"
     servers = StudyData({}, {"servers": whole.matrices["servers"]}, whole.period_ns, whole.step_ns)

@@ -1,12 +1,8 @@
-"""One file that takes too much costs itself alone, whatever its source: the rest goes in, and goes first."""
+"""A file that takes too much time or memory is refused, whatever its source; the others are read."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -14,12 +10,11 @@ from lmt_files import loop_hdf5, write_h5lmt
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.core.units import MIB
-from ioweather.engine import ChildDied, Serial, Threads
+from ioweather.engine import Serial, Threads, WorkerDied
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import bounded_reading
-from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
-from ioweather.workflows.ingest.ingest import Found, IngestReport, _batches, _suited, find_files, ingest
+from ioweather.workflows.ingest.bounded_reading import read_bounded
+from ioweather.workflows.ingest.ingest import _suited, find_files, ingest
 from ioweather.workflows.ingest.reading import Limits, Reading
 from planted_logs import write_climate
 
@@ -48,21 +43,21 @@ def looping(tmp_path, name: str):
 
 @pytest.fixture
 def deaths(monkeypatch):
-    """How readers ended."""
-    seen: list[ChildDied] = []
-    init = ChildDied.__init__
+    """How workers ended."""
+    seen: list[WorkerDied] = []
+    init = WorkerDied.__init__
 
-    def noted(self, code, position):
-        init(self, code, position)
+    def note(self, *, overran):
+        init(self, overran=overran)
         seen.append(self)
 
-    monkeypatch.setattr(ChildDied, "__init__", noted)
+    monkeypatch.setattr(WorkerDied, "__init__", note)
     return seen
 
 
 def test_two_files_on_which_hdf5_loops_hold_up_nothing(tmp_path, deaths):
     """The real library, on real files of which eight bytes are wrong."""
-    lake = lake_with(tmp_path, 'stuck_after = "500ms"')
+    lake = lake_with(tmp_path, 'stuck_after = "2s"')
     bad = [looping(tmp_path, name) for name in ("a.h5lmt", "bb.h5lmt")]
     good = [write_h5lmt(tmp_path / "good.h5lmt", AMOUNTS, AMOUNTS), sacct(tmp_path / "sacct.txt", 3)]
     report = ingest(lake, [*bad, *good], context=CONTEXT)
@@ -70,8 +65,7 @@ def test_two_files_on_which_hdf5_loops_hold_up_nothing(tmp_path, deaths):
     assert {outcome.path for outcome in report.bad} == set(bad)
     if any(outcome.reason != "too_much_time" for outcome in report.bad):
         pytest.skip("this HDF5 notices the loop")
-    assert [outcome.status for outcome in report.outcomes] == ["ok", "ok", "quarantined", "quarantined"]
-    assert len(deaths) == 4, "each was tried once among others, and once alone"
+    assert len(deaths) == 3, "the batch once, and each of the two alone"
     assert all(death.overran for death in deaths)
 
 
@@ -87,30 +81,17 @@ def test_too_much_memory_is_named_and_the_rest_goes_in(tmp_path):
     assert report.rows_added == {"jobs": 3}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="bounds memory on Linux alone")
-def test_what_readers_take_is_bounded_by_the_kernel(tmp_path):
-    path = sacct(tmp_path / "large.txt", 200, "n[1-199999]")  # 280 MB of names
-    readers().stop()
-    peak = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) << 10"
-    before = readers().call(eval, peak)
-    reading = Reading(CONTEXT, limits=Limits(300.0, 64 * MIB, 1000))
-    (outcome,), _, _ = read_bounded([(str(path), "d", path.stat().st_size)], reading)
-    assert outcome.reason == "too_much_memory"
-    assert readers().call(eval, peak) < before + 96 * MIB
-
-
 def test_rows_are_counted_against_the_size(tmp_path):
     path = sacct(tmp_path / "jobs.txt", 5)
     for rows, reason in ((5 - path.stat().st_size, None), (4 - path.stat().st_size, "too_many_rows")):
         reading = Reading(CONTEXT, limits=Limits(30.0, 1 << 30, rows))
-        ((outcome,), _, _) = read_bounded([(str(path), "d", path.stat().st_size)], reading)
+        ((outcome,), _) = read_bounded([(str(path), "d", path.stat().st_size)], reading)
         assert outcome.reason == reason
 
 
 def test_a_large_file_comes_piece_by_piece_within_its_limits(tmp_path, monkeypatch):
     monkeypatch.setattr("ioweather.workflows.ingest.ingest._STREAM_BYTES", 100)
-    lake = lake_with(tmp_path, 'stuck_after = "500ms"')
+    lake = lake_with(tmp_path, 'stuck_after = "2s"')
     bad, good = looping(tmp_path, "a.h5lmt"), sacct(tmp_path / "sacct.txt", 20)
     report = ingest(lake, [bad, good], context=CONTEXT)
     assert [outcome.path for outcome in report.good] == [good]
@@ -118,15 +99,19 @@ def test_a_large_file_comes_piece_by_piece_within_its_limits(tmp_path, monkeypat
     assert report.rows_added == {"jobs": 20}
 
 
-def test_a_reader_that_is_killed_is_followed_by_another_and_nothing_is_lost(tmp_path, deaths):
+def test_a_worker_that_dies_loses_only_the_file_that_killed_it(tmp_path, deaths, monkeypatch):
+    """Files of a batch whose worker died are read one by one."""
     lake = open_lake(tmp_path / "lake", create=True)
     logs = [write_climate(tmp_path / f"{n}.darshan", job_id=n) for n in range(1, 9)]
-    pid = readers().call(os.getpid)
-    os.kill(pid, signal.SIGKILL)
+    run = bounded_reading.run_limited
+
+    def die(task, *args, wall_seconds):
+        return run(os._exit, 9, wall_seconds=wall_seconds)
+
+    monkeypatch.setattr(bounded_reading, "run_limited", die)
     report = ingest(lake, logs)
     assert len(report.good) == len(logs)
-    assert len(deaths) == 1
-    assert not deaths[0].overran
+    assert [death.overran for death in deaths] == [False]
 
 
 def test_nesting_without_end_is_a_damaged_file(tmp_path):
@@ -138,20 +123,6 @@ def test_nesting_without_end_is_a_damaged_file(tmp_path):
     assert "report this" not in bad.message
 
 
-def test_death_between_two_files_is_tried_again_and_then_each_goes_alone(tmp_path, monkeypatch):
-    class Dies:
-        calls = 0
-
-        def call(self, *_):
-            Dies.calls += 1
-            raise ChildDied(-9, None)
-
-    monkeypatch.setattr(bounded_reading, "readers", Dies)
-    batch = [(str(tmp_path / "a"), "d", 1), (str(tmp_path / "b"), "e", 1)]
-    assert read_bounded(batch, Reading(CONTEXT)) == ([], {}, batch)
-    assert Dies.calls == 2
-
-
 def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
     (tmp_path / "x").write_text("x")
     few = list(find_files([tmp_path]))
@@ -160,33 +131,3 @@ def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
     assert isinstance(_suited(Serial(), many), Serial)
     with Threads(3) as threads:
         assert _suited(threads, few) is threads
-
-
-@pytest.mark.parametrize(
-    ("count", "workers", "batches"), [(8000, 1, 20), (8000, 2, 20), (8000, 4, 20), (100, 2, 4), (3, 2, 2)]
-)
-def test_all_workers_have_as_many_batches_and_all_batches_as_much(count, workers, batches):
-    files = [Found(str(number), 2000 + number % 7) for number in range(count)]
-    with Threads(workers) as pool:
-        made = [len(batch) for batch in _batches(files, {}, lambda _: {}, Reading(CONTEXT), IngestReport(), pool)]
-    assert (len(made), sum(made)) == (batches, count)
-    assert max(made) - min(made) <= batches
-
-
-def test_leaving_early_ends_what_is_being_read(tmp_path):
-    lake = lake_with(tmp_path, 'stuck_after = "10min"')
-    bad = looping(tmp_path, "a.h5lmt")
-    thread = threading.Thread(
-        target=lambda: (_wait_for_reader(), readers().stop(), _wait_for_reader(), readers().stop())
-    )
-    thread.start()
-    report = ingest(lake, [bad])
-    thread.join(60)
-    assert [outcome.status for outcome in report.outcomes] == ["quarantined"]
-
-
-def _wait_for_reader() -> None:
-    until = time.monotonic() + 60
-    while not readers()._busy and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(0.2)

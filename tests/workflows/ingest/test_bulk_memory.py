@@ -1,4 +1,4 @@
-"""Rows that workers wrote are committed in pieces of bounded size, whatever the clock says."""
+"""Rows that were staged are committed once; a writer has bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ioweather.store.appends import Staged, stage
 from ioweather.store.database import WRITER_MEMORY, connection
 from ioweather.store.lake import Lake, new_ingest_id, open_lake
 from ioweather.tables import TABLES
-from ioweather.workflows.ingest import ingest as module
 
 
 @pytest.fixture
@@ -24,17 +23,6 @@ def lake(tmp_path: Path) -> Lake:
 def _staged(lake: Lake, source: str, start_ns: int = DAY, steps: int = 60) -> Staged:
     rows = series_frame(np.ones((steps, 10)), start_ns=start_ns)
     return stage(layout.tables_dir(lake.root), TABLES["series"], rows, source, new_ingest_id())
-
-
-@pytest.mark.parametrize("limit", ["_FLUSH_ROWS", "_FLUSH_BYTES"])
-def test_staged_rows_are_committed_when_there_are_enough(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    monkeypatch.setattr(module, limit, 1000)
-    writer = module._Writer(lake, module.IngestReport())
-    writer.add([], {("lmt", "series"): [_staged(lake, "lmt")]})
-    writer.add([], {("lmt", "series"): [_staged(lake, "lmt", DAY + 10**13)]})
-    assert lake.tables()["series"] == 1200, "not left to a clock"
 
 
 def test_the_same_minutes_twice_from_one_source_are_in_once(lake: Lake) -> None:
