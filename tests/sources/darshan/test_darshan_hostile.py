@@ -94,7 +94,7 @@ def test_a_module_with_the_layout_of_another(log_parts, fixed_record):
 
 CHILD = textwrap.dedent(
     """
-    import json, pickle, re, sys, time
+    import json, pickle, re, sys
     from pathlib import Path
     from ioweather.core.errors import CorruptInput
     from ioweather.sources.darshan.log import read_log
@@ -103,15 +103,13 @@ CHILD = textwrap.dedent(
     while logs:
         kind, data = logs.popitem()
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        before = time.process_time()
         try:
             read_log(data)
             outcome = "read"
         except CorruptInput as error:
             outcome = str(error)
-        seconds = time.process_time() - before
         peak_kib = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
-        answers[kind] = (seconds, int(peak_kib) / 1024, outcome)
+        answers[kind] = (int(peak_kib) / 1024, outcome)
     print(json.dumps(answers))
     """
 )
@@ -135,7 +133,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module", params=[20 << 20, pytest.param(60 << 20, marks=pytest.mark.slow)])
 def outcomes(request, log_parts, fixed_record):
-    """CPU seconds, peak MiB and what was said, of logs that are small and pretend to be large; from one child.
+    """Peak MiB and what was said, of logs that are small and pretend to be large; from one child.
 
     Beyond the limit of 64 MiB only the expansion matters, below it the records do: the slow variant comes close to it.
     """
@@ -162,8 +160,7 @@ def outcomes(request, log_parts, fixed_record):
 
 @pytest.mark.parametrize("kind", sorted(EXPECTED))
 def test_bombs_are_bounded(outcomes, kind):
-    seconds, peak_mib, outcome = outcomes[kind]
-    assert seconds < 2
+    peak_mib, outcome = outcomes[kind]
     assert peak_mib < 500
     assert EXPECTED[kind] in outcome
 
