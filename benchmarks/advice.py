@@ -28,9 +28,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.advice.advisor.advise import advise
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.workflows.job_log import view_of_log
+from ioweather.job_io.advisor.advise import advise
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
 
 Dimensions = frozenset[str]
 

@@ -33,22 +33,22 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.advice.advisor import profile as record_module
-from ioweather.advice.advisor.advise import FLOOR_SECONDS as FLOOR
-from ioweather.advice.advisor.advise import RULES, advise
-from ioweather.advice.advisor.profile import Past, Promise, promised_from, record
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
+from ioweather.job_io.advisor import profile as record_module
+from ioweather.job_io.advisor.advise import FLOOR_SECONDS as FLOOR
+from ioweather.job_io.advisor.advise import RULES, advise
+from ioweather.job_io.advisor.profile import Past, Promise, promised_from, record
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.view import JobView
+from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
+from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.darshan_logs import LogWriter
 from ioweather.simulate.generate import run_parts
 from ioweather.simulate.presets import LAPTOP, for_days
 from ioweather.simulate.text_files import facility_toml
 from ioweather.simulate.world import Run, World
-from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
-from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.studies.job.view import JobView
-from ioweather.workflows.job_log import view_of_log
 
 sys.path.insert(0, str(Path(__file__).parent / "pairs"))
 

@@ -23,11 +23,11 @@ from unittest.mock import patch
 
 from engine import small_logs
 from ioweather.core.contracts import ReadContext
-from ioweather.engine import local_executor
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import ingest as ingesting
-from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
-from ioweather.workflows.ingest.reading import Batch, FileOutcome, Frames, Reading, digests_of, read_batch
+from ioweather.ingestion import ingest as ingesting
+from ioweather.ingestion.bounded_reading import read_bounded, readers
+from ioweather.ingestion.reading import Batch, FileOutcome, Frames, Reading, digests_of, read_batch
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import local_executor
 
 ROUNDS = 5
 BATCH_FILES = 256

@@ -21,13 +21,13 @@ from deltalake import write_deltalake
 
 from engine import large_logs, small_logs
 from ioweather.core.frames import Frame
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.store.convert import register_frame
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.workflows.ingest.rollups import refresh_rollups
+from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.lake.convert import register_frame
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
 from lake import day_frame
 from scan import make_tree
 from weather import a_day

@@ -23,19 +23,19 @@ import numpy as np
 
 from engine import records_of
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.ingestion.bounded_reading import readers
+from ioweather.ingestion.derivations import follow_arrival
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.readers.darshan.log import DarshanLog
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import DarshanLog
-from ioweather.sources.darshan.writer import write_log
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.ingest.bounded_reading import readers
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.ingest.rollups import refresh_rollups
-from ioweather.workflows.ingest.what_follows import follow_arrival
 from lake import FIRST, day_frame
 
 OPERATIONS = ("read", "write", "write_sync", "create", "stat", "file_read", "delete")

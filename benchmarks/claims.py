@@ -33,8 +33,8 @@ from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.papers.claims import Claim, claims, controlled, judge
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.system.calendar import local_clock
-from ioweather.studies.catalogue import STUDIES
+from ioweather.stats.local_calendar import local_clock
+from ioweather.topics.study_catalogue import STUDIES
 
 STEP_NS = MINUTE_NS
 START_NS = 1_772_409_600 * 10**9  # Monday, 2 March 2026

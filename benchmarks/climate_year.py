@@ -37,14 +37,14 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Exhibit
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.schema import concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
-from ioweather.derive.system.calendar import local_clock
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import seal_as_it_is
-from ioweather.studies.catalogue import STUDIES
-from ioweather.tables import TABLES
-from ioweather.tables.schema import concat
-from ioweather.workflows.analyse import make_exhibits
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import seal_as_it_is
+from ioweather.stats.local_calendar import local_clock
+from ioweather.topics.analyse import make_exhibits
+from ioweather.topics.study_catalogue import STUDIES
 
 TARGETS = 248
 ZONE = "America/Los_Angeles"

@@ -29,14 +29,14 @@ import duckdb
 import numpy as np
 
 from ioweather.core.clock import now_ns, utc_day
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import layout
-from ioweather.store.delta_tables import make_table
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import _write_seal
-from ioweather.store.table_files import DataFile, TableFiles
-from ioweather.tables import TABLES
-from ioweather.web.topics import TOPICS, exhibits_of
+from ioweather.lake import layout
+from ioweather.lake.delta_tables import make_table
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import _write_seal
+from ioweather.lake.table_files import DataFile, TableFiles
+from ioweather.ui.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status
 
 NOW = ("/", "/static/app.js", "/static/app.css", "/figures.css", "/fragments/now", "/fragments/events")

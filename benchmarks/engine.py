@@ -31,19 +31,19 @@ import numpy as np
 from climate_year import build_lake
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
-from ioweather.engine import Serial, in_order, local_executor, opened
+from ioweather.ingestion.bounded_reading import readers
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import Serial, in_order, local_executor, opened
+from ioweather.readers.darshan.log import DarshanLog
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import DarshanLog
-from ioweather.sources.darshan.writer import write_log
-from ioweather.store.lake import open_lake
-from ioweather.studies.catalogue import STUDIES
-from ioweather.tables import TABLES
-from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.ingest.bounded_reading import readers
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.topics.analyse import make_exhibits
+from ioweather.topics.study_catalogue import STUDIES
 
 COUNTS = (1, 2, 4)
 EMPTY_TASKS = 400

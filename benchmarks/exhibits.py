@@ -16,8 +16,8 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.papers import PAPERS, exhibits, published
 from ioweather.core.papers.comparison import compare
 from ioweather.core.results import Exhibit
-from ioweather.store.lake import Lake
-from ioweather.workflows.analyse import availability, each_exhibit
+from ioweather.lake.lake import Lake
+from ioweather.topics.analyse import availability, each_exhibit
 
 STATES = ("made", "empty", "not possible", "failed")
 

@@ -23,23 +23,23 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
-from ioweather.advice.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
 from ioweather.core.results import Estimate
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
+from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
+from ioweather.planning.forecast_model import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
 from ioweather.simulate.flows import Flow
 from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.simulate.world import Job, World
 from ioweather.stats.forecast import rolling_forecasts
 from ioweather.stats.job_load import Jobs, laid_out
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import TABLES
-from ioweather.workflows.ask import ask
+from ioweather.topics.ask import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS

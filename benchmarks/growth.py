@@ -29,9 +29,9 @@ import vl_convert
 import centre
 import lake as lake_days
 from ioweather.core.units import DAY_NS
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
 from table import IOWEATHER, cost
 
 DAYS = (1, 10, 100)
@@ -41,7 +41,7 @@ PAGES = """
 import sys
 from pathlib import Path
 from fastapi.testclient import TestClient
-from ioweather.web.app import create_app
+from ioweather.ui.web.app import create_app
 with TestClient(create_app(Path(sys.argv[1]), hosts=("testserver",))) as client:
     for place in ("/", "/job"):
         assert client.get(place).status_code == 200

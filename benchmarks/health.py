@@ -26,11 +26,11 @@ import duckdb
 from ioweather.core.outcomes import HealthOutcome
 from ioweather.core.run_outcomes import Unhealthy, WhyOutcome
 from ioweather.core.units import DAY_NS
+from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
-from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.ask import ask
-from ioweather.workflows.simulated import ingest_simulated
+from ioweather.topics.ask import ask
 
 # Copies of a day in other formats, and lists of files, say nothing of health.
 _LEAN = {"detail_day": None, "scan_files": 200}

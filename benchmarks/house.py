@@ -73,7 +73,7 @@ folder = Path(tempfile.mkdtemp()) / "facility"
 lake = ioweather.simulate_facility(folder, preset="laptop", days=1, seed=1)
 job = lake.sql("SELECT job_id FROM applications LIMIT 1").rows[0][0]
 import subprocess
-inner = "import sys; from ioweather.cli.main import run; run(sys.argv[1:]); " \
+inner = "import sys; from ioweather.ui.cli.main import run; run(sys.argv[1:]); " \
     "print(sum(name.startswith('ioweather') for name in sys.modules), file=sys.stderr)"
 done = subprocess.run([sys.executable, "-c", inner, "why", str(job), "--lake", str(lake.root)],
                       capture_output=True, text=True)
@@ -88,7 +88,7 @@ def main() -> None:
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     functions = sum(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) for node in nodes)
     names = [path.stem for path in trees if path.stem != "__init__"]
-    from ioweather.cli.main import COMMANDS
+    from ioweather.ui.cli.main import COMMANDS
 
     rows: list[tuple[str, int, str]] = [
         ("lines of src", lines_of(SRC), "<= 68,000"),

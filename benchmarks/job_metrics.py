@@ -12,9 +12,9 @@ import time
 import warnings
 from pathlib import Path
 
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import MODULES, rows_of_logs
+from ioweather.facts.job_io import job_io
+from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
+from ioweather.readers.darshan.read_log import read_log
 
 BATCH = 256
 

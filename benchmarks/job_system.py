@@ -11,12 +11,12 @@ import time
 
 import numpy as np
 
+from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.groups import LEAST_RUNS
-from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans
-from ioweather.derive.system.grid import SystemGrid
-from ioweather.derive.system.job_system import job_system
-from ioweather.tables.applications import APPLICATIONS, FILES
+from ioweather.facts.groups import LEAST_RUNS
+from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.facts.system_activity import job_system
+from ioweather.stats.grid import SystemGrid
 
 MINUTES = 525_600
 START_NS = 1_500_000_000 * NS

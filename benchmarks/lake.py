@@ -16,12 +16,12 @@ import duckdb
 import numpy as np
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import grid
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import TABLES
-from ioweather.workflows.analyse import make_exhibits
+from ioweather.lake import grid
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.topics.analyse import make_exhibits
 
 FIRST = 20_000 * DAY_NS
 

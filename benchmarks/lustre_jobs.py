@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ioweather.sources.live.lustre import LustreServer
+from ioweather.agent.lustre_counters import LustreServer
 
 JOBS = 10_000
 OPERATIONS = (

@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ioweather.collect.status import read_status
-from ioweather.sources.live.probe import Probe, ProbeSettings
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.status import read_status
 
 ROUNDS, CYCLES, PERIOD_SECONDS = 5, 60, 0.02
 OPERATIONS = ("read", "write", "write_sync", "stat", "file_read", "delete", "create")

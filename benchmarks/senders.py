@@ -27,13 +27,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioweather.collect.queue import waiting
+from ioweather.agent.sensor import Operation, Origin, Timing, response_row
 from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, NS
-from ioweather.sources.live.contract import Operation, Origin, Timing, response_row
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.server import bind
+from ioweather.ingestion.queue import waiting
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.server import bind
 
 PAGES = (
     "/",

@@ -22,9 +22,9 @@ import numpy as np
 from deltalake import DeltaTable, write_deltalake
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store.lake import LedgerEntry, open_lake
-from ioweather.tables import TABLES
+from ioweather.lake.lake import LedgerEntry, open_lake
 
 DAY_START_NS = 20_000 * DAY_NS
 DEVICES = tuple(f"sd{letter}" for letter in "abcd")

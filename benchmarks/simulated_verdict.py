@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ioweather.advice.verdict.judge import KINDS, judge
-from ioweather.advice.verdict.pool import compared_rows, pool_of, sync_counts
+from ioweather.core import choices
 from ioweather.core.units import MINUTE_NS
+from ioweather.diagnosis.comparison_pool import compared_rows, pool_of, sync_counts
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, Servers, run_conditions, runs_in
+from ioweather.diagnosis.verdict import KINDS, judge
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
-from ioweather.studies.shared import choices
-from ioweather.workflows.score.card import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
-from ioweather.workflows.similar_runs import FILE_COLUMNS, Servers, run_conditions, runs_in
-from ioweather.workflows.simulated import ingest_simulated
+from ioweather.simulate.score.card import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
 from verdict import calibration
 
 

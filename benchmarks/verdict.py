@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from ioweather.advice.verdict.judge import KINDS, LEAST_PROBABILITY, Verdict, judge
-from ioweather.cli.main import run as command
 from ioweather.core.results import to_jsonable
-from ioweather.store.lake import open_lake
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.workflows.ingest.selected import select_of
-from ioweather.workflows.job_log import view_of_log
-from ioweather.workflows.similar_runs import conditions, similar_runs
+from ioweather.diagnosis.similar_runs import conditions, similar_runs
+from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
+from ioweather.ingestion.sql_mapping import select_of
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run as command
 
 HARM = 1.15
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ioweather.collect.spool import SPOOL_VERSION
-from ioweather.collect.status import (
+from ioweather.agent.spool import SPOOL_VERSION
+from ioweather.agent.status import (
     OperationStatus,
     Outcome,
     Recent,
@@ -32,15 +32,15 @@ from ioweather.collect.status import (
 )
 from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
-from ioweather.derive.responses.rollups import all_intervals
-from ioweather.store import layout
-from ioweather.store.convert import register_frame
-from ioweather.store.delta_tables import make_table
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.table_files import ONE_PER_KEY, DataFile
-from ioweather.tables import TABLES
-from ioweather.tables.responses import RESPONSES
+from ioweather.lake import layout
+from ioweather.lake.convert import register_frame
+from ioweather.lake.delta_tables import make_table
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.table_files import ONE_PER_KEY, DataFile
+from ioweather.stats.rollups import all_intervals
 
 # Operation, request, mode, usual seconds.
 KINDS = (

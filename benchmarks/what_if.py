@@ -19,14 +19,14 @@ from unittest.mock import patch
 import duckdb
 import numpy as np
 
-from ioweather.advice.culprits.what_if import saved
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.units import NS
+from ioweather.diagnosis.without_job import saved
+from ioweather.diagnosis.without_job_query import supposed
 from ioweather.simulate import world
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import for_days
-from ioweather.workflows.simulated import ingest_simulated
-from ioweather.workflows.what_if import supposed
 from who import FACILITY  # a module of this folder
 
 

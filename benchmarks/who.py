@@ -30,22 +30,22 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ioweather.advice.culprits.blame import NAMED_FROM, Blame, blame
-from ioweather.advice.culprits.words import or_by_verdict
-from ioweather.advice.verdict.explain import explain
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
 from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import NS
+from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
+from ioweather.diagnosis.culprit_wording import or_by_verdict
+from ioweather.diagnosis.similar_runs import conditions, similar_runs
+from ioweather.diagnosis.slowed_runs import slowed_run
+from ioweather.diagnosis.suspects import of_period
+from ioweather.diagnosis.verdict_wording import explain
+from ioweather.job_io.job_in_lake import Which, view_in, view_of_run
+from ioweather.lake.lake import open_lake
+from ioweather.lake.snapshot import Snapshot
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
-from ioweather.store.lake import open_lake
-from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.job_lake import Which, view_in, view_of_run
-from ioweather.workflows.similar_runs import conditions, similar_runs
-from ioweather.workflows.simulated import ingest_simulated
-from ioweather.workflows.slowed_runs import slowed_run
-from ioweather.workflows.who import of_period
 
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
@@ -218,7 +218,7 @@ def calibration(runs: list[Asked]) -> None:
 
 
 def testbed(folder: Path, every: int, *, layout: bool, counted: bool) -> None:
-    from ioweather.cli.main import run as command
+    from ioweather.ui.cli.main import run as command
     from verdict import made_lake  # a module of this folder
 
     truth = json.loads((folder / "truth.json").read_text())

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
+from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Text
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.store import grid
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.tables import TABLES
-from ioweather.tables.applications import APPLICATIONS, FILES
-from ioweather.workflows.ask import ask
+from ioweather.facts.job_io import job_io
+from ioweather.lake import grid
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.topics.ask import ask
 
 START_NS = 17_532 * DAY_NS  # 2018-01-01
 FILES_PER_RUN = 16

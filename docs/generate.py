@@ -18,26 +18,26 @@ from typing import Any
 import click
 
 import ioweather
-from ioweather.advice.advisor.advise import RULES
-from ioweather.cli.main import COMMANDS, cli
-from ioweather.questions.answer_schema import answer_schema
+from ioweather.job_io.advisor.advise import RULES
+from ioweather.ui.cli.main import COMMANDS, cli
+from ioweather.ui.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, published
 from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
-from ioweather.questions.catalogue import QUESTIONS, TITLES
-from ioweather.report.page import equation_html
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.darshan.model import DarshanLog
+from ioweather.topics.question_catalogue import QUESTIONS, TITLES
+from ioweather.ui.report.page import equation_html
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.darshan.log import DarshanLog
 from ioweather.stats.mixture import MixtureFit
-from ioweather.store.lake import Lake
-from ioweather.store.sandbox import SqlResult
-from ioweather.store.snapshot import Snapshot
-from ioweather.studies.catalogue import STUDIES
-from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
-from ioweather.workflows.ask import signature_of
-from ioweather.workflows.ingest.ingest import IngestReport
+from ioweather.lake.lake import Lake
+from ioweather.lake.sandbox import SqlResult
+from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.study_catalogue import STUDIES
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.ui.python_api import signature_of
+from ioweather.ingestion.ingest import IngestReport
 
 REFERENCE = Path(__file__).parent / "reference"
 MAN = REFERENCE.parents[1] / "deploy" / "man"
@@ -291,7 +291,7 @@ def _first_line(thing: Any) -> str:
 
 
 def _http() -> Iterator[str]:
-    from ioweather.web.app import create_app
+    from ioweather.ui.web.app import create_app
 
     described = create_app(Path("lake")).openapi()
     yield "## HTTP\n"
@@ -320,16 +320,16 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
-from ioweather.report.api import write_report as write_report
-from ioweather.sources.darshan.log import read_darshan as read_darshan
+from ioweather.ui.report.api import write_report as write_report
+from ioweather.readers.darshan.read_log import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
-from ioweather.store.lake import Lake
-from ioweather.store.lake import open_lake as open_lake
-from ioweather.workflows.api import exhibits as exhibits
-from ioweather.workflows.api import ingest as ingest
-from ioweather.workflows.api import show as show
-from ioweather.workflows.api import simulate_facility as simulate_facility
-from ioweather.workflows.api import sql as sql
+from ioweather.lake.lake import Lake
+from ioweather.lake.lake import open_lake as open_lake
+from ioweather.ui.python_api import exhibits as exhibits
+from ioweather.ui.python_api import ingest as ingest
+from ioweather.ui.python_api import show as show
+from ioweather.ui.python_api import simulate_facility as simulate_facility
+from ioweather.ui.python_api import sql as sql
 
 '''
 

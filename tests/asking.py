@@ -10,11 +10,11 @@ from typing import Any
 
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer
-from ioweather.store.lake import Lake
-from ioweather.studies.job.view import JobView
-from ioweather.workflows.ask import ask
-from ioweather.workflows.job import find_job
-from ioweather.workflows.place import Place
+from ioweather.job_io.job_source import find_job
+from ioweather.job_io.view import JobView
+from ioweather.lake.lake import Lake
+from ioweather.lake.place import Place
+from ioweather.topics.ask import ask
 
 Where = Lake | str | PathLike[str] | None
 

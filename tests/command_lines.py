@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from ioweather.cli.main import OLD_NAMES, cli
+from ioweather.ui.cli.main import OLD_NAMES, cli
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import Any
 
 from ioweather.core.clock import now_ns
 from ioweather.core.frames import Frame
+from ioweather.core.tables import METRICS, TABLES, Checked, ColumnSpec, Complaints, TableSpec, concat
 from ioweather.core.units import DAY_NS
-from ioweather.store.lake import Lake
-from ioweather.tables import METRICS, TABLES, Checked, ColumnSpec, Complaints, TableSpec, concat
+from ioweather.lake.lake import Lake
 
 _YEAR_NS = 365 * DAY_NS
 _TEXTS = (

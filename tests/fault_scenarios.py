@@ -16,12 +16,12 @@ from typing import Any
 
 import duckdb  # noqa: F401  the lake loads only a part of it, which has no `sql`
 
-from ioweather.collect.queue import waiting
-from ioweather.collect.spool import Spool, row_line
+from ioweather.agent.spool import Spool, row_line
+from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS
-from ioweather.store.backup import check_backup
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
+from ioweather.ingestion.queue import waiting
+from ioweather.lake.backup import check_backup
+from ioweather.lake.lake import open_lake
 from planted_logs import write_climate
 from warm_commands import WarmCommands
 

@@ -125,7 +125,7 @@ class Judge:
     """Reads files as ingest does and says what is wrong with the outcome."""
 
     def __init__(self, source: str) -> None:
-        from ioweather.workflows.ingest import reading
+        from ioweather.ingestion import reading
 
         self.name = reader_of(source)
         self.reading = reading
@@ -176,7 +176,7 @@ class Judge:
         return outcome.status, outcome.reason or "", outcome.message or ""
 
     def _recognises(self, path: Path) -> bool:
-        from ioweather.sources.catalogue import SOURCES
+        from ioweather.readers.reader_catalogue import SOURCES
 
         head = b"" if path.is_dir() else path.read_bytes()[: 64 << 10]
         return (path.is_dir() or head != b"") and SOURCES[self.name].detect(head, path) > 0
@@ -276,7 +276,7 @@ def _absurd_work(frame: Any) -> str | None:
 
 @cache
 def _checked_columns(table: str) -> list[tuple[str, float, float]]:
-    from ioweather.tables import TABLES
+    from ioweather.core.tables import TABLES
 
     return [
         (column.name, *_bounds(table, column.name))
@@ -301,7 +301,7 @@ def _bounds(table: str, name: str) -> tuple[float, float]:
 
 
 def _absurd_rate(frame: Any) -> str | None:
-    from ioweather.tables import METRICS
+    from ioweather.core.tables import METRICS
 
     metrics = frame.text("metric")
     seconds = frame.array("interval_ns") / 1e9
@@ -487,17 +487,17 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
     """Lines of the modules that the source is made of: how many there are, and how many the mutations reach."""
     import coverage
 
-    code = "import sys, importlib; from ioweather.sources.catalogue import SOURCES; "
+    code = "import sys, importlib; from ioweather.readers.reader_catalogue import SOURCES; "
     code += (
-        "importlib.import_module('ioweather.workflows.ingest.selected')"
+        "importlib.import_module('ioweather.ingestion.sql_mapping')"
         if source.startswith("mapped")
         else f"SOURCES[{reader_of(source)!r}]"
     )
     code += (
-        "; print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('ioweather.sources.') and m.__file__))"
+        "; print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('ioweather.readers.') and m.__file__))"
     )
     files = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    measured = coverage.Coverage(data_file=None, config_file=False, source_pkgs=["ioweather.sources"])
+    measured = coverage.Coverage(data_file=None, config_file=False, source_pkgs=["ioweather.readers"])
     measured.start()
     attack(source, seed, count, sample_data, bytearray(_STATE.pack(0, 0, 0, 0, 0, 0)), lambda failure: None)
     measured.stop()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from ioweather.store.lake import Lake
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.lake.lake import Lake
 
 _COMMITS = ("ingest_id", "ingested_ns", "rows_ingest_ids")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.sources.darshan.model import Module, Ragged
-from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.studies.job.view import JobView
-from ioweather.workflows.job_log import view_of_log
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.view import JobView
+from ioweather.readers.darshan.log import Module, Ragged
+from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, KIB, MIB, records
 
 GIB = 1 << 30

@@ -10,12 +10,12 @@ import numpy as np
 from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.applications import FILES
+from ioweather.core.tables.jobs import JOBS
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
-from ioweather.tables.applications import FILES
-from ioweather.tables.jobs import JOBS
+from ioweather.facts.job_io import job_io
+from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS
 
 MINUTES = 2000

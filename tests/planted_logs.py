@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
-from ioweather.sources.darshan.writer import new_records, write_log
+from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
+from ioweather.readers.darshan.writer import new_records, write_log
 
 NS = 1_000_000_000
 START = 1_700_000_000 * NS

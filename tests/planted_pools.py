@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioweather.advice.verdict.pool import MEASURES, Load, Pool
+from ioweather.diagnosis.comparison_pool import MEASURES, Load, Pool
 
 PEAK = 1000.0
 OWN = 100.0

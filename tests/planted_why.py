@@ -8,10 +8,10 @@ import numpy as np
 from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
+from ioweather.core.tables.applications import FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables.applications import FILES
+from ioweather.facts.job_io import job_io
+from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS, system_load
 
 # Job ids of the runs to ask about: what was planted in them.

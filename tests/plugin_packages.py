@@ -20,7 +20,7 @@ def write_package(folder: Path, name: str, code: str, group: str, entries: dict[
 SOURCE_CODE = """
 from pathlib import Path
 from ioweather.core.errors import CorruptInput
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
 
 class Source:
     name = "points"

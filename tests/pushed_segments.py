@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ioweather.collect.spool import row_line
+from ioweather.agent.sensor import Operation, Origin, Timing, response_row
+from ioweather.agent.spool import row_line
 from ioweather.core.units import NS
-from ioweather.sources.live.contract import Operation, Origin, Timing, response_row
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 
 START_NS = 1_772_409_600 * NS
 

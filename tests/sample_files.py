@@ -15,7 +15,7 @@ import numpy as np
 from fuzz_seeds import seeds_of
 from lmt_files import OSTS, SERVERS, lmt_tables, write_h5lmt, write_sqlite, write_tts
 
-from ioweather.sources.darshan.writer import write_log
+from ioweather.readers.darshan.writer import write_log
 from planted_logs import JOB, MIB, NS, records, write_climate, write_empty, write_many
 
 RECORDED = Path(__file__).parent / "data" / "recorded"

@@ -116,7 +116,7 @@ class Naive:
 
 def counted(tally: Any) -> dict[tuple[str, Any, str], Histogram]:
     """A tally in the same form."""
-    from ioweather.sources.scan.tally import count_of, split_size_age, weight_of
+    from ioweather.readers.scan.tally import count_of, split_size_age, weight_of
 
     found: dict[tuple[str, Any, str], Histogram] = {}
 

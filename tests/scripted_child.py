@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioweather.collect.spool import row_line
-from ioweather.sources.live.contract import LiveSource, Operation, Origin, Ready, Timing, response_row
+from ioweather.agent.sensor import LiveSource, Operation, Origin, Ready, Timing, response_row
+from ioweather.agent.spool import row_line
 from live_reporter import HandClock
 
 

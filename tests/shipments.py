@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ioweather.collect.queue import waiting
-from ioweather.collect.ship import Shipment, Shipper
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest.drain import drain, only_writer
+from ioweather.agent.ship import Shipment, Shipper
+from ioweather.ingestion.drain import drain, only_writer
+from ioweather.ingestion.queue import waiting
+from ioweather.lake.lake import open_lake
 
 
 def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:

@@ -6,10 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.simulated import ingest_simulated
 from made_once import made_once
 
 PRESET = replace(for_days(LAPTOP, 1), detail_day=None, probe_seconds=1200, sampler_seconds=7200, scan_files=200)

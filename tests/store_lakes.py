@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.tables import TABLES
 
 DAY = 20_000 * DAY_NS  # 2024-10-04
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]

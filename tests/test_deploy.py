@@ -17,7 +17,7 @@ import pytest
 from command_lines import parse
 
 from ioweather._version import __version__
-from ioweather.cli.main import COMMANDS
+from ioweather.ui.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"

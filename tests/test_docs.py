@@ -12,10 +12,10 @@ import pytest
 from command_lines import parse
 
 import ioweather
-from ioweather.cli.main import COMMANDS
 from ioweather.core.papers import exhibits
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.ui.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import ioweather
-from ioweather.cli.main import run as command_line
 from ioweather.testing import ChecksFailed, check_source
+from ioweather.ui.cli.main import run as command_line
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PACKAGE = EXAMPLES / "ioweather-example-source"

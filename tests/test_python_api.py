@@ -44,7 +44,7 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_the_examples_run(place):
     (place / "iostat.log").write_bytes(seeds_of("iostat")[0].data)
     (place / "job.darshan").write_bytes(seeds_of("darshan")[0].data)
-    from ioweather.store.lake import Lake
+    from ioweather.lake.lake import Lake
 
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     tried = 0

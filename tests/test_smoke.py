@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ioweather.cli.main import cli
+from ioweather.ui.cli.main import cli
 from planted_logs import write_climate
 
 

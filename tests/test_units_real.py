@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 from systemd_machine import Machine, missing, systemd_machine
 
 pytestmark = pytest.mark.real

@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
-from ioweather.cli.main import cli
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.store.backup import backup, check_backup, restore
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.backup import backup, check_backup, restore
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.cli.main import cli
+from ioweather.ui.web.app import create_app
 from shipments import finish_queue
 
 RECORDED = Path(__file__).parent / "data" / "version1"

@@ -96,7 +96,7 @@ def _run_child(arguments: list[str], output: int, errors: int, changes: int, kil
     code = 70
     points = ctypes.CDLL(None)
     try:
-        from ioweather.cli.main import run
+        from ioweather.ui.cli.main import run
 
         if arguments[0] == "-m":
             _, module, *arguments = arguments
@@ -144,18 +144,6 @@ def _wait(child: int, until: float) -> int | None:
 
 
 def main() -> None:
-    import ioweather.cli.data
-    import ioweather.cli.lake
-    import ioweather.cli.measure
-    import ioweather.cli.serve
-    import ioweather.sources.spool
-    import ioweather.store.backup
-    import ioweather.store.seal
-    import ioweather.web.app
-    import ioweather.web.server
-    import ioweather.workflows.ingest.drain
-    import ioweather.workflows.ingest.ingest
-    import ioweather.workflows.ingest.receive  # noqa: F401
 
     for line in sys.stdin:
         print(json.dumps(vars(_answer(json.loads(line)))), flush=True)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.words import names_of
-from ioweather.sources.darshan.model import DarshanJob
-from ioweather.sources.darshan.writer import new_records, write_log
+from ioweather.readers.darshan.log import DarshanJob
+from ioweather.readers.darshan.writer import new_records, write_log
 
 EVENT: Final = np.dtype(
     [("call", "i4"), ("file", "i4"), ("offset", "i8"), ("bytes", "i8"), ("start", "f8"), ("end", "f8")]

@@ -10,7 +10,7 @@ import numpy as np
 from recorded_calls import EVENT, Recorded, write_recorded
 
 from ioweather.core.units import NS
-from ioweather.sources.darshan.model import DarshanJob
+from ioweather.readers.darshan.log import DarshanJob
 
 HERE = Path(__file__).parent
 RECORDER = "ioweather benchmarks/pairs, LD_PRELOAD; not a Darshan runtime"

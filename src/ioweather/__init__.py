@@ -11,25 +11,25 @@ from importlib import import_module
 from typing import Any
 
 from ioweather._version import __version__ as __version__
-from ioweather.questions.catalogue import QUESTIONS, TITLES
+from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 
 _PLACES = {
-    "exhibits": "ioweather.workflows.api",
+    "exhibits": "ioweather.ui.python_api",
     "fit_mixture": "ioweather.stats.mixture",
-    "ingest": "ioweather.workflows.api",
-    "open_lake": "ioweather.store.lake",
-    "read_darshan": "ioweather.sources.darshan.log",
-    "show": "ioweather.workflows.api",
-    "simulate_facility": "ioweather.workflows.api",
-    "sql": "ioweather.workflows.api",
-    "write_report": "ioweather.report.api",
+    "ingest": "ioweather.ui.python_api",
+    "open_lake": "ioweather.lake.lake",
+    "read_darshan": "ioweather.readers.darshan.read_log",
+    "show": "ioweather.ui.python_api",
+    "simulate_facility": "ioweather.ui.python_api",
+    "sql": "ioweather.ui.python_api",
+    "write_report": "ioweather.ui.report.api",
 }
 __all__ = sorted(["__version__", *_PLACES, *TITLES])
 
 
 def __getattr__(name: str) -> Any:
     if name in TITLES or (not name.startswith("_") and name not in _PLACES and name in QUESTIONS):
-        from ioweather.workflows.ask import function_of
+        from ioweather.ui.python_api import function_of
 
         return globals().setdefault(name, function_of(name))
     if name not in _PLACES:

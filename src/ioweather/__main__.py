@@ -1,6 +1,6 @@
 """`python -m ioweather`."""
 
-from ioweather.cli.main import main
+from ioweather.ui.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -7,7 +7,9 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from ioweather.advice.forecast import (
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.planning.forecast_input import Quantity
+from ioweather.planning.forecast_model import (
     LEAST_DAYS,
     best_start,
     past_gains,
@@ -16,8 +18,6 @@ from ioweather.advice.forecast import (
     start_facts,
     start_finding,
 )
-from ioweather.advice.forecast_input import Quantity
-from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
 
 QUIET = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 
 
 @pytest.fixture

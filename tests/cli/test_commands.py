@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ioweather.cli.main import COMMANDS
+from ioweather.ui.cli.main import COMMANDS
 from made_once import made_once
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """The demonstration lake: made once, only read here."""
-    from ioweather.workflows.site.demo import make_demo
+    from ioweather.ui.demo import make_demo
 
     return made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo)
 
@@ -168,7 +168,7 @@ def test_sources_are_listed(call):
 
 
 def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
-    from ioweather.store.lake import open_lake
+    from ioweather.lake.lake import open_lake
 
     open_lake(tmp_path / "real", create=True)
     code, _, err = call("demo", "--out", tmp_path / "real")
@@ -219,7 +219,7 @@ def test_without_a_lake_the_catalogue_is_still_listed(call, tmp_path, monkeypatc
 def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
     from store_lakes import series_frame
 
-    from ioweather.store.lake import open_lake
+    from ioweather.lake.lake import open_lake
 
     open_lake(tmp_path / "l", create=True).append("series", series_frame(np.ones((2, 1)), system="snx1"), source="tts")
     code, out, _ = call("facility", "check", "--lake", tmp_path / "l")
@@ -230,8 +230,8 @@ def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
 
 
 def test_the_first_verdict_of_the_demonstration_is_one(demo):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.site.demo import first_verdict
+    from ioweather.lake.lake import open_lake
+    from ioweather.ui.demo import first_verdict
 
     found = first_verdict(open_lake(demo.lake))
     assert found is not None
@@ -241,8 +241,8 @@ def test_the_first_verdict_of_the_demonstration_is_one(demo):
 
 
 def test_without_jobs_there_is_no_verdict(tmp_path):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.site.demo import first_verdict
+    from ioweather.lake.lake import open_lake
+    from ioweather.ui.demo import first_verdict
 
     assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None
 
@@ -251,8 +251,8 @@ def test_what_was_probed_is_named_too(call, tmp_path):
     from store_lakes import series_frame
 
     from ioweather.core.facility import load_facility
-    from ioweather.store.lake import open_lake
-    from ioweather.tables import encode_text
+    from ioweather.core.tables import encode_text
+    from ioweather.lake.lake import open_lake
     from planted_responses import rows
 
     place = tmp_path / "l"

@@ -7,7 +7,7 @@ import json
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 from planted_advice import own, requests, shared, view_of
 from planted_logs import MIB, write_climate
 

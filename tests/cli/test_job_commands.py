@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.sparks import chart_lines
 from ioweather.core.results import Chart, ResultColumn, ResultTable
+from ioweather.ui.cli.sparks import chart_lines
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 
@@ -147,7 +147,7 @@ def test_what_is_no_log_and_what_is_no_job(call, tmp_path, monkeypatch):
 
 
 def test_an_id_that_the_lake_does_not_have(call, tmp_path):
-    from ioweather.store.lake import open_lake
+    from ioweather.lake.lake import open_lake
 
     open_lake(tmp_path / "l", create=True)
     code, _, err = call("job", "4711", "--lake", tmp_path / "l")
@@ -184,7 +184,7 @@ def test_a_log_is_shown_without_heavy_libraries(log):
     heavy = ("scipy", "_duckdb", "deltalake", "arro3", "vl_convert", "h5py", "pandas")
     script = f"""
 import sys
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 code = run(["job", {str(log)!r}]) or run(["compare", {str(log)!r}, {str(log)!r}])
 print("LOADED", code, *[name for name in {heavy!r} if name in sys.modules])
 """

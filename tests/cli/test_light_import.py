@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ioweather.questions.catalogue import QUESTIONS
+from ioweather.topics.question_catalogue import QUESTIONS
 
 HEAVY = (
     "numpy",
@@ -26,7 +26,7 @@ HEAVY = (
 
 PROBE = """
 import sys
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 code = run({arguments!r})
 loaded = [name for name in {heavy!r} if name in sys.modules]
 print("LOADED", code, *loaded)
@@ -81,7 +81,7 @@ MEASURED = """
 import sys
 for name in {heavy!r}:
     sys.modules[name] = None  # as if it were not installed
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 sys.exit(run({arguments!r}))
 """
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.spool import Spool
-from ioweather.collect.status import read_status
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import read_status
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.cli.render import print_answer, print_rows, table_parts
-from ioweather.cli.sparks import chart_lines
 from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.ui.cli.render import print_answer, print_rows, table_parts
+from ioweather.ui.cli.sparks import chart_lines
 
 
 def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:

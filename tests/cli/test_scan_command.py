@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from ioweather.sources.scan import scanner
+from ioweather.readers.scan import scanner
 
 
 @pytest.fixture

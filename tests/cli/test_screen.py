@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_lakes import series_frame
 
-import ioweather.cli
-from ioweather.cli.render import print_answer, print_exhibit, print_rows
+import ioweather.ui.cli
 from ioweather.core.results import (
     Answer,
     Chart,
@@ -29,9 +28,10 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
 )
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.render import print_answer, print_exhibit, print_rows
 
-CLI = Path(ioweather.cli.__file__).parent
+CLI = Path(ioweather.ui.cli.__file__).parent
 HOSTILE = "\x1b[J\u202e\x9b\x07\r\nforged:"  # short enough that no table folds it
 CONTROLS = ("\x1b", "\x07", "\u202e", "\x9b", "\r")
 

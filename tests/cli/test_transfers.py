@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from ioweather.cli.main import run
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MIB, NS
-from ioweather.store.lake import open_lake
-from ioweather.tables.responses import RESPONSES
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 T = 1_790_000_000 * NS
 
@@ -61,8 +61,8 @@ def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
 
 
 def test_a_log_gives_the_size_of_its_largest_file(lake, tmp_path, capsys):
-    from ioweather.sources.darshan.log import DarshanJob
-    from ioweather.sources.darshan.writer import new_records, write_log
+    from ioweather.readers.darshan.read_log import DarshanJob
+    from ioweather.readers.darshan.writer import new_records, write_log
 
     records = new_records("POSIX", 2)
     records["id"], records["rank"] = [1, 2], [0, 0]

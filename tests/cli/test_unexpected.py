@@ -21,7 +21,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("IOWEATHER_DEBUG", raising=False)
 
     def with_error(error: BaseException) -> None:
-        import ioweather.workflows.analyse as analyse
+        import ioweather.topics.analyse as analyse
 
         def failing(*_: object, **__: object) -> None:
             raise error
@@ -97,7 +97,7 @@ def test_the_traceback_is_shown_where_it_is_asked_for(call, fails, monkeypatch: 
 def test_a_thread_that_fails(tmp_path: Path) -> None:
     code = (
         "import threading, sys\n"
-        "import ioweather.cli.main as m\n"
+        "import ioweather.ui.cli.main as m\n"
         "def failing(): raise ZeroDivisionError('in a thread')\n"
         "def run(_):\n"
         "    t = threading.Thread(target=failing); t.start(); t.join(); return 0\n"

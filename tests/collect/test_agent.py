@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.agent import Agent, AgentSettings
-from ioweather.collect.spool import Spool
-from ioweather.collect.status import read_status
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import read_status
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.live.probe import Probe, ProbeSettings
-from ioweather.sources.spool import SOURCE
+from ioweather.readers.segments import SOURCE
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource
 
@@ -171,7 +171,7 @@ def test_a_status_that_cannot_be_written_does_not_stop_it(scripted, tmp_path, mo
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ioweather.collect.agent.write_status", full)
+    monkeypatch.setattr("ioweather.agent.agent.write_status", full)
     steps(agent, clock, 3)
     assert agent.status("running").spool.message != ""
 
@@ -210,9 +210,9 @@ def test_a_target_that_is_not_there_ends_a_run_without_retry(tmp_path):
 AGENT = """
 import sys
 from pathlib import Path
-from ioweather.collect.agent import Agent, AgentSettings
-from ioweather.collect.spool import Spool
-from ioweather.sources.live.probe import Probe, ProbeSettings
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.spool import Spool
+from ioweather.agent.probe import Probe, ProbeSettings
 target, spool = sys.argv[1:]
 settings = ProbeSettings(period_ns=50_000_000, file_bytes=2 << 20, pool_files=4, keep_files=True)
 run = AgentSettings(run_id="r", host="n1", status_period_ns=100_000_000, record_gap=True, annotation="test")

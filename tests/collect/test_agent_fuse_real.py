@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from fuse_mounts import DisturbedMount, disturbed_mount
-from ioweather.cli.main import run
-from ioweather.collect.ship import Shipper
-from ioweather.collect.status import Status, TargetStatus, read_status
-from ioweather.store.lake import open_lake
+from ioweather.agent.ship import Shipper
+from ioweather.agent.status import Status, TargetStatus, read_status
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 pytestmark = pytest.mark.real
 OPERATIONS = ("read", "write", "write_sync", "stat", "file_read", "delete", "create")

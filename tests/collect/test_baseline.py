@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.collect import baseline
-from ioweather.collect.baseline import RunningMedian, load_baselines, save_baselines
+from ioweather.agent import live_baseline as baseline
+from ioweather.agent.live_baseline import RunningMedian, load_baselines, save_baselines
+from ioweather.agent.sensor import Operation
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.live.contract import Operation
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ioweather.collect.ship import CatchUp
-from ioweather.collect.watch_settings import WatchSettings, watch_settings_from
+from ioweather.agent.ship import CatchUp
+from ioweather.agent.watch_settings import WatchSettings, watch_settings_from
 from ioweather.core.errors import FacilityError
 
 S = 10**9
@@ -84,6 +84,6 @@ def test_settings_of_what_is_watched():
 def test_json_is_what_the_command_says():
     from dataclasses import asdict
 
-    from ioweather.workflows.site.catch_up import CaughtUp
+    from ioweather.ingestion.watch import CaughtUp
 
     assert set(TOLD) <= set(json.loads(json.dumps(asdict(CaughtUp()))))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.main import run
-from ioweather.collect.status import read_status
-from ioweather.store.lake import open_lake
+from ioweather.agent.status import read_status
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 pytestmark = pytest.mark.real
 LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), "")  # noqa: PTH207 - of the system

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fault_scenarios import Places, lake_state, make_small_agent, rows_in_lake, rows_in_spool, write_segments
-from ioweather.collect.status import read_status
-from ioweather.store.lake import open_lake
+from ioweather.agent.status import read_status
+from ioweather.lake.lake import open_lake
 from warm_commands import Ended, WarmCommands, preloaded, warm_commands
 
 pytestmark = pytest.mark.slow

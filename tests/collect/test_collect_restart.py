@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.main import run
-from ioweather.collect.status import read_status
+from ioweather.agent.status import read_status
 from ioweather.core.units import NS
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fault_scenarios import START_NS, _response, rows_in_lake, rows_in_spool
-from ioweather.collect.ship import Shipper
-from ioweather.collect.spool import Keep, Spool, row_line
+from ioweather.agent.ship import Shipper
+from ioweather.agent.spool import Keep, Spool, row_line
 from ioweather.core.units import MINUTE_NS
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 from shipments import outcome
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.member import Member
-from ioweather.sources.live.contract import Origin
+from ioweather.agent.member import Member
+from ioweather.agent.sensor import Origin
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource
 

@@ -7,9 +7,9 @@ import errno
 import numpy as np
 import pytest
 
-from ioweather.collect.baseline import ObservedOperation, RunningMedian
-from ioweather.collect.status import BUCKETS_NS
-from ioweather.sources.live.contract import Operation
+from ioweather.agent.live_baseline import ObservedOperation, RunningMedian
+from ioweather.agent.sensor import Operation
+from ioweather.agent.status import BUCKETS_NS
 
 KIND = Operation("read", 1 << 20, "nocache")
 S = 10**9

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.settings import settings_from, sources_for
+from ioweather.agent import counters
+from ioweather.agent.agent_settings import settings_from, sources_for
 from ioweather.core.errors import FacilityError, UsageError
 from ioweather.core.facility import parse_facility
-from ioweather.sources.live import counters
 
 FACILITY = parse_facility(
     {"filesystem": {"scratch": {"probes": ["/scratch/p", "/fast/p"]}, "home": {"probes": ["/home/p"]}}}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.ship import Shipment, Shipper
-from ioweather.collect.spool import Spool, row_line
+from ioweather.agent.ship import Shipment, Shipper
+from ioweather.agent.spool import Spool, row_line
 from shipments import outcome
 
 S = 10**9
@@ -46,7 +46,7 @@ def test_what_is_in_the_lake_is_deleted_here(cargo, tmp_path):
     shipper.start(cargo.closed_files(), 0)
     assert outcome(shipper).ok
     assert cargo.closed_files() == []
-    from ioweather.store.lake import open_lake
+    from ioweather.lake.lake import open_lake
 
     with open_lake(tmp_path / "lake").snapshot() as snapshot:
         assert snapshot.query("SELECT count(*) FROM events").fetchall() == [(3,)]

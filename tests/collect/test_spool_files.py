@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect import spool as module
-from ioweather.collect.spool import Spool, SpoolBusy, row_line
+from ioweather.agent import spool as module
+from ioweather.agent.spool import Spool, SpoolBusy, row_line
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.spool import SOURCE
+from ioweather.readers.segments import SOURCE
 
 
 def event(n: int) -> str:
@@ -90,7 +90,7 @@ def test_a_file_system_without_locks_does_without(tmp_path, monkeypatch):
 
 def test_what_a_killed_agent_left_is_closed_by_the_next_and_its_torn_line_is_dropped(tmp_path):
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom ioweather.collect.spool import Spool\n"
+        "import os, sys\nfrom pathlib import Path\nfrom ioweather.agent.spool import Spool\n"
         "spool = Spool(Path(sys.argv[1]), 'n1', 'r')\nspool.add(sys.argv[2])\nspool.flush(1)\n"
         'os.write(spool._fd, b\'{"table":"eve\')\nos.kill(os.getpid(), 9)\n'
     )

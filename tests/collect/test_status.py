@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.collect.status import (
+from ioweather.agent.status import (
     InFlight,
     OperationStatus,
     Outcome,

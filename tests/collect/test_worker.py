@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.worker import PipeReporter, Worker
+from ioweather.agent.sensor import Operation, Ready
+from ioweather.agent.worker import PipeReporter, Worker
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.contract import Operation, Ready
 
 # The agent has one thread; the process that runs the tests may have more.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -12,7 +12,7 @@ import pytest
 
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, ResultColumn, ResultTable
-from ioweather.store.sandbox import SqlResult
+from ioweather.lake.sandbox import SqlResult
 
 FRAME = Frame(
     {

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.errors import UsageError
 from ioweather.core.logs import ROOT, set_up, to_journal
+from ioweather.ui.cli.main import run
 
 LOG = logging.getLogger("ioweather.part")
 

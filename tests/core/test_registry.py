@@ -96,7 +96,7 @@ def test_one_that_failed_where_it_must_not_is_left_out_from_then_on(installed, c
     ],
 )
 def test_what_is_no_source_is_left_out(installed, caplog, monkeypatch, entries, why):
-    from ioweather.sources.catalogue import SOURCES
+    from ioweather.readers.reader_catalogue import SOURCES
 
     write_package(installed, "wrong-source", SOURCE_CODE, "ioweather.sources", entries)
     monkeypatch.setattr(SOURCES, "_packages", None)

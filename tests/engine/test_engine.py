@@ -10,8 +10,16 @@ import pytest
 
 from ioweather.core.errors import FacilityError, IoweatherError, UsageError
 from ioweather.core.facility import parse_facility
-from ioweather.engine import ClusterSettings, Serial, cluster_settings, in_order, local_executor, opened, workers_of
-from ioweather.engine.run import TaskLost
+from ioweather.lake.workers import (
+    ClusterSettings,
+    Serial,
+    cluster_settings,
+    in_order,
+    local_executor,
+    opened,
+    workers_of,
+)
+from ioweather.lake.workers.run import TaskLost
 
 
 def test_serial_and_processes_agree_in_order():

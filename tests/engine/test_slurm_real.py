@@ -16,10 +16,10 @@ import pytest
 
 import slurm_cluster
 from ioweather.core.errors import UsageError
-from ioweather.engine import ClusterSettings, local_executor, opened
-from ioweather.sources.darshan.writer import write_log
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import ClusterSettings, local_executor, opened
+from ioweather.readers.darshan.writer import write_log
 from lake_contents import contents
 from planted_logs import JOB, records, write_climate
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ioweather.collect.remote import keep_status
-from ioweather.collect.status import (
+from ioweather.agent.exporter import _of_verdicts, render
+from ioweather.agent.remote import keep_status
+from ioweather.agent.status import (
     BUCKETS_NS,
     InFlight,
     OperationStatus,
@@ -22,8 +23,7 @@ from ioweather.collect.status import (
     TargetStatus,
     write_status,
 )
-from ioweather.exporter.metrics import _of_verdicts, render
-from ioweather.web.lake_metrics import Seen, _of_components, _of_users
+from ioweather.ui.web.lake_metrics import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000

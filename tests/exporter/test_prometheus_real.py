@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.status import (
+from ioweather.agent.exporter import render
+from ioweather.agent.status import (
     InFlight,
     OperationStatus,
     Recent,
@@ -27,7 +28,6 @@ from ioweather.collect.status import (
     TargetStatus,
     write_status,
 )
-from ioweather.exporter.metrics import render
 
 pytestmark = pytest.mark.real
 RULES = Path(__file__).resolve().parents[2] / "docs" / "prometheus"

@@ -9,8 +9,8 @@ import urllib.request
 
 import pytest
 
+from ioweather.agent.exporter_server import parse_listen, serve, write_textfile, write_textfile_every
 from ioweather.core.errors import UsageError
-from ioweather.exporter.serve import parse_listen, serve, write_textfile, write_textfile_every
 
 
 def free_port() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.figures import bundle
+from ioweather.ui.charts import bundle
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioweather.cli.render import print_answer, print_exhibit
-from ioweather.cli.sparks import bar, chart_lines
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import UNITS, format_bytes, format_seconds, format_value
-from ioweather.figures import KINDS, answer_section, exhibit_section, spec
-from ioweather.figures.render import draw
+from ioweather.ui.charts import KINDS, answer_section, exhibit_section, spec
+from ioweather.ui.charts.render import draw
+from ioweather.ui.cli.render import print_answer, print_exhibit
+from ioweather.ui.cli.sparks import bar, chart_lines
 
 ODD: dict[str, Any] = {
     "negative": lambda v, _: -abs(v) - 1,

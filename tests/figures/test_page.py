@@ -25,7 +25,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.core.units import NS
-from ioweather.figures import (
+from ioweather.ui.charts import (
     Drawn,
     answer_html,
     answer_section,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.results import Chart, ResultColumn, ResultTable
 from ioweather.core.units import format_value
-from ioweather.figures import reading
+from ioweather.ui.charts import reading
 
 
 def chart(unit: str, cells: list[object]) -> Chart:

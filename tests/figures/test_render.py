@@ -13,8 +13,8 @@ import vl_convert
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit, Reference
-from ioweather.figures import draw, exhibit_figure, exhibit_html, exhibit_spec, spec, static
-from ioweather.figures.theme import DARK
+from ioweather.ui.charts import draw, exhibit_figure, exhibit_html, exhibit_spec, spec, static
+from ioweather.ui.charts.theme import DARK
 
 Drawings = Mapping[tuple[str, str], str]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ioweather.core.results import Chart, ResultTable, columns_of
-from ioweather.figures.series import Series, series_of
-from ioweather.figures.theme import HUES, SERIES
+from ioweather.ui.charts.series import Series, series_of
+from ioweather.ui.charts.theme import HUES, SERIES
 
 
 def test_read_and_write_keep_their_colours_in_any_order() -> None:

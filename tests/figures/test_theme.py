@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ioweather.figures import theme
-from ioweather.figures.theme import DARK, HUES, SERIES, recolour
+from ioweather.ui.charts import theme
+from ioweather.ui.charts.theme import DARK, HUES, SERIES, recolour
 
 # Machado, Oliveira, Fernandes (2009), severity 1.0: linear RGB of normal vision to what is seen.
 VISION = {

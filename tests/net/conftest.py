@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ioweather
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 from made_once import made_once
 
 

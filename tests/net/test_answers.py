@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from recorded import RECORDING, compare, differences, found, recorded
 
 import ioweather
-from ioweather.web.app import LOOPBACK, create_app
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 # As they are typed. JOB0 is the first job of the lake, LOG0 its first log, and so on.
 COMMANDS = """

@@ -9,7 +9,7 @@ from fuzz_seeds import SEEDS, seeds_of
 from recorded import compare, differences
 
 import ioweather
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 
 SUMS = {
     "int64": "sum(\"{0}\"::DOUBLE)",

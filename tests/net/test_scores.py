@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recorded import compare
 
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 
 pytestmark = pytest.mark.slow
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import ioweather
-from ioweather.cli.main import run
 from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import EventsOutcome
 from ioweather.core.registry import Catalogue
 from ioweather.core.results import Answer
-from ioweather.questions import catalogue
+from ioweather.topics import question_catalogue as catalogue
+from ioweather.ui.cli.main import run
 
 
 def greet(data: StudyData, facility: Facility, params: Params) -> Answer:
@@ -35,7 +35,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Catalogue[Question]:
     monkeypatch.setattr("ioweather.core.registry._entry_points", lambda group: found if "questions" in group else [])
     places = catalogue.QUESTIONS._places
     made = Catalogue[Question]("question", places, group="ioweather.questions", fault=catalogue._fault)
-    for module in ("ioweather", "ioweather.questions.catalogue", "ioweather.cli.ask", "ioweather.workflows.ask"):
+    for module in ("ioweather", "ioweather.topics.question_catalogue", "ioweather.ui.cli.ask", "ioweather.topics.ask"):
         __import__(module, fromlist=["QUESTIONS"])
         monkeypatch.setattr(f"{module}.QUESTIONS", made)
     return made

@@ -19,21 +19,21 @@ from small_facility import make_small_lake
 
 import ioweather
 from ioweather._version import __version__
-from ioweather.advice.transfers.predict import predict_transfer
-from ioweather.advice.transfers.stripe import recommend_stripe
-from ioweather.cli.main import run as command
-from ioweather.collect.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
+from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns
 from ioweather.core.results import Answer, result_json, to_jsonable
+from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.questions.answer_schema import answer_schema
-from ioweather.questions.catalogue import QUESTIONS
-from ioweather.store.lake import Lake
-from ioweather.tables import concat
+from ioweather.lake.lake import Lake
+from ioweather.planning.stripe_width import recommend_stripe
+from ioweather.planning.transfer_times import predict_transfer
 from ioweather.testing import check_question, data_for
-from ioweather.web.app import LOOPBACK, create_app
-from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.resolve import RESOLVERS
+from ioweather.topics.analyse import make_exhibits
+from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.topics.resolve import RESOLVERS
+from ioweather.ui.answer_schema import answer_schema
+from ioweather.ui.cli.main import run as command
+from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_responses import FACILITY, SIZES, rows
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")

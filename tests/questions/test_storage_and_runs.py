@@ -11,9 +11,9 @@ from small_facility import make_small_lake
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import RunsOutcome, StorageOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.system.loads import step_for
-from ioweather.store.lake import Lake
-from ioweather.workflows.ask import ask
+from ioweather.facts.loads import step_for
+from ioweather.lake.lake import Lake
+from ioweather.topics.ask import ask
 
 # 2026-03-02T06:00Z, in the middle of the small facility's first day, and a length that is no whole step.
 START_NS, LENGTH_NS = 1_772_431_200_000_000_000, 3 * HOUR_NS

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.report import gather as gathering
+from ioweather.ui.report import gather as gathering
 
 
 @pytest.fixture(scope="session")

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.papers import PAPERS, exhibits
 from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Exhibit, Finding
-from ioweather.report import gather as gathering
-from ioweather.report.front import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
-from ioweather.report.gather import LeftOut, Made, without_repeats
-from ioweather.report.page import equation_html, report_html
-from ioweather.report.write import front_sheets, write_report
-from ioweather.workflows import analyse
+from ioweather.topics import analyse
+from ioweather.ui.cli.main import run
+from ioweather.ui.report import gather as gathering
+from ioweather.ui.report.front import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
+from ioweather.ui.report.gather import LeftOut, Made, without_repeats
+from ioweather.ui.report.page import equation_html, report_html
+from ioweather.ui.report.write import front_sheets, write_report
 
 
 @pytest.fixture(scope="module")

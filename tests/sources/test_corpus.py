@@ -22,9 +22,9 @@ import pytest
 
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.tables import concat
 from ioweather.core.units import NS
-from ioweather.tables import concat
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 
 pytestmark = pytest.mark.shared
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.devices.diskstats import Differences
-from ioweather.sources.disk_counters import RESET, amounts_between, parse_diskstats
-from ioweather.tables import METRICS, Quality
+from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
+from ioweather.core.tables import METRICS, Quality
+from ioweather.readers.devices.diskstats import Differences
 
 NS = 10**9
 counter = st.one_of(st.integers(0, 5000), st.integers((1 << 32) - 5000, (1 << 32) - 1), st.integers(0, (1 << 63) - 1))

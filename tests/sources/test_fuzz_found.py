@@ -17,7 +17,7 @@ from fuzz_seeds import T0, seeds_of
 from fuzzing import put
 
 from ioweather.core.contracts import ReadContext
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, host="h", system="fs", keep_raw=True)
 LONG = b"9" * 5000

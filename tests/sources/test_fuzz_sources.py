@@ -10,9 +10,9 @@ from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, mutation, put
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import TABLES
-from ioweather.workflows.ingest.reading import Reading, read_batch
+from ioweather.core.tables import TABLES
+from ioweather.ingestion.reading import Reading, read_batch
+from ioweather.readers.reader_catalogue import SOURCES
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, interval_ns=10**9, host="h", system="fs")
 

@@ -8,11 +8,11 @@ import tarfile
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UnknownFormat
-from ioweather.sources.nearest import nearest
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, choose_source, read_file
+from ioweather.ingestion.reading import FileOutcome, Reading, choose_source, read_file
+from ioweather.readers.suggest import nearest
+from ioweather.ui.cli.main import run
 
 NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
 SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)

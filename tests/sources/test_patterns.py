@@ -48,8 +48,8 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 # Of the first the caller makes sure that it fits wherever it is tried; the second is possessive, and tries nothing
 # twice; the last reads files of this project.
 _EXCEPT = (
-    "ioweather.sources.darshan.regions._ENTRY",
-    "ioweather.sources.darshan.regions._ENTRIES",
+    "ioweather.readers.darshan.regions._ENTRY",
+    "ioweather.readers.darshan.regions._ENTRIES",
     "ioweather.core.papers.catalogue._PRINTED",
 )
 PATTERNS = [found for name in _modules() for found in _patterns(name) if found[0] not in _EXCEPT]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
-from ioweather.sources import spool
-from ioweather.sources.live.contract import Operation, Origin, Timing, event_row, response_row, unfinished_row
-from ioweather.sources.spool import SOURCE
-from ioweather.workflows.ingest.reading import choose_source
+from ioweather.ingestion.reading import choose_source
+from ioweather.readers import segments as spool
+from ioweather.readers.segments import SOURCE
 
 HEADER = json.dumps({"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"})
 ORIGIN = Origin("n1", "/scratch", "mount:/scratch", "r")

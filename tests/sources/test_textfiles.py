@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
+from ioweather.readers.text_files import beginning, line_blocks, plain_head, text_blocks
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -19,7 +19,7 @@ from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text
 def test_blocks_hold_all_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, size: int, zipped: bool
 ) -> None:
-    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", size + 3)
+    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", size + 3)
     path = tmp_path / "log"
     data = text.encode()
     path.write_bytes(gzip.compress(data) if zipped else data)
@@ -49,7 +49,7 @@ def test_damage_and_endless_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + b"\xff" * 100)
     with pytest.raises(CorruptInput, match="unzipped"):
         list(line_blocks(path))
-    monkeypatch.setattr("ioweather.sources.textfiles._LONGEST_LINE", 1000)
+    monkeypatch.setattr("ioweather.readers.text_files._LONGEST_LINE", 1000)
     path.write_bytes(b"\n" + b"x" * 2000)
     with pytest.raises(CorruptInput, match="line 2"):
         list(line_blocks(path))
@@ -82,7 +82,7 @@ NOISE = "node1: ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded:
 
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_noise_before_the_text_is_passed_over_and_line_numbers_stay(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", size)
+    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", size)
     path = tmp_path / "log"
     path.write_bytes((NOISE * 3 + '\n{"a": 1,\n\n"WARNING: b": 2}\n').replace("\n", "\r\n").encode())
     assert json.loads("".join(text_blocks(path))) == {"a": 1, "WARNING: b": 2}

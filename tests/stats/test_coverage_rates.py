@@ -15,10 +15,10 @@ from scipy.signal import lfilter
 
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
+from ioweather.stats.intervals import Intervals
+from ioweather.stats.job_estimates import mean_estimate, ratio_estimate
 from ioweather.stats.resampling import contributions, independent, independent_units
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
-from ioweather.studies.shared.intervals import Intervals
-from ioweather.studies.shared.job_estimates import mean_estimate, ratio_estimate
 
 STEPS_PER_HOUR = 4
 Held = Callable[[np.random.Generator], bool | None]

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from ioweather.core.arrays import Floats
+from ioweather.facts.response_fits import parameter_estimates
 from ioweather.stats.mixture import MixtureFit, fit_mixture, fits_no_better
 from ioweather.stats.orderstats import MaximumOf
 from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw
@@ -20,7 +21,6 @@ from ioweather.stats.tails.heads import truncated_head
 from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import HeadName
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
-from ioweather.studies.responses.fits import parameter_estimates
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta_tables, layout, seal
-from ioweather.store.appends import Staged, stage
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
+from ioweather.lake import delta_tables, layout, seal
+from ioweather.lake.appends import Staged, stage
+from ioweather.lake.lake import Lake, open_lake
 
 SERIES = TABLES["series"]
 START_NS = 20_000 * DAY_NS

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
+from ioweather.core.tables import TABLES
 from ioweather.core.visibility import Owner
-from ioweather.store import cached_lake, inventory
-from ioweather.store.cached_lake import Kept, KeptLake, mark_of
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
+from ioweather.lake import cached_lake, inventory
+from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
+from ioweather.lake.lake import open_lake
 
 
 @pytest.fixture

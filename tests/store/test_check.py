@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from small_facility import make_small_lake
 from store_lakes import series_frame
 
-from ioweather.cli.main import cli, run
 from ioweather.core.units import DAY_NS
-from ioweather.store.lake import Lake, open_lake
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.ui.cli.main import cli, run
 
 DAY = 1_700_006_400_000_000_000  # 2023-11-15
 

@@ -9,11 +9,11 @@ import duckdb
 import numpy as np
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import day_files
-from ioweather.store.convert import register_frame
-from ioweather.store.day_files import written
-from ioweather.tables import TABLES
+from ioweather.lake import day_files
+from ioweather.lake.convert import register_frame
+from ioweather.lake.day_files import written
 
 SERIES = TABLES["series"]
 DAYS = ("2024-10-04", "2024-10-05")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from store_lakes import DAY, series_frame
 
 from ioweather.core.clock import utc_day
+from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.store import grid, layout
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact, vacuum
-from ioweather.tables import Quality
+from ioweather.lake import grid, layout
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact, vacuum
 
 METRICS = ("write_bytes", "read_bytes")
 STEP = 10 * MINUTE_NS

@@ -10,11 +10,11 @@ import polars
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.cli.main import run
 from ioweather.core.errors import QueryRefused, UsageError
 from ioweather.core.units import MINUTE_NS
-from ioweather.store.export import export_table
-from ioweather.store.lake import open_lake
+from ioweather.lake.export import export_table
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.store import appends
-from ioweather.store.delta_tables import Refused, Table
-from ioweather.store.forget import find, forget
-from ioweather.store.lake import LedgerEntry, open_lake
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake import appends
+from ioweather.lake.delta_tables import Refused, Table
+from ioweather.lake.forget import find, forget
+from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.ui.cli.main import run
 
 TIMES = "2026-01-02T03:04:05|2026-01-02T03:04:05|2026-01-02T04:00:00"
 DUMP = f"JobID|JobIDRaw|State|Submit|Start|End\n{{0}}|{{0}}|COMPLETED|{TIMES}\n"

@@ -11,8 +11,8 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.errors import LakeError
-from ioweather.store.delta_tables import _library
-from ioweather.store.lake import open_lake
+from ioweather.lake.delta_tables import _library
+from ioweather.lake.lake import open_lake
 
 
 def test_a_panic_as_an_exception_is_an_error() -> None:

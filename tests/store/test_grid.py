@@ -10,12 +10,12 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.store import grid
-from ioweather.store.inventory import choose_sources
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import TABLES
+from ioweather.lake import grid
+from ioweather.lake.inventory import choose_sources
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
 
 
 def selection(lake, metric="read_bytes", step_ns=MINUTE_NS, period_ns=None, kind="ost"):

@@ -9,11 +9,11 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.frames import Matrix, in_blocks
+from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import grid
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import Quality
+from ioweather.lake import grid
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
 
 DAYS, TARGETS = 7, 5
 

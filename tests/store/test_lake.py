@@ -17,11 +17,11 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.core.tables import TABLES, Checked, Complaints, Quality, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta_tables, grid, inventory, layout
-from ioweather.store.lake import LedgerEntry, open_lake
-from ioweather.store.seal import apply_retention, compact
-from ioweather.tables import TABLES, Checked, Complaints, Quality, concat
+from ioweather.lake import delta_tables, grid, inventory, layout
+from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.seal import apply_retention, compact
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_an_event_that_ends_in_the_batch_it_begins_in_has_ended(lake):
 def test_a_clock_that_is_set_back_does_not_hide_a_revision(lake, monkeypatch):
     common = {"event_id": "incident:h:1", "kind": "incident", "start_ns": DAY, "label": "hang"}
     for hour, end in ((3, None), (2, DAY + 5), (1, DAY + 7)):
-        monkeypatch.setattr("ioweather.store.lake.now_ns", lambda hour=hour: DAY + hour * 60 * MINUTE_NS)
+        monkeypatch.setattr("ioweather.lake.lake.now_ns", lambda hour=hour: DAY + hour * 60 * MINUTE_NS)
         assert lake.append("events", TABLES["events"].frame(**common, end_ns=end, rows=1), source="spool") == 1
     with lake.snapshot() as snapshot:
         assert snapshot.frame("events", ["end_ns"]).array("end_ns").tolist() == [DAY + 7]
@@ -262,7 +262,7 @@ def test_an_older_lake_is_migrated_or_refused(lake, monkeypatch):
 def test_a_column_added_later_reads_as_null(lake, monkeypatch):
     import dataclasses
 
-    from ioweather.tables import ColumnSpec
+    from ioweather.core.tables import ColumnSpec
 
     lake.append("series", series_frame(np.ones((3, 1))), source="tts")
     wider = dataclasses.replace(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from store_lakes import DAY
 
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import all_intervals
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
-from ioweather.store.table_files import is_one_per_key
-from ioweather.tables.responses import RESPONSES
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
+from ioweather.lake.table_files import is_one_per_key
+from ioweather.stats.rollups import all_intervals
 
 
 def rolled(seconds: float, day: int = 0):

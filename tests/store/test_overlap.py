@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import appends, delta_tables, layout
-from ioweather.store.database import connection
-from ioweather.store.day_files import rewrite_day
-from ioweather.store.delta_tables import Refused, Table
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import vacuum
-from ioweather.tables import TABLES, Checked
+from ioweather.lake import appends, delta_tables, layout
+from ioweather.lake.database import connection
+from ioweather.lake.day_files import rewrite_day
+from ioweather.lake.delta_tables import Refused, Table
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import vacuum
 
 SERIES = TABLES["series"]
 START_NS = 20_000 * DAY_NS

@@ -15,8 +15,8 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
 
 HERE = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -26,8 +26,8 @@ import sys
 import numpy as np
 from store_lakes import DAY, series_frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import appends
-from ioweather.store.lake import open_lake
+from ioweather.lake import appends
+from ioweather.lake.lake import open_lake
 appends._MANY_FILES = 3  # they merge each other's files, too
 root, writer, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 lake = open_lake(root)
@@ -41,8 +41,8 @@ print("done", flush=True)
 
 SEALER = """
 import sys, time
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
 while True:
     compact(open_lake(sys.argv[1]), everything=True)
     time.sleep(0.05)
@@ -101,8 +101,8 @@ import sys
 import numpy as np
 from store_lakes import DAY, series_frame
 from ioweather.core.units import MINUTE_NS
-from ioweather.store.lake import LedgerEntry, open_lake
-from ioweather.tables import TABLES
+from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.core.tables import TABLES
 root, files = sys.argv[1], int(sys.argv[2])
 lake = open_lake(root, create=True)
 with lake.snapshot() as snapshot:
@@ -168,7 +168,7 @@ def test_a_writer_killed_between_two_tables_is_completed(tmp_path):
 
 def test_sealing_keeps_what_is_appended_meanwhile(tmp_path, monkeypatch):
     """An append between the sealer's read and its commit stays beside the sealed file."""
-    from ioweather.store.delta_tables import Table
+    from ioweather.lake.delta_tables import Table
 
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
@@ -190,7 +190,7 @@ def test_two_sealers_do_not_double(tmp_path):
     for n in range(4):
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + n * DAY_NS), source="tts")
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + n * DAY_NS + 9 * MINUTE_NS), source="tts")
-    script = "import sys; from ioweather.store.lake import open_lake; from ioweather.store.seal import compact; "
+    script = "import sys; from ioweather.lake.lake import open_lake; from ioweather.lake.seal import compact; "
     script += "compact(open_lake(sys.argv[1]), everything=True)"
     sealers = [start(script, lake.root) for _ in range(3)]
     assert [finish(sealer) for sealer in sealers] == [0, 0, 0]

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from ioweather.store import layout, records
-from ioweather.store.lake import open_lake
-from ioweather.store.records import LakeRecords
+from ioweather.lake import layout, records
+from ioweather.lake.lake import open_lake
+from ioweather.lake.records import LakeRecords
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.cli.main import run
 from ioweather.core.clock import now_ns
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import layout, seal
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import apply_retention, compact
-from ioweather.tables import TABLES
+from ioweather.lake import layout, seal
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import apply_retention, compact
+from ioweather.ui.cli.main import run
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from planted_jobs import NS, T, planted
 
 from ioweather.core.clock import utc_day
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
-from ioweather.store import convert
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
+from ioweather.lake import convert
+from ioweather.lake.lake import open_lake
 
 
 def test_only_the_named_days_are_read(tmp_path):

@@ -15,10 +15,10 @@ from fastapi.testclient import TestClient
 from hostile_sql import fingerprint, generate_statements
 from store_lakes import series_frame
 
-from ioweather.cli.main import cli
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import LOOPBACK, create_app
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.cli.main import cli
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ UNCHECKED = """
 import json, sys
 question = json.load(sys.stdin)
 import duckdb, os
-from ioweather.store import confinement
+from ioweather.lake import confinement
 if question["only"] == "seccomp":
     confinement._limit_files = lambda *_: False
 elif question["only"] == "landlock":

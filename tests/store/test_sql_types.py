@@ -12,8 +12,8 @@ import pytest
 
 from ioweather.core.cells import csv_text, plain
 from ioweather.core.units import format_value
-from ioweather.store.lake import open_lake
-from ioweather.store.usersql import run_user_sql
+from ioweather.lake.lake import open_lake
+from ioweather.lake.usersql import run_user_sql
 
 # expression -> the cell as JSON has it
 CELLS: dict[str, Any] = {

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.cli.main import run
 from ioweather.core.errors import LakeVersionError
+from ioweather.core.tables import SCHEMA_VERSION, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
-from ioweather.store import layout
-from ioweather.store.backup import backup, restore
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import SCHEMA_VERSION, TABLES, ColumnSpec
+from ioweather.lake import layout
+from ioweather.lake.backup import backup, restore
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
+from ioweather.ui.cli.main import run
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.errors import QueryRefused
-from ioweather.store.lake import open_lake
-from ioweather.store.usersql import Limits, run_user_sql
+from ioweather.lake.lake import open_lake
+from ioweather.lake.usersql import Limits, run_user_sql
 
 
 @pytest.fixture(scope="module")

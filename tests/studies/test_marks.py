@@ -11,11 +11,11 @@ from small_facility import make_small_lake
 import ioweather
 from ioweather.core.papers.claims import claim_of, judged
 from ioweather.core.results import Exhibit
-from ioweather.report.gather import gather
+from ioweather.ui.report.gather import gather
 
 SOURCE = Path(ioweather.__file__).parent
 # They take the mark from judgements of claims.
-GIVE_MARKS = {"core/papers/claims.py", "studies/climate/study.py"}
+GIVE_MARKS = {"core/papers/claims.py", "studies/pat19/exhibits.py"}
 MARKS = {"supported", "refuted"}
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
+from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Complaints, Quality, TableSpec, concat
+from ioweather.core.tables.ranges import FILE_TIME, INT64_MOST
+from ioweather.core.tables.schema import COMPONENT_KINDS, build_column
 from ioweather.core.units import DAY_NS, NS
-from ioweather.tables import METRICS, TABLES, ColumnSpec, Complaints, Quality, TableSpec, concat
-from ioweather.tables.ranges import FILE_TIME, INT64_MOST
-from ioweather.tables.schema import COMPONENT_KINDS, build_column
 
 NOW = 1_800_000_000 * NS
 # Of numbers alone: what cannot be in any column that counts, measures or dates.

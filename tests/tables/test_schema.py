@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame, Matrix, Text, in_blocks
-from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES, Quality, concat, encode_text
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, Quality, concat, encode_text
 
 UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_seconds", "_count", "_ratio", "_id", "_s")
 

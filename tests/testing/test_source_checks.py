@@ -10,7 +10,7 @@ from fuzz_seeds import SEEDS, T0, seeds_of
 from fuzzing import put
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.catalogue import SOURCES
+from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.testing import ChecksFailed, check_source
 
 OURS = [name for name in SEEDS if name in SOURCES]  # test_fuzz_sources sees to it that none is forgotten
@@ -46,7 +46,7 @@ def test_our_own_sources_in_all_their_forms(name, samples):
 
 READER = """
 from ioweather.core.errors import CorruptInput
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
 
 class Reader:
     name, title, tables, is_divisible = "counts", "Counts per second", ("series",), {divisible}

@@ -13,8 +13,8 @@ from ioweather.core.contracts import Need, Param, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup
-from ioweather.studies.catalogue import STUDIES
 from ioweather.testing import ChecksFailed, check_question, check_study, data_for
+from ioweather.topics.study_catalogue import STUDIES
 
 DATA = StudyData(
     {"jobs": Frame({"job_id": Text(np.arange(4, dtype=np.int32), ("a", "b", "c", "d")), "nodes": np.arange(4.0) + 1})}

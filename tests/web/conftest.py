@@ -10,10 +10,10 @@ from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
 from fault_scenarios import wait_until_written
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import LOOPBACK, create_app
-from ioweather.web.server import bind, running
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import LOOPBACK, create_app
+from ioweather.ui.web.server import bind, running
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ import pytest
 
 from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
-from ioweather.web import api
-from ioweather.web.api import exhibit_csv
-from ioweather.web.uploads import LIMIT_BYTES
+from ioweather.ui.web import api
+from ioweather.ui.web.api import exhibit_csv
+from ioweather.ui.web.uploads import LIMIT_BYTES
 
 API = "/api/v1"
 BINARY = {"content-type": "application/octet-stream"}
@@ -162,7 +162,7 @@ def test_an_upload_that_is_empty_too_large_or_of_another_type_is_refused(client)
 
 
 def test_few_logs_are_looked_at_at_once(client):
-    from ioweather.web import uploads
+    from ioweather.ui.web import uploads
 
     taken = 0
     while uploads._AT_ONCE.acquire(blocking=False):
@@ -187,7 +187,7 @@ def test_an_uploaded_log_is_answered(client, lake, tmp_path):
 
 
 def test_a_fault_inside_is_json_and_tells_nothing(client, monkeypatch):
-    monkeypatch.setattr("ioweather.web.visible.ask", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("ioweather.ui.web.visible.ask", lambda *args, **kwargs: 1 / 0)
     message = refused(client.get(f"{API}/ask/events"), 500, "Internal")
     assert "division" not in message
 

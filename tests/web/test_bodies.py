@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ioweather.web import bodies
-from ioweather.web import server as web_server
+from ioweather.ui.web import bodies
+from ioweather.ui.web import server as web_server
 from pushed_segments import START_NS, post, segment
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.units import MINUTE_NS, format_time_ns
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
-from ioweather.web.shell import NAVIGATION
-from ioweather.workflows.ask import ask
+from ioweather.topics.ask import ask
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.shell import NAVIGATION
 
 SIZES = [(360, 800), (1024, 900), (1600, 1000)]
 SERIOUS = ("serious", "critical")

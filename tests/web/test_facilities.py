@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.store.lake import open_lake
-from ioweather.web import facilities as module
-from ioweather.web.facilities import Facilities, Tell
+from ioweather.lake.lake import open_lake
+from ioweather.ui.web import facilities as module
+from ioweather.ui.web.facilities import Facilities, Tell
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.collect.status import SourceStatus, SpoolStatus, Status, TargetStatus, write_status
+from ioweather.agent.status import SourceStatus, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns
 from ioweather.core.papers.claims import claims
-from ioweather.web.app import create_app
+from ioweather.ui.web.app import create_app
 
 
 def test_the_forecast_is_an_answer_below_the_first_heading(client):

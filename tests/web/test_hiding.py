@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.units import format_time_ns
 from ioweather.core.visibility import parse_visibility
-from ioweather.derive.jobs.signatures import program_of
-from ioweather.store.tokens import create_token
-from ioweather.web.app import LOOPBACK, create_app
+from ioweather.facts.signatures import program_of
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 API = "/api/v1"
 OWN = parse_visibility({"mode": "own", "operators": ["anna"]})

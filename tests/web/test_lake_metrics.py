@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.system.health import Incident, health_events
-from ioweather.tables import TABLES
-from ioweather.web.facilities import MAIN, Facilities
-from ioweather.web.lake_metrics import KINDS, LakeMetrics
+from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web.lake_metrics import KINDS, LakeMetrics
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, make_culprit_lake
 

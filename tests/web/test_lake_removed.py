@@ -6,10 +6,10 @@ import shutil
 import urllib.error
 import urllib.request
 
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from pushed_segments import START_NS, operations_in, post, segment
 
 PAGES = ("/", "/fragments/weather", "/fragments/now", "/fragments/runs", "/api/v1/lake", "/api/v1/jobs", "/healthz")

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from ioweather.core.errors import Busy, DataUnavailable
-from ioweather.web.app import create_app
-from ioweather.web.live import Feed
-from ioweather.web.server import bind, running
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.live import Feed
+from ioweather.ui.web.server import bind, running
 
 
 def events_of(chunks: list[bytes]) -> list[str]:

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from ioweather.web.app import LOOPBACK, create_app
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 # Not among them: that what fits the description is taken. Not every text is a time, a query or a log.
 CHECKS = [

@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ioweather.core.papers import exhibits
-from ioweather.web.app import STATIC
-from ioweather.web.shell import NAVIGATION
-from ioweather.web.topics import TOPICS, exhibits_of
+from ioweather.ui.web.app import STATIC
+from ioweather.ui.web.shell import NAVIGATION
+from ioweather.ui.web.topics import TOPICS, exhibits_of
 
 PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [

@@ -9,10 +9,10 @@ import sys
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.cli.main import run as command
-from ioweather.store.tokens import create_token, find_token, list_tokens, revoke_token
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
+from ioweather.lake.tokens import create_token, find_token, list_tokens, revoke_token
+from ioweather.ui.cli.main import run as command
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from planted_why import ASKED, make_why_lake
 
 FACILITY = """
@@ -109,7 +109,7 @@ def test_a_login_node_without_the_lake_asks_the_server(lake, tokens, tmp_path, c
 HEAVY = ("numpy", "_duckdb", "deltalake", "scipy", "h5py", "fastapi", "pydantic", "jinja2", "vl_convert", "rich")
 ASK = f"""
 import sys
-from ioweather.cli.main import run
+from ioweather.ui.cli.main import run
 code = run(sys.argv[1:])
 sys.exit(code or ",".join(set(sys.modules) & set({HEAVY})) or 0)
 """

@@ -18,9 +18,9 @@ import pytest
 
 from fault_scenarios import wait_until_written
 from ioweather.core.visibility import parse_visibility
-from ioweather.store.tokens import create_token, tokens_file
-from ioweather.web.app import LOOPBACK, create_app
-from ioweather.web.server import bind, running
+from ioweather.lake.tokens import create_token, tokens_file
+from ioweather.ui.web.app import LOOPBACK, create_app
+from ioweather.ui.web.server import bind, running
 
 pytestmark = pytest.mark.real
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "dashboard.md"
@@ -150,7 +150,7 @@ def test_an_agent_pushes_through_the_proxy_with_its_token_alone(nginx, lake, tmp
     try:
         # Under the name of the certificate; that the server allows it too is what --allow-host says.
         done = subprocess.run(
-            [sys.executable, "-m", "ioweather.collect.push", f"https://localhost:{port}", str(token), str(segment)],
+            [sys.executable, "-m", "ioweather.agent.push", f"https://localhost:{port}", str(token), str(segment)],
             capture_output=True, text=True, env={"SSL_CERT_FILE": str(certificate)}, check=False,
         )  # fmt: skip
     finally:

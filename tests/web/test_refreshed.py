@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ioweather.web.refreshed import Refreshed
+from ioweather.ui.web.refreshed import Refreshed
 
 
 def settled(value: Refreshed[int]) -> None:

@@ -9,14 +9,13 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.collect import queue
 from ioweather.core.errors import LakeError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.workflows.ingest import pushed_samples
-from ioweather.workflows.ingest.drain import drain, run_pass
+from ioweather.ingestion import pushed_samples, queue
+from ioweather.ingestion.drain import drain, run_pass
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import create_app
 
 cramjam = pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")

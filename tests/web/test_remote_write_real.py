@@ -9,11 +9,11 @@ import pytest
 import prometheus_servers
 from ioweather.core.contracts import ReadContext
 from ioweather.core.units import MINUTE_NS
-from ioweather.sources.labelled.server import Poll, PrometheusServer
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.readers.prometheus.server import Poll, PrometheusServer
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 
 pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")

@@ -13,19 +13,19 @@ from types import SimpleNamespace
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.collect import push as pushing
-from ioweather.collect.push import push
-from ioweather.collect.queue import waiting
-from ioweather.collect.settings import settings_from
-from ioweather.collect.ship import Server, Shipment, Shipper
-from ioweather.collect.spool import Spool, row_line
+from ioweather.agent import push as pushing
+from ioweather.agent.agent_settings import settings_from
+from ioweather.agent.push import push
+from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row
+from ioweather.agent.ship import Server, Shipment, Shipper
+from ioweather.agent.spool import Spool, row_line
 from ioweather.core.errors import FacilityError, UsageError
-from ioweather.sources.live.contract import Operation, Origin, Timing, event_row, response_row
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token, revoke_token
-from ioweather.web import sending
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
+from ioweather.ingestion.queue import waiting
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token, revoke_token
+from ioweather.ui.web import sending
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -108,7 +108,7 @@ FOREIGN = (
 @pytest.mark.usefixtures("reading_here")
 @pytest.mark.parametrize("row", FOREIGN)
 def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, row, monkeypatch):
-    monkeypatch.setattr("ioweather.sources.spool._FIRST_ROWS", 1)  # the rows before it were read long ago
+    monkeypatch.setattr("ioweather.readers.segments._FIRST_ROWS", 1)  # the rows before it were read long ago
     response = send(client, token, segment(event(1), event(2), row, event(3)))
     assert response.status_code == 422, response.text
     error = response.json()["error"]
@@ -172,7 +172,7 @@ def test_what_is_no_segment_is_refused_with_its_reason(client, root, token, data
 
 @pytest.mark.usefixtures("reading_here")
 def test_rows_before_a_wrong_one_stay_and_the_sender_is_told(client, root, token, monkeypatch):
-    monkeypatch.setattr("ioweather.sources.spool._FIRST_ROWS", 1)
+    monkeypatch.setattr("ioweather.readers.segments._FIRST_ROWS", 1)
     body = send(client, token, segment(event(1), "no json", event(2))).json()
     assert body["status"] == "partial"
     assert body["rows"] == {"events": 1}
@@ -336,7 +336,7 @@ def test_a_server_that_hangs_up_while_it_is_sent_to_is_heard_too(large):
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.web.bodies.HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ui.web.bodies.HEARD_OUT_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:
@@ -443,7 +443,7 @@ def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
 ):
     waited: list[float] = []
     # Not the sleep of all: servers of this process sleep in threads of their own.
-    monkeypatch.setattr("ioweather.collect.push.time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr("ioweather.agent.push.time", SimpleNamespace(sleep=waited.append))
     TellsToWait.times, TellsToWait.said = times, said
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TellsToWait) as full:
         threading.Thread(target=full.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -455,7 +455,7 @@ def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
 
 
 def test_a_full_queue_is_told_with_when_to_come_back(client, root, token, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.ingest.receive.MOST_FILES", 0)
+    monkeypatch.setattr("ioweather.ingestion.receive.MOST_FILES", 0)
     response = send(client, token, segment(event(1)))
     assert response.status_code == 503
     assert response.headers["retry-after"] == "20"

@@ -16,12 +16,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from asking import weather_now
-from ioweather.cli.main import run
-from ioweather.collect.push import push
-from ioweather.collect.remote import inbox, keep_status, remote_agents
-from ioweather.collect.ship import Server, Shipment, Shipper
-from ioweather.collect.spool import Spool
-from ioweather.collect.status import (
+from ioweather.agent.exporter import render
+from ioweather.agent.push import push
+from ioweather.agent.remote import inbox, keep_status, remote_agents
+from ioweather.agent.ship import Server, Shipment, Shipper
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import (
     InFlight,
     OperationStatus,
     Outcome,
@@ -35,13 +35,13 @@ from ioweather.collect.status import (
 )
 from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.exporter.metrics import render
-from ioweather.store.lake import open_lake
-from ioweather.store.tokens import create_token, revoke_token
-from ioweather.web import sending
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
-from ioweather.workflows.site.doctor import examine
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token, revoke_token
+from ioweather.ui.cli.main import run
+from ioweather.ui.doctor import examine
+from ioweather.ui.web import sending
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -242,7 +242,7 @@ def test_an_older_server_that_knows_no_status_takes_the_rows(root, token, tmp_pa
 
 
 def test_one_whose_spool_is_here_is_shown_once(root, tmp_path):
-    from ioweather.collect.status import write_status
+    from ioweather.agent.status import write_status
 
     write_status(told(), tmp_path)
     keep_status(root, told(), now_ns())
@@ -279,7 +279,7 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("ioweather.collect.spool.write_all", full)
+    monkeypatch.setattr("ioweather.agent.spool.write_all", full)
     spool.add(EVENT.strip())
     spool.flush(now_ns(), last=True)
     state = SpoolStatus("/s", dropped_rows=spool.dropped_rows, message=spool.message)

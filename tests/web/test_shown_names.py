@@ -12,8 +12,8 @@ import pytest
 from fastapi.testclient import TestClient
 from store_lakes import series_frame
 
-from ioweather.store.lake import open_lake
-from ioweather.web.app import create_app
+from ioweather.lake.lake import open_lake
+from ioweather.ui.web.app import create_app
 
 HOSTILE = "scratch\u202ehctarcs\x1b[31m\x9b<b>"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.store.tokens import create_token, tokens_file
-from ioweather.web import sqlpage
+from ioweather.lake.tokens import create_token, tokens_file
+from ioweather.ui.web import sqlpage
 
 API = "/api/v1"
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
@@ -106,7 +106,7 @@ def test_an_answer_that_is_too_large_is_refused(client, query):
 def test_sql_is_refused_where_the_kernel_cannot_confine_it(client, monkeypatch, tmp_path):
     """The child finds a module in its path that says so."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import ioweather.store.confinement as confinement\nconfinement.confine = lambda *_: False\n"
+        "import ioweather.lake.confinement as confinement\nconfinement.confine = lambda *_: False\n"
     )
     popen = subprocess.Popen
 

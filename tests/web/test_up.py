@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.store.lake import open_lake
-from ioweather.web.server import bind
-from ioweather.workflows.site.local_setup import Child, _remove_old_drafts, writable_place
+from ioweather.lake.lake import open_lake
+from ioweather.ui.local_setup import Child, _remove_old_drafts, writable_place
+from ioweather.ui.web.server import bind
 
 
 @pytest.fixture

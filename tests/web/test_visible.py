@@ -15,12 +15,12 @@ from fastapi.testclient import TestClient
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibits
 from ioweather.core.visibility import Visibility, parse_visibility
-from ioweather.store.per_user_view import OF_THE_FACILITY
-from ioweather.web.app import _PLAIN_PATHS, LOOPBACK, create_app
-from ioweather.web.server import bind, bind_socket, check_reach, running
-from ioweather.web.shell import NAVIGATION
-from ioweather.web.visible import check_declared, classes_of
-from ioweather.workflows.analyse import study_of
+from ioweather.lake.per_user_view import OF_THE_FACILITY
+from ioweather.topics.analyse import study_of
+from ioweather.ui.web.app import _PLAIN_PATHS, LOOPBACK, create_app
+from ioweather.ui.web.server import bind, bind_socket, check_reach, running
+from ioweather.ui.web.shell import NAVIGATION
+from ioweather.ui.web.visible import check_declared, classes_of
 
 API = "/api/v1"
 OWN = parse_visibility({"mode": "own", "operators": ["anna"]})

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.core.visibility import parse_visibility
-from ioweather.derive.system.health import Incident, health_events
-from ioweather.web.app import LOOPBACK, create_app
+from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_culprit import BEGAN, HEAVY, LIGHT, SLOWED, make_culprit_lake
 
 API = "/api/v1"

@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ioweather.collect.queue import waiting
 from ioweather.core.units import NS
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
+from ioweather.ingestion.queue import waiting
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from pushed_segments import START_NS, operations_in, post, segment
 from shipments import finish_queue
 

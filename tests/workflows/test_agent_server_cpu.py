@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
+from ioweather.agent.lustre_counters import ServerCpu
+from ioweather.core.counters.growth import Target
+from ioweather.core.counters.monotonic_samples import Clocks
 from ioweather.core.results import Exhibit
-from ioweather.sources.counter_samples import Target
-from ioweather.sources.live.lustre import ServerCpu
-from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
-from ioweather.workflows.analyse import each_exhibit
+from ioweather.core.tables import TABLES
+from ioweather.lake.lake import open_lake
+from ioweather.topics.analyse import each_exhibit
 from live_reporter import Heard
 
 STEP_NS = 60 * 10**9

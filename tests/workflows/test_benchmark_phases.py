@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.units import NS
+from ioweather.ui.cli.main import run
 
 IO500 = """\
 [run]

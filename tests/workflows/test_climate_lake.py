@@ -11,12 +11,12 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.results import Exhibit
-from ioweather.store import grid
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.studies.climate.study import STUDY
-from ioweather.tables import Quality
-from ioweather.workflows.analyse import make_exhibits
+from ioweather.core.tables import Quality
+from ioweather.lake import grid
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.studies.pat19.exhibits import STUDY
+from ioweather.topics.analyse import make_exhibits
 
 ROWS, TARGETS = 3 * 1440, 4
 FLAGGED = (100, 2)

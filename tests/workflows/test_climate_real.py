@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ioweather.core.results import Exhibit
-from ioweather.store.lake import open_lake
-from ioweather.studies.catalogue import STUDIES
-from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.topics.analyse import make_exhibits
+from ioweather.topics.study_catalogue import STUDIES
 
 
 @pytest.fixture(scope="module")

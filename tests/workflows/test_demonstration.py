@@ -11,18 +11,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ioweather.advice.culprits.blame import NAMED_FROM, blame
 from ioweather.core.clock import utc_day
 from ioweather.core.outcomes import HealthOutcome, WhoOutcome
 from ioweather.core.units import NS
+from ioweather.diagnosis.blame import NAMED_FROM, blame
+from ioweather.diagnosis.similar_runs import similar_runs
+from ioweather.diagnosis.slowed_runs import slowed_run
+from ioweather.diagnosis.suspects import of_period
+from ioweather.job_io.job_in_lake import view_of_run
+from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
-from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.ask import ask
-from ioweather.workflows.job_lake import view_of_run
-from ioweather.workflows.similar_runs import similar_runs
-from ioweather.workflows.site.demo import _SEED, PRESET, Step, make_demo, tour
-from ioweather.workflows.slowed_runs import slowed_run
-from ioweather.workflows.who import of_period
+from ioweather.topics.ask import ask
+from ioweather.ui.demo import _SEED, PRESET, Step, make_demo, tour
 from made_once import made_once
 
 ALL_TIME = (0, 2**62)

@@ -11,14 +11,14 @@ from store_lakes import series_frame
 from asking import events
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.outcomes import EventOutcome
+from ioweather.core.tables import concat
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import roll_up
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact
-from ioweather.tables import concat
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.events import find_episodes
-from ioweather.workflows.health import find_sick_components
+from ioweather.diagnosis.health_search import find_sick_components
+from ioweather.diagnosis.slow_episodes import find_episodes
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.stats.rollups import roll_up
 
 START = parse_time_ns("2026-03-01 00:00Z")
 LONG = (3 * DAY_NS + 10 * HOUR_NS + 20 * MINUTE_NS, 3 * DAY_NS + 13 * HOUR_NS + 40 * MINUTE_NS)

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from ioweather.cli.main import run
-from ioweather.collect.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
+from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns, parse_time_ns
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
+from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.lake.lake import open_lake
 from ioweather.stats.loghistogram import RELATIVE_ERROR
-from ioweather.store.lake import open_lake
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.ingest.rollups import refresh_rollups
+from ioweather.topics.analyse import make_exhibits
+from ioweather.ui.cli.main import run
 
 DAYS = 3
 WITHIN = RELATIVE_ERROR + 1e-9

@@ -9,9 +9,9 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.store.lake import open_lake
-from ioweather.workflows import analyse
-from ioweather.workflows.analyse import make_exhibits, study_of
+from ioweather.lake.lake import open_lake
+from ioweather.topics import analyse
+from ioweather.topics.analyse import make_exhibits, study_of
 
 
 def test_an_exhibit_that_does_not_come_is_not_looked_for_again(tmp_path, monkeypatch):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
-from ioweather.report.gather import LeftOut, _outcome
-from ioweather.workflows.analyse import Availability
+from ioweather.topics.analyse import Availability
+from ioweather.ui.report.gather import LeftOut, _outcome
 
 ROWS = ResultTable("t", (ResultColumn("x"), ResultColumn("y")), ((1.0, 2.0),))
 NONE = ResultTable("t", ROWS.columns, ())

@@ -10,15 +10,15 @@ from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
 from extreme_rows import add_extreme_rows, century_rows
-from ioweather.cli.main import run
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
+from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES, Checked
-from ioweather.web.app import LOOPBACK, create_app
-from ioweather.workflows import health
+from ioweather.diagnosis import health_search as health
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.ui.cli.main import run
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 COMMANDS = (
     "lake", "lake --json", "storage", "now", "health", "events", "exhibits", "forecast", "who", "runs", "triage",

@@ -32,13 +32,13 @@ from fault_scenarios import (
     write_segments,
 )
 from fuse_mounts import OPERATIONS, DisturbedMount, disturbed_mount
-from ioweather.collect.queue import draft_in, queued, refused_dir, waiting
-from ioweather.collect.status import read_status
-from ioweather.store.lake import Lake, open_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.workflows.ingest.drain import only_writer, run_pass
-from ioweather.workflows.ingest.receive import receive
+from ioweather.agent.status import read_status
+from ioweather.ingestion.drain import only_writer, run_pass
+from ioweather.ingestion.queue import draft_in, queued, refused_dir, waiting
+from ioweather.ingestion.receive import receive
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import create_app
 from warm_commands import Ended, WarmCommands, warm_commands
 
 pytestmark = pytest.mark.real

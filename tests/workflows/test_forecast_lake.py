@@ -14,17 +14,17 @@ from scipy.signal import lfilter
 from store_lakes import DAY, series_frame
 
 from asking import forecast
-from ioweather.cli.main import run
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.tables import TABLES, encode_text
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import all_intervals
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.planning import forecast_query as forecast_workflow
+from ioweather.planning.forecast_query import history
 from ioweather.stats.job_load import expected_load
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES, encode_text
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows import forecast as forecast_workflow
-from ioweather.workflows.forecast import history
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.stats.rollups import all_intervals
+from ioweather.ui.cli.main import run
 
 DAYS = 6
 MINUTES = DAYS * 1440

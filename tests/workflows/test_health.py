@@ -11,14 +11,14 @@ from store_lakes import DAY, series_frame
 from ioweather.core.arrays import Floats
 from ioweather.core.outcomes import HealthOutcome, StripeOutcome
 from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, MINUTE_NS, NS
-from ioweather.derive.system.health import Incident
+from ioweather.diagnosis.health_search import _Runs, find_sick_components
+from ioweather.diagnosis.unhealthy_components import Incident
+from ioweather.lake.lake import Lake, open_lake
 from ioweather.stats.orderstats import BySize
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
-from ioweather.tables.schema import concat
-from ioweather.workflows.ask import ask
-from ioweather.workflows.health import _Runs, find_sick_components
+from ioweather.topics.ask import ask
 from planted_responses import SIZES, START_NS, law_of, rows
 
 # Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from lmt_files import LAYOUT, lmt_tables, write_sqlite
 
 import mariadb_servers
-from ioweather.cli.main import cli
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import cli
 
 pymysql = pytest.importorskip("pymysql")
 pytestmark = pytest.mark.real

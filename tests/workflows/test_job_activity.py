@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from asking import describe_job, job_view
-from ioweather.sources.darshan.layout import DXT_DTYPE
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import Module
-from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.store.lake import open_lake
-from ioweather.studies.job.heat_map import SCREEN, Resolution
-from ioweather.workflows import job_activity
-from ioweather.workflows.ask import ask
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.job_activity import job_heat_maps
-from ioweather.workflows.job_lake import with_heat_maps
+from ioweather.ingestion.ingest import ingest
+from ioweather.job_io import job_activity
+from ioweather.job_io.heat_map import SCREEN, Resolution
+from ioweather.job_io.job_activity import job_heat_maps
+from ioweather.job_io.job_in_lake import with_heat_maps
+from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan.log import Module
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.record_layout import DXT_DTYPE
+from ioweather.readers.darshan.writer import new_records, write_log
+from ioweather.topics.ask import ask
 from planted_logs import HEAT, JOB, NS, START, heat
 
 LOGS, WIDTH, BINS = 5, 5.0, 8

@@ -13,15 +13,15 @@ import pytest
 from asking import compare_jobs, describe_job, job_view
 from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, TruncatedInput, UsageError
 from ioweather.core.results import to_jsonable
-from ioweather.sources.darshan.layout import DXT_DTYPE
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import DarshanLog, Module
-from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.store.lake import open_lake
-from ioweather.studies.job.heat_map import Resolution
-from ioweather.tables import TABLES
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.job_log import heat_maps
+from ioweather.core.tables import TABLES
+from ioweather.ingestion.ingest import ingest
+from ioweather.job_io.heat_map import Resolution
+from ioweather.job_io.job_from_log import heat_maps
+from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan.log import DarshanLog, Module
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.record_layout import DXT_DTYPE
+from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, MIB, NS, START, climate_modules, write_climate, write_empty, write_many
 
 HOUR = 3600 * NS

@@ -38,17 +38,17 @@ from fault_scenarios import (
     wait_until_written,
     write_segments,
 )
-from ioweather.collect.push import push
-from ioweather.collect.queue import draft_in, waiting
-from ioweather.collect.ship import Server, Shipper
+from ioweather.agent.push import push
+from ioweather.agent.ship import Server, Shipper
 from ioweather.core.clock import now_ns
 from ioweather.core.units import HOUR_NS
-from ioweather.store.lake import open_lake
-from ioweather.store.layout import is_lake
-from ioweather.store.tokens import create_token
-from ioweather.web.app import create_app
-from ioweather.web.server import bind, running
-from ioweather.workflows.ingest.receive import receive
+from ioweather.ingestion.queue import draft_in, waiting
+from ioweather.ingestion.receive import receive
+from ioweather.lake.lake import open_lake
+from ioweather.lake.layout import is_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import create_app
+from ioweather.ui.web.server import bind, running
 from planted_logs import write_climate
 from scan_trees import runs_tree
 from shipments import outcome
@@ -331,7 +331,7 @@ def test_writers_of_what_was_pushed_killed_at_any_point(commands: WarmCommands, 
         kills_here = 0
         while waiting(root).files:
             kill_at = rng.randint(1, changes) if changes and kills_here < _MOST_IN_A_ROW else 0
-            ended = commands.run("-m", "ioweather.workflows.ingest.drain", root, kill_at=kill_at)
+            ended = commands.run("-m", "ioweather.ingestion.drain", root, kill_at=kill_at)
             assert ended.code in (0, -9), ended
             kills_here += ended.code == -9
             changes = changes or ended.changes

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from asking import events, weather_now
-from ioweather.cli.main import run
-from ioweather.collect.status import (
+from ioweather.agent.status import (
     InFlight,
     OperationStatus,
     Outcome,
@@ -22,11 +21,12 @@ from ioweather.collect.status import (
 )
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.store.lake import open_lake
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.events import find_episodes
-from ioweather.workflows.ingest.rollups import refresh_rollups
+from ioweather.diagnosis.slow_episodes import find_episodes
+from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 
 def operation(op: str, seconds: float | None, expected: float | None, **changes) -> OperationStatus:

@@ -17,15 +17,15 @@ import pytest
 
 from dask_clusters import loopback_cluster
 from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.engine import opened
-from ioweather.report import gather as gathering
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import opened
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
-from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
-from ioweather.store.lake import open_lake
-from ioweather.studies.climate import matrices
-from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.score.card import score
+from ioweather.simulate.score.card import score
+from ioweather.studies.pat19 import matrices
+from ioweather.topics.analyse import make_exhibits
+from ioweather.ui.report import gather as gathering
 from lake_contents import contents
 from made_once import made_once
 from scan_trees import counted, runs_tree

@@ -11,13 +11,13 @@ import pytest
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import RelieveOutcome
+from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.core.visibility import Owner
-from ioweather.questions.relieve import shell_word
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
-from ioweather.workflows.ask import ask
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.planning.relieve import shell_word
+from ioweather.topics.ask import ask
 
 START_NS = 1_772_409_600 * NS  # 2026-03-02
 GB = 10**9
@@ -97,7 +97,7 @@ def test_any_path_is_one_word_of_a_shell(path: str) -> None:
 
 
 def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
-    from ioweather.sources.scan.tally import stored_text
+    from ioweather.readers.scan.tally import stored_text
 
     text, escaped = stored_text(b"/odd\xff\\'x".decode("utf-8", "surrogateescape"))
     word = shell_word(text, escaped=escaped)

@@ -9,9 +9,9 @@ from small_facility import make_small_lake
 from starlette.testclient import TestClient
 
 from ioweather.core.errors import IoweatherError
-from ioweather.store.lake import open_lake
-from ioweather.web.app import LOOPBACK, create_app
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.ui.web.app import LOOPBACK, create_app
 
 
 def test_beside_ingest(own_samples, tmp_path):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.units import MIB
-from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.analyse import make_exhibits
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.topics.analyse import make_exhibits
 from planted_responses import SIZES, rows
 
 

@@ -16,15 +16,15 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
-from ioweather.sources.scan import scanner
-from ioweather.sources.scan.rows import TreeFacts
-from ioweather.sources.scan.walker import Walker
-from ioweather.store.lake import open_lake
-from ioweather.workflows import scan as scans
-from ioweather.workflows.analyse import availability, make_exhibits
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.scan import ScanRequest, scan
-from ioweather.workflows.scan_summary import summary
+from ioweather.ingestion import scan_tree as scans
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.scan_summary import summary
+from ioweather.ingestion.scan_tree import ScanRequest, scan
+from ioweather.lake.lake import open_lake
+from ioweather.readers.scan import scanner
+from ioweather.readers.scan.scan_rows import TreeFacts
+from ioweather.readers.scan.walker import Walker
+from ioweather.topics.analyse import availability, make_exhibits
 from scan_trees import Naive
 
 

@@ -10,11 +10,11 @@ from planted_jobs import GIB, planted
 from store_lakes import DAY, series_frame
 
 from asking import why
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.applications import FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
-from ioweather.tables.applications import FILES
+from ioweather.facts.job_io import job_io
+from ioweather.lake.lake import open_lake
 
 MINUTES = 2 * 1440
 SICK = (2000, 2300)  # minutes in which target 1 serves a third
@@ -162,7 +162,7 @@ def test_on_a_quiet_day_all_is_usual(lake):
 
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.similar_runs._MOST_RESPONSES", 1500)
+    monkeypatch.setattr("ioweather.diagnosis.similar_runs._MOST_RESPONSES", 1500)
     answer = why(SLOW, lake)
     assert answer.headline.startswith("The system"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}

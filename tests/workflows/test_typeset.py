@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.results import ResultColumn, ResultTable
-from ioweather.workflows.publish import FORMS
+from ioweather.ui.publish import FORMS
 
 COLUMNS = (ResultColumn("name", "", "text"), ResultColumn("share", "of all", "ratio"), ResultColumn("n", "", "count"))
 TABLE = ResultTable("t", COLUMNS, (("50% & $x_1$ \\input{a}", 0.5, 3), ("=1+1|<b>", None, 4)), "A title")

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from asking import why
-from ioweather.advice.verdict import judge as judging
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.core.visibility import Owner
-from ioweather.store.lake import open_lake
-from ioweather.workflows import verdicts
-from ioweather.workflows.ask import ask
-from ioweather.workflows.verdicts import Judged, counts, due_verdicts, judge_due, recorded
+from ioweather.diagnosis import recorded_verdicts as verdicts
+from ioweather.diagnosis import verdict as judging
+from ioweather.diagnosis.recorded_verdicts import Judged, counts, due_verdicts, judge_due, recorded
+from ioweather.lake.lake import open_lake
+from ioweather.topics.ask import ask
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, add_samples, make_why_lake
 

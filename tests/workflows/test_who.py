@@ -9,8 +9,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ioweather.advice.culprits.activity import Activity
-from ioweather.advice.culprits.blame import Party, Slowed, Suspects
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
@@ -19,13 +17,15 @@ from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
-from ioweather.questions.who import _findings
-from ioweather.store.lake import Lake
-from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.ask import ask
-from ioweather.workflows.job_records import _on_filesystem
-from ioweather.workflows.slowed_runs import shortest_half, touching
-from ioweather.workflows.what_if import _met
+from ioweather.diagnosis.blame import Party, Slowed, Suspects
+from ioweather.diagnosis.job_activity_in_period import Activity
+from ioweather.diagnosis.job_records import _on_filesystem
+from ioweather.diagnosis.slowed_runs import shortest_half, touching
+from ioweather.diagnosis.who import _findings
+from ioweather.diagnosis.without_job_query import _met
+from ioweather.lake.lake import Lake
+from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.ask import ask
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from asking import why
-from ioweather.cli.main import run as command
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.store.lake import open_lake
-from ioweather.workflows.similar_runs import Servers, merged_windows, week_before
+from ioweather.diagnosis.similar_runs import Servers, merged_windows, week_before
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run as command
 from planted_association import START_NS, system_load
 from planted_why import ASKED, MINUTES, make_why_lake
 

@@ -49,7 +49,7 @@ class Source(Protocol):
     """Reads one kind of file. Stateless and picklable; errors are SourceErrors.
 
     `detect` looks at the first bytes and the path and gives 0 (not mine) to 1 (surely mine).
-    `read` yields (table, Frame) pairs whose columns are those of `ioweather.tables`, without `source`, `ingest_id`
+    `read` yields (table, Frame) pairs whose columns are those of `ioweather.core.tables`, without `source`, `ingest_id`
     and `day`: the lake adds them. A generator may return a sentence: what the file holds besides, and why it is not
     taken.
     """

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
+from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.applications import Program
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Calendar, Resources, stream
 from ioweather.simulate.world import Run
-from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
-from ioweather.sources.darshan.writer import new_records, write_log
 
 # Upper edges of Darshan's ten access-size bins.
 _EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)

@@ -19,7 +19,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
 from ioweather.core.words import pairs_of
-from ioweather.engine import Serial, in_order
+from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.darshan_logs import LogWriter
 from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.monitoring import (

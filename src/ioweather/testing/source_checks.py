@@ -16,10 +16,10 @@ from typing import Any, Final
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, DivisibleSource, ReadContext, Source
 from ioweather.core.errors import SourceError
+from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
-from ioweather.engine import WorkerDied, limit_memory, limit_seconds, run_limited
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import TABLES
+from ioweather.lake.workers import WorkerDied, limit_memory, limit_seconds, run_limited
+from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.testing.problems import Problem, raise_if_any
 
 # Reading in a child process with limits, so that a reader that never ends or takes all memory ends a check, not the

@@ -17,11 +17,11 @@ from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Answer, Exhibit, exhibit_from_json, result_json
-from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES
 from ioweather.testing.problems import Problem, raise_if_any
 
 if TYPE_CHECKING:
-    from ioweather.store.lake import Lake
+    from ioweather.lake.lake import Lake
 
 Run = Callable[[StudyData, Facility, Mapping[str, Any]], Iterable[Exhibit | Answer]]
 
@@ -41,10 +41,10 @@ class Answering(Protocol):
 
 def data_for(asked: Study | Question, lake: Lake, **params: Any) -> tuple[StudyData, dict[str, Any]]:
     """What a command would give the study or question of this lake: its needs, and its parameters."""
-    from ioweather.workflows.analyse import ALL_TIME, fetch
-    from ioweather.workflows.params import resolve_params
-    from ioweather.workflows.place import Place
-    from ioweather.workflows.resolve import Request, resolve
+    from ioweather.lake.place import Place
+    from ioweather.topics.analyse import ALL_TIME, fetch
+    from ioweather.topics.parameters import resolve_params
+    from ioweather.topics.resolve import Request, resolve
 
     with ExitStack() as until:
         place = Place(lake, until)

@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from ioweather.advice.advisor.advise import RULES
-from ioweather.advice.advisor.profile import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
+from ioweather.job_io.advisor.advise import RULES
+from ioweather.job_io.advisor.profile import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
 
 
 def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:
@@ -24,7 +24,7 @@ def test_the_record_is_of_rules_that_there_are():
         assert parts[pair.rule] == pair.part
         assert pair.modelled_seconds <= pair.before_seconds * 1.001
         assert pair.won_seconds <= pair.before_seconds
-    text = files("ioweather.advice.advisor").joinpath("record.toml").read_text("utf-8")
+    text = files("ioweather.job_io.advisor").joinpath("record.toml").read_text("utf-8")
     assert len(tomllib.loads(text)["pair"]) == len(record())
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.advice.advisor.triage import fixed, judged, worst
-from ioweather.advice.culprits.activity import Activity
-from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.run_outcomes import Amount
-from ioweather.questions.triage import QUESTION
-from ioweather.tables import concat
+from ioweather.core.tables import concat
+from ioweather.diagnosis.blame import Party, Slowed, Suspect, Suspects
+from ioweather.diagnosis.fix_gains import fixed, judged, worst
+from ioweather.diagnosis.job_activity_in_period import Activity
+from ioweather.diagnosis.triage import QUESTION
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.advice.advisor.advise import Advised, advice_facts, advice_findings, advise, brief_lines, with_advice
-from ioweather.advice.advisor.profile import Advice, Promise
-from ioweather.cli.main import run as command
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.units import format_seconds
+from ioweather.job_io.advisor.advise import Advised, advice_facts, advice_findings, advise, brief_lines, with_advice
+from ioweather.job_io.advisor.profile import Advice, Promise
+from ioweather.ui.cli.main import run as command
 from planted_advice import GOOD, each, own, requests, view_of
 
 KIB, MIB = 1 << 10, 1 << 20

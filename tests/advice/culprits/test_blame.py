@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.advice.culprits.blame import (
+from ioweather.core.run_outcomes import Amount
+from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Party,
     Slowed,
@@ -19,7 +20,7 @@ from ioweather.advice.culprits.blame import (
     learned,
     one_of_two,
 )
-from ioweather.advice.culprits.words import (
+from ioweather.diagnosis.culprit_wording import (
     culprits_of,
     findings_of,
     party_words,
@@ -27,7 +28,6 @@ from ioweather.advice.culprits.words import (
     tell_words,
     without_words,
 )
-from ioweather.core.run_outcomes import Amount
 
 
 def suspect(job: int, data: float, metadata: float = 0.0, evidence: str = "servers") -> Suspect:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.transfers.predict import predict_transfer
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer
+from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB
-from ioweather.tables.schema import concat
+from ioweather.planning.transfer_times import predict_transfer
 from planted_responses import FACILITY, SIZES, law_of, rows
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.transfers.stripe import recommend_stripe, setstripe
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.derive.system.health import Incident, health_events, in_incidents
-from ioweather.questions import predict
+from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.facts.incidents import in_incidents
+from ioweather.planning import predict
+from ioweather.planning.stripe_width import recommend_stripe, setstripe
 from ioweather.stats.orderstats import BySize
-from ioweather.studies.responses import striping
-from ioweather.tables.schema import concat
+from ioweather.studies.don15 import striping
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.advice.verdict.pool import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
-from ioweather.derive.jobs.groups import group_runs
-from ioweather.studies.association.data import association_data
+from ioweather.diagnosis.comparison_pool import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
+from ioweather.facts.groups import group_runs
+from ioweather.studies.mad17.run_groups import association_data
 from planted_association import PARAMS, planted_association, site
 
 

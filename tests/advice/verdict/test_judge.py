@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.model import _quantile, _typical
-from ioweather.advice.verdict.pool import MEASURES, _beyond_day, patterns_of
 from ioweather.core.run_outcomes import Reason
+from ioweather.diagnosis.comparison_pool import MEASURES, _beyond_day, patterns_of
+from ioweather.diagnosis.time_model import _quantile, _typical
+from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from planted_jobs import MIB, planted
 
-from ioweather.advice.verdict.pool import (
+from ioweather.diagnosis.comparison_pool import (
     FACTORS,
     alike_patterns,
     difference_words,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.model import _exponent, at_size_of
-from ioweather.advice.verdict.pool import BYTES_MOVED, find_changes
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, find_changes
+from ioweather.diagnosis.time_model import _exponent, at_size_of
+from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.advice.verdict.judge import judge
-from ioweather.advice.verdict.model import Split, _on_part, same_part, split_of
+from ioweather.diagnosis.time_model import Split, _on_part, same_part, split_of
+from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
 ROWS = 12

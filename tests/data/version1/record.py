@@ -20,11 +20,11 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from ioweather.core.tables import TABLES
+from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
-from ioweather.workflows.simulated import ingest_simulated
 
 PRESET = replace(
     for_days(LAPTOP, 1), jobs=30, applications=2, osts=2, probe_hosts=1, probe_seconds=3600, sampler_seconds=14400,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from planted_jobs import GIB, NS, T, planted
 
-from ioweather.derive.jobs.bandwidth import bandwidth_caveats, passed_seconds
+from ioweather.facts.bandwidth import bandwidth_caveats, passed_seconds
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ioweather.core.facility import parse_facility
+from ioweather.core.tables import encode_text
 from ioweather.core.units import MIB
-from ioweather.derive.jobs.ceiling import ceiling_mib_per_s_per_node, peak_of
-from ioweather.tables import encode_text
+from ioweather.facts.node_ceiling import ceiling_mib_per_s_per_node, peak_of
 
 
 def test_intrepid() -> None:

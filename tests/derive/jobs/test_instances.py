@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.derive.jobs.instances import job_numbers, merge_instances
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.derive.jobs.matching import match_jobs
-from ioweather.tables.applications import APPLICATIONS, FILES, JOB_IO
-from ioweather.tables.jobs import JOBS
+from ioweather.core.tables.applications import APPLICATIONS, FILES, JOB_IO
+from ioweather.core.tables.jobs import JOBS
+from ioweather.facts.accounting_match import match_jobs
+from ioweather.facts.instances import job_numbers, merge_instances
+from ioweather.facts.job_io import job_io
 
 NS = 1_000_000_000
 T = 1_700_000_000 * NS

@@ -13,9 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.tables import TABLES, concat
-from ioweather.tables.applications import APPLICATIONS, FILES, INTERFACES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables.applications import (
+    APPLICATIONS,
+    FILES,
+    INTERFACES,
+    JOB_IO,
+    READ_BINS,
+    STRATEGIES,
+    WRITE_BINS,
+)
+from ioweather.facts.job_io import job_io
 
 START = 1_300_000_000_000_000_000
 NS = 1_000_000_000

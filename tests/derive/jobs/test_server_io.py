@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ioweather.cli.main import run
-from ioweather.derive.jobs.server_io import Done, server_io
-from ioweather.store.lake import open_lake
-from ioweather.studies.job.on_servers import server_answer
-from ioweather.tables import TABLES
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.core.tables import TABLES
+from ioweather.facts.server_io import Done, server_io
+from ioweather.ingestion.ingest import ingest
+from ioweather.job_io.server_counts import server_answer
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 NS = 10**9
 TABLE = TABLES["job_operations"]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioweather.derive.jobs.file_records import file_records
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.derive.jobs.times import times
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import MODULES, rows_of_logs
+from ioweather.facts.file_records import file_records
+from ioweather.facts.job_io import job_io
+from ioweather.facts.times import times
+from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
+from ioweather.readers.darshan.read_log import read_log
 
 
 def accumulated(path: Path, module: str, nprocs: int) -> Any:

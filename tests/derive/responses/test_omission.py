@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ioweather.core.tables import concat
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import omitted_waits, roll_up
-from ioweather.derive.responses.slowdown import exact_series, operation_series
-from ioweather.tables import concat
-from ioweather.tables.responses import RESPONSES
+from ioweather.stats.rollups import omitted_waits, roll_up
+from ioweather.stats.slowdown import exact_series, operation_series
 
 T = 1_790_000_000 // 3600 * 3600 * NS
 USUAL = NS // 100

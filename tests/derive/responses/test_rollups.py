@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import _LABELS, _frame, groups_of, reduce_rollups, roll_up
-from ioweather.tables.responses import RESPONSES
+from ioweather.stats.rollups import _LABELS, _frame, groups_of, reduce_rollups, roll_up
 
 T = 1_790_000_000 // 3600 * 3600 * NS
 

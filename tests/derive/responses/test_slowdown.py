@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.baseline import Baseline
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import roll_up
-from ioweather.derive.responses.slowdown import (
+from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.rollups import roll_up
+from ioweather.stats.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
     STATISTICS,
@@ -17,8 +19,6 @@ from ioweather.derive.responses.slowdown import (
     exact_series,
     operation_series,
 )
-from ioweather.stats.loghistogram import RELATIVE_ERROR
-from ioweather.tables.responses import RESPONSES
 
 T = 1_790_000_000 // 3600 * 3600 * NS
 
@@ -85,7 +85,7 @@ def test_one_calm_interval_does_not_end_an_episode_and_the_last_may_be_ongoing()
 
 
 def test_hosts_are_one_series_and_operations_are_not():
-    from ioweather.tables import concat
+    from ioweather.core.tables import concat
 
     together = concat(
         [rollups(np.full(40, 0.01)), rollups(np.full(40, 0.03), host="b"), rollups(np.full(40, 1.0), op="stat")]

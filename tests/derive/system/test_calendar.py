@@ -12,7 +12,7 @@ from ioweather.core.clock import datetime_to_ns
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.units import MINUTE_NS, ns_to_datetime
-from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
+from ioweather.stats.local_calendar import day_name, facility_zone, local_clock, offsets_ns
 
 
 @pytest.mark.parametrize("name", ["America/Los_Angeles", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "UTC"])

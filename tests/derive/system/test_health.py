@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.system.evidence import (
+from ioweather.diagnosis.health_evidence import (
     SHOWS_IN_RUN,
     SLIGHTLY_SLOWER,
     WITHIN_RUN,
@@ -22,7 +22,7 @@ from ioweather.derive.system.evidence import (
     shared_observations,
     shares_of,
 )
-from ioweather.derive.system.health import (
+from ioweather.diagnosis.unhealthy_components import (
     Incident,
     answered_as_usual,
     cause_of,
@@ -31,8 +31,8 @@ from ioweather.derive.system.health import (
     sick_stretches,
     silent_stretches,
     stalled_stretches,
-    unhealthy_of,
 )
+from ioweather.facts.incidents import unhealthy_of
 
 TARGETS, BINS, BIN_NS = 8, 600, 10 * MINUTE_NS
 NAMES = tuple(f"scratch-OST{i:04x}" for i in range(TARGETS))

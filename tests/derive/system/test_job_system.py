@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
-from ioweather.derive.system.grid import SystemGrid
-from ioweather.derive.system.job_system import VOLUMES, job_system
-from ioweather.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.facts.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.facts.system_activity import VOLUMES, job_system
+from ioweather.stats.grid import SystemGrid
 
 ORIGIN = 1_000
 STEP = 60

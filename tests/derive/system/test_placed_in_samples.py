@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.arrays import Floats
-from ioweather.derive.system.placed_in_samples import Samples, placed_in_samples
-from ioweather.derive.system.shared_work import AMOUNTS, Capacity, JobLoads
+from ioweather.diagnosis.placement_in_samples import Samples, placed_in_samples
+from ioweather.diagnosis.shared_work import AMOUNTS, Capacity, JobLoads
 
 S = 10**9
 MINUTES = 30

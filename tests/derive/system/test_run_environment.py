@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.jobs.file_records import file_records
-from ioweather.derive.system.run_environment import (
+from ioweather.facts.file_records import file_records
+from ioweather.facts.run_environment import (
     neighbour_slowdown,
     own_target_bytes,
     probe_means,
@@ -18,8 +20,6 @@ from ioweather.derive.system.run_environment import (
     sick_during,
     target_number,
 )
-from ioweather.tables import TABLES
-from ioweather.tables.applications import APPLICATIONS, FILES
 
 COMPONENTS = ("fs-OST0000", "fs-OST0001", "fs-OST000a")
 

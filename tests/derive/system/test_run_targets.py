@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Cells
+from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import NS
-from ioweather.derive.jobs.file_records import file_records
-from ioweather.derive.system.job_system import Stretches
-from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.run_targets import (
+from ioweather.facts.file_records import file_records
+from ioweather.facts.run_environment import used_targets
+from ioweather.facts.run_targets import (
     on_busiest_target,
     on_targets,
     service_slowdown,
@@ -18,7 +18,7 @@ from ioweather.derive.system.run_targets import (
     target_amounts,
     target_contrast,
 )
-from ioweather.tables.applications import APPLICATIONS, FILES
+from ioweather.facts.system_activity import Stretches
 
 COMPONENTS = ("fs-OST0000", "fs-OST0001", "fs-OST0002")
 STRETCHES = Stretches(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 0]), np.array([1, 0, 1, 0]), 4)

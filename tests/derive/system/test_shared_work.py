@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Frame
-from ioweather.derive.system.shared_work import (
+from ioweather.core.tables import encode_text
+from ioweather.diagnosis.shared_work import (
     AMOUNTS,
     Capacity,
     Sick,
@@ -19,7 +20,6 @@ from ioweather.derive.system.shared_work import (
     placed_again,
     within_logs,
 )
-from ioweather.tables import encode_text
 from job_loads import S, ints, loads
 
 CAPACITY = Capacity({"read_bytes": np.array([100.0, 100.0, 0.0]), "write_bytes": np.array([50.0, 100.0, 0.0]),

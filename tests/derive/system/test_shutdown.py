@@ -8,7 +8,7 @@ import numpy as np
 from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
-from ioweather.derive.system.shutdown import shutdown_steps
+from ioweather.stats.shutdown import shutdown_steps
 
 
 def test_a_shutdown_is_long_silence():
@@ -26,7 +26,7 @@ def test_shutdowns_at_the_ends_and_nothing_at_all():
 
 
 def test_half_a_day_at_work_has_none(half_day: Path):
-    from ioweather.sources.lmt.hdf5 import TTS as SOURCE
+    from ioweather.readers.lmt.hdf5 import TTS as SOURCE
 
     moved = np.zeros(720)
     read = Read(SOURCE.read(half_day, ReadContext()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.derive.system.work_in_time import (
+from ioweather.diagnosis.work_in_time import (
     MOST_PIECES,
     MOST_TIMES_LESS,
     Waiting,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.errors import SourceError
-from ioweather.sources.catalogue import SOURCES
+from ioweather.readers.reader_catalogue import SOURCES
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"))
 IOR = b"""IOR-3.0.1: MPI Coordinated Test of Parallel I/O

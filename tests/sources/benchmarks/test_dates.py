@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.errors import UndatedInput
-from ioweather.sources.benchmarks.phases import LocalTimes, find_date
+from ioweather.readers.benchmark_phases import LocalTimes, find_date
 
 
 @pytest.mark.parametrize(

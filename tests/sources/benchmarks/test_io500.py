@@ -14,10 +14,10 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.tables import concat
 from ioweather.core.units import GIB
-from ioweather.sources.benchmarks.io500 import SOURCE as IO500
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import concat
+from ioweather.readers.io500 import SOURCE as IO500
+from ioweather.readers.reader_catalogue import SOURCES
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
 

@@ -14,8 +14,8 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import MIB
-from ioweather.sources.benchmarks.ior import SOURCE as IOR
-from ioweather.sources.catalogue import SOURCES
+from ioweather.readers.ior import SOURCE as IOR
+from ioweather.readers.reader_catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 
@@ -280,8 +280,8 @@ def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_output_that_was_cut_and_the_whole_one_are_one_run(tmp_path, order):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.ingest.ingest import ingest
+    from ioweather.ingestion.ingest import ingest
+    from ioweather.lake.lake import open_lake
 
     cut = TEXT_4[: TEXT_4.index("WARNING: something")]
     lake = open_lake(tmp_path / "lake", create=True)

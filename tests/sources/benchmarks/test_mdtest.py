@@ -13,8 +13,8 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import TruncatedInput, UndatedInput
-from ioweather.sources.benchmarks.mdtest import SOURCE as MDTEST
-from ioweather.sources.catalogue import SOURCES
+from ioweather.readers.mdtest import SOURCE as MDTEST
+from ioweather.readers.reader_catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
-from ioweather.sources.benchmarks.rank_details import SOURCE
+from ioweather.readers.rank_details import SOURCE
 
 HEAD = "access,rank,runtime-with-openclose,runtime,throughput-withopenclose,throughput\n"
 MDTEST = (

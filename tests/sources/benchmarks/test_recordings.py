@@ -12,8 +12,8 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.units import MIB
-from ioweather.sources.benchmarks.ior import SOURCE as IOR
-from ioweather.sources.benchmarks.mdtest import SOURCE as MDTEST
+from ioweather.readers.ior import SOURCE as IOR
+from ioweather.readers.mdtest import SOURCE as MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 

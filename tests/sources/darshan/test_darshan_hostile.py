@@ -16,7 +16,7 @@ import zlib
 import pytest
 
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.sources.darshan.log import read_log
+from ioweather.readers.darshan.read_log import read_log
 
 NAME_MAP_AT = 32
 POSIX_AT = 48 + 16
@@ -97,7 +97,7 @@ CHILD = textwrap.dedent(
     import json, pickle, re, sys
     from pathlib import Path
     from ioweather.core.errors import CorruptInput
-    from ioweather.sources.darshan.log import read_log
+    from ioweather.readers.darshan.read_log import read_log
     answers = {}
     logs = pickle.load(sys.stdin.buffer)
     while logs:

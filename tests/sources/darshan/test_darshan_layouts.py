@@ -9,9 +9,9 @@ import pytest
 
 from darshan_logs import LogParts, record
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
-from ioweather.sources.darshan.counters import FIXED
-from ioweather.sources.darshan.layout import fixed_dtype
-from ioweather.sources.darshan.log import column, read_log
+from ioweather.readers.darshan.counter_names import FIXED
+from ioweather.readers.darshan.read_log import column, read_log
+from ioweather.readers.darshan.record_layout import fixed_dtype
 
 # (module, version): record bytes, counters, offset of counters, float counters, offset of these; from the format.
 TABLE = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ioweather.sources.darshan.log import column, read_log
+from ioweather.readers.darshan.read_log import column, read_log
 
 HERE = Path(__file__).parent
 SPEC = importlib.util.find_spec("darshan")
@@ -150,7 +150,7 @@ def known(difference):
 
 
 def test_the_names_are_those_of_the_format(wheel_answers):
-    from ioweather.sources.darshan.counters import FIXED
+    from ioweather.readers.darshan.counter_names import FIXED
 
     for module, (counters, fcounters) in wheel_answers["names"].items():
         newest = max(version for name, version in FIXED if name == module)

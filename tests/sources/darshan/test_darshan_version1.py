@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from ioweather.core.errors import CorruptInput, SourceError
-from ioweather.sources.darshan.log import column, read_log
-from ioweather.sources.darshan.rows import DARSHAN, rows_of_logs
+from ioweather.readers.darshan.darshan_reader import DARSHAN, rows_of_logs
+from ioweather.readers.darshan.read_log import column, read_log
 
 # Counters of a record, and the places of some of them, per version.
 SIZES = {"1.21": (133, 12), "1.22": (138, 14), "1.23": (140, 14), "1.24": (140, 14)}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnknownFormat, UnsupportedVersion
-from ioweather.sources.darshan.log import column, read_log
+from ioweather.readers.darshan.read_log import column, read_log
 
 # Positions of some counters in the record, from the format of Darshan 2.
 INDEP_OPENS, COLL_READS, POSIX_READS, POSIX_OPENS, FREADS, FOPENS = 0, 4, 11, 13, 17, 19

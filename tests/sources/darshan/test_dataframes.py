@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.sources.darshan.log import read_log
+from ioweather.readers.darshan.read_log import read_log
 
 
 @pytest.fixture(params=["pandas", "polars"])

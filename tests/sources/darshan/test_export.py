@@ -11,16 +11,16 @@ import pytest
 from darshan_logs import LogParts
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.sources.darshan import export
-from ioweather.sources.darshan.export import SOURCE
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import rows_of_logs
-from ioweather.sources.darshan.writer import new_records
-from ioweather.store.lake import open_lake
-from ioweather.tables import concat
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.ingest.reading import Reading, read_batch
+from ioweather.core.tables import concat
+from ioweather.facts.job_io import job_io
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.reading import Reading, read_batch
+from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan import parquet_export as export
+from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.parquet_export import SOURCE
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.writer import new_records
 
 polars = pytest.importorskip("polars")
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.errors import SourceError
-from ioweather.sources.darshan.log import read_log
+from ioweather.readers.darshan.read_log import read_log
 
 MOST_SECONDS = 20.0  # what takes longer hangs
 MOST_BYTES = 500 * 2**20

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat, UnsupportedVersion
-from ioweather.sources.darshan.log import read_darshan, read_log
+from ioweather.readers.darshan.read_log import read_darshan, read_log
 
 
 def test_from_a_path_and_from_bytes(tmp_path, log_parts, fixed_record):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from darshan_text import printed
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import rows_of_logs
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.workflows.job_log import heat_maps
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import heat_maps
+from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.read_log import read_log
 
 SPEC = importlib.util.find_spec("darshan")
 pytestmark = pytest.mark.skipif(SPEC is None, reason="PyDarshan is not installed (it has no wheel for this Python)")

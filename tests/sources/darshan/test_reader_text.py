@@ -7,13 +7,13 @@ import json
 import pytest
 
 from darshan_logs import LogParts, record
-from ioweather.cli.main import run
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
 from ioweather.core.frames import Frame
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import DARSHAN, rows_of_logs
-from ioweather.tables.schema import encode_text
+from ioweather.core.tables.schema import encode_text
+from ioweather.facts.job_io import job_io
+from ioweather.readers.darshan.darshan_reader import DARSHAN, rows_of_logs
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.ui.cli.main import run
 
 
 def parser_text(log) -> str:

@@ -13,13 +13,13 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged
-from ioweather.sources.darshan.rows import COUNTS, DARSHAN, MODULES, TIMES, DarshanSource, rows_of_logs
-from ioweather.sources.darshan.writer import log_bytes, new_records
-from ioweather.tables import TABLES, concat
-from ioweather.tables.applications import FILES
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables.applications import FILES
+from ioweather.readers.darshan.darshan_reader import COUNTS, DARSHAN, MODULES, TIMES, DarshanSource, rows_of_logs
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.writer import log_bytes, new_records
+from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 1_000_000_000
 START = 1_700_000_000 * NS

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan.log import read_log
+from ioweather.readers.darshan.read_log import read_log
 
 ORDERS = ["<", ">"]
 

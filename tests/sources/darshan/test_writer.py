@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan.layout import LUSTRE_COMPONENT_DTYPE, LUSTRE_V2_DTYPE
-from ioweather.sources.darshan.log import DarshanJob, Module, Ragged, read_log
-from ioweather.sources.darshan.regions import sort_mounts
-from ioweather.sources.darshan.writer import log_bytes, new_records, write_log
+from ioweather.readers.darshan.read_log import DarshanJob, Module, Ragged, read_log
+from ioweather.readers.darshan.record_layout import LUSTRE_COMPONENT_DTYPE, LUSTRE_V2_DTYPE
+from ioweather.readers.darshan.regions import sort_mounts
+from ioweather.readers.darshan.writer import log_bytes, new_records, write_log
 
 HERE = Path(__file__).parent
 JOB = DarshanJob(

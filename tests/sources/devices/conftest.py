@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.readers.reader_catalogue import SOURCES
 
 Rows = dict[tuple[Any, ...], float | None]
 KEY = TABLES["series"].key

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.devices.diskstats import Differences
-from ioweather.tables import Quality
+from ioweather.core.tables import Quality
+from ioweather.readers.devices.diskstats import Differences
 
 Sample = tuple[int, str, int]
 SECOND = 10**9

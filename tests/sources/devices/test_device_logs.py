@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import METRICS
-from ioweather.tables.series import COMPONENT_KINDS
+from ioweather.core.tables import METRICS
+from ioweather.core.tables.series import COMPONENT_KINDS
+from ioweather.readers.reader_catalogue import SOURCES
 
 NAMES = ("collectl", "diskstats", "iostat", "sadf")
 

@@ -11,8 +11,8 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import Quality
+from ioweather.core.tables import Quality
+from ioweather.readers.reader_catalogue import SOURCES
 
 SECOND = 10**9
 T0 = 1794726355242525983
@@ -194,7 +194,7 @@ def test_pieces_make_the_rows_of_the_whole(tmp_path: Path, read: Read, monkeypat
                 text += line(T0 + second * SECOND, f"sd{'abc'[device]}", f1=counts[device, 0], f3=counts[device, 1])
     path.write_text(text)
     whole = read("diskstats", path)
-    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", 150)
+    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", 150)
     assert read("diskstats", path) == whole
     assert len(whole) > 100 * 14
 

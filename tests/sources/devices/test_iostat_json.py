@@ -102,5 +102,5 @@ def test_small_pieces_make_the_same_rows(tmp_path: Path, read: Read, monkeypatch
     path = tmp_path / "io.json"
     path.write_text(document([record(i, 10.0 * i) for i in range(1, 40)]))
     whole = read("iostat", path)
-    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", 100)
+    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", 100)
     assert read("iostat", path) == whole

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.tables import concat
 from ioweather.core.units import NS
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.devices.iostat import SOURCE
-from ioweather.tables import concat
+from ioweather.readers.devices.iostat import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 TWO_SECONDS = 2 * 10**9
@@ -264,8 +264,8 @@ def test_long_logs_come_in_pieces(
     reports = [(f"11/15/26 {i // 60:02}:{i % 60:02}:00", devices[i]) for i in range(300)]
     path.write_text(iostat_text(reports))
     whole = read("iostat", path, zone="UTC")
-    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", 1000)
-    monkeypatch.setattr("ioweather.sources.devices.iostat.BATCH_SAMPLES", 7)
+    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("ioweather.readers.devices.iostat.BATCH_SAMPLES", 7)
     assert read("iostat", path, zone="UTC") == whole
     assert list(pick(whole, metric="queue_length", component="sda").values()) == [float(i) for i in range(300)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.sources.devices.collectl import _RATES as COLLECTL
-from ioweather.sources.devices.rows import IOSTAT, SAR, cpu_ratio, find_metrics
-from ioweather.tables import METRICS
+from ioweather.core.tables import METRICS
+from ioweather.readers.devices.collectl import _RATES as COLLECTL
+from ioweather.readers.devices.device_rows import IOSTAT, SAR, cpu_ratio, find_metrics
 
 
 def test_every_name_leads_to_a_metric_of_the_table() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
-from ioweather.sources.catalogue import SOURCES
+from ioweather.readers.reader_catalogue import SOURCES
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9

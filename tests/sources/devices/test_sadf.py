@@ -13,10 +13,10 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnknownFormat, UnsupportedVersion
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.devices.sadf import SOURCE
-from ioweather.tables import concat
-from ioweather.workflows.ingest.reading import choose_source
+from ioweather.core.tables import concat
+from ioweather.ingestion.reading import choose_source
+from ioweather.readers.devices.sadf import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
 
 _SADC = Path("/usr/lib/sysstat/sadc")
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ioweather.core.errors import CorruptInput, UndatedInput
-from ioweather.sources.devices.stamps import StampReader, is_day_first, is_stamp, parse_date
+from ioweather.readers.devices.stamps import StampReader, is_day_first, is_stamp, parse_date
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = ZoneInfo("UTC")

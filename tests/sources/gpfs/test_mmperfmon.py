@@ -10,8 +10,8 @@ import pytest
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.gpfs.mmperfmon import SOURCE
+from ioweather.readers.mmperfmon import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 10**9
 UTC = zone_named("UTC")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.growth import Target
+from ioweather.core.counters.mmpmon import samples as samples_in
 from ioweather.core.errors import EmptyInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.counter_samples import Target
-from ioweather.sources.gpfs.mmpmon import samples as samples_in
-from ioweather.sources.gpfs.source import SOURCE
-from ioweather.tables.series import Quality
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
+from ioweather.core.tables.series import Quality
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.readers.gpfs import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 10**9
 START = 1_700_000_000

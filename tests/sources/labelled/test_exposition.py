@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.labelled.prometheus import SOURCE, Moment, Sample, is_exposition, parse
+from ioweather.readers.prometheus.exposition import SOURCE, Moment, Sample, is_exposition, parse
 
 T0 = 1_710_000_000
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.core.counters.growth import Target
 from ioweather.core.errors import UsageError
-from ioweather.sources.counter_samples import Target
-from ioweather.sources.labelled.mapping import mappings_of, read_mapping, shipped
+from ioweather.readers.prometheus.mapping import mappings_of, read_mapping, shipped
 
 GOOD = {"names": ["x_total"], "metric": "read_bytes", "system": "{fs}", "kind": "ost", "component": "{target}"}
 

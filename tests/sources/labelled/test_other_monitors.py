@@ -7,7 +7,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.units import NS
-from ioweather.sources.labelled.monitors import COLLECTD, LDMS, TELEGRAF
+from ioweather.readers.prometheus.monitors import COLLECTD, LDMS, TELEGRAF
 
 T0 = 1_710_000_000
 

@@ -11,7 +11,7 @@ import prometheus_servers
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.labelled.server import Poll, PrometheusServer
+from ioweather.readers.prometheus.server import Poll, PrometheusServer
 
 pytestmark = pytest.mark.real
 
@@ -98,8 +98,8 @@ def test_polls_that_adjoin_give_the_rows_of_one(scraped):
 def test_by_the_command_again_and_again(scraped, tmp_path):
     from click.testing import CliRunner
 
-    from ioweather.cli.main import cli
-    from ioweather.store.lake import open_lake
+    from ioweather.lake.lake import open_lake
+    from ioweather.ui.cli.main import cli
 
     address, exporter, _, ended = scraped
     settled = -(-ended // MINUTE_NS) * MINUTE_NS + 31 * NS

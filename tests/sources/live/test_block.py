@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.counters import BlockDevices
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.counters import BlockDevices
 from live_reporter import HandClock, Heard
 
 NAMES = ("sda", "sda1", "sdb", "sdb1", "md0", "dm-0", "nvme0n1", "loop0", "zram0", "sr0")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.counters import GpfsNode
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.counters import GpfsNode
 from live_reporter import Heard
 
 NS = 10**9

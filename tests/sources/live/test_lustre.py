@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.lustre_counters import LustreServer, entry_pieces
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.lustre import LustreServer, entry_pieces
 from live_reporter import Heard
 
 OST = "proc/fs/lustre/obdfilter/fs1-OST0000"

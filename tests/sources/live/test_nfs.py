@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.counters import NfsClient, has_nfs
+from ioweather.core.counters.monotonic_samples import Clocks
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.counters import NfsClient, has_nfs
-from ioweather.sources.live.monotonic_samples import Clocks
 from live_reporter import Heard
 
 NS = 10**9

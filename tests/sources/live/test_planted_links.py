@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.sampler import Sampler, SamplerSettings
 from ioweather.core.errors import SourceError, UnsafePlace
-from ioweather.sources.live.probe import Probe, ProbeSettings
-from ioweather.sources.live.sampler import Sampler, SamplerSettings
 from live_reporter import Heard
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town
 
@@ -226,7 +226,7 @@ while not os.path.exists(end):
 TRY = """
 import sys, time
 from ioweather.core.errors import IoweatherError
-from ioweather.sources.live.probe import Probe, ProbeSettings
+from ioweather.agent.probe import Probe, ProbeSettings
 from live_reporter import Heard
 outcomes = {}
 end = time.monotonic() + float(sys.argv[2])
@@ -252,7 +252,7 @@ RUN = """
 import sys, time
 from pathlib import Path
 from ioweather.core.errors import IoweatherError
-from ioweather.sources.live.probe import Probe, ProbeSettings
+from ioweather.agent.probe import Probe, ProbeSettings
 from live_reporter import Heard
 probe = Probe(sys.argv[1], ProbeSettings(block_bytes=4096, file_bytes=16384, pool_files=2), host="flip")
 probe.prepare(Heard())
@@ -324,7 +324,7 @@ def test_names_that_flip_between_look_and_use(fresh, uid):
 
 def test_two_at_once_say_which_one_has_the_folder(fresh):
     folder = fresh.shared / f".ioweather-{HOST}"
-    waits = "import sys, time; from ioweather.sources.live.probe import *; from live_reporter import Heard\n" + (
+    waits = "import sys, time; from ioweather.agent.probe import *; from live_reporter import Heard\n" + (
         f"probe = Probe({str(fresh.shared)!r}, ProbeSettings(file_bytes=2 << 20, pool_files=4), 'r1', host={HOST!r})\n"
         "probe.prepare(Heard()); print('has it', flush=True); sys.stdin.read(); probe.finish(Heard())"
     )

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from ioweather.agent import data_file as datafile
+from ioweather.agent import probe
+from ioweather.agent import probe_claim as claim
+from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.live import claim, datafile, probe
-from ioweather.sources.live.probe import Probe, ProbeSettings
 from live_reporter import Heard
 
 SMALL = ProbeSettings(file_bytes=4 << 20, pool_files=5)

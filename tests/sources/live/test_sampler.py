@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
+from ioweather.agent import sampler
+from ioweather.agent.data_file import _pieces
+from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
 from ioweather.core.errors import SourceError
-from ioweather.sources.live import sampler
-from ioweather.sources.live.datafile import _pieces
-from ioweather.sources.live.sampler import PAPER_SIZES, Sampler, SamplerSettings
 from live_reporter import Heard
 
 SIZES = (8192, 65536, 3 << 20)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.sources.counter_samples import Target
-from ioweather.sources.live.lustre import LustreServer, ServerCpu
-from ioweather.sources.live.monotonic_samples import Clocks
+from ioweather.agent.lustre_counters import LustreServer, ServerCpu
+from ioweather.core.counters.growth import Target
+from ioweather.core.counters.monotonic_samples import Clocks
 from live_reporter import Heard
 
 NS = 10**9

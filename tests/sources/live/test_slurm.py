@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.counters import SACCT_FIELDS, SlurmAccounting
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.sources.live.counters import SACCT_FIELDS, SlurmAccounting
-from ioweather.sources.slurm.source import SOURCE
+from ioweather.readers.slurm import SOURCE
 from live_reporter import HandClock, Heard
 
 

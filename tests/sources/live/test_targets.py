@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tests.live_reporter import Heard
 
+from ioweather.agent import placement
+from ioweather.agent import target_probe as targets
+from ioweather.agent.target_probe import REQUEST_BYTES, TargetProbe
 from ioweather.core.errors import SourceError
-from ioweather.sources.live import placement, targets
-from ioweather.sources.live.targets import REQUEST_BYTES, TargetProbe
 
 # Lustre cannot be had here: a program that answers as `lfs` of 2.15 does, and notes where files were placed. A target
 # whose number is in $LFS_CALLS.down takes nothing, $LFS_MDTS are the metadata targets.

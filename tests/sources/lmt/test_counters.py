@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.lmt.minutes import ABSENT, CounterMemory, difference_counters, fill_unused_counters
+from ioweather.readers.lmt.minutes import ABSENT, CounterMemory, difference_counters, fill_unused_counters
 
 
 def one(counters: list[list[int]]) -> np.ndarray:

@@ -11,8 +11,8 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.sources.lmt.hdf5 import H5LMT as SOURCE
-from ioweather.tables.series import Quality
+from ioweather.core.tables.series import Quality
+from ioweather.readers.lmt.hdf5 import H5LMT as SOURCE
 
 PARTIAL = int(Quality.PARTIAL)
 T0 = LOCAL_MIDNIGHT

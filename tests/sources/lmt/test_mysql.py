@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.sources.lmt.database import MysqlServer
+from ioweather.readers.lmt.database import MysqlServer
 
 
 def test_an_address():

@@ -12,7 +12,7 @@ from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
 import mariadb_servers
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.sources.lmt.database import SOURCE, MysqlServer, read_mysql
+from ioweather.readers.lmt.database import SOURCE, MysqlServer, read_mysql
 
 pymysql = pytest.importorskip("pymysql")
 pytestmark = pytest.mark.real

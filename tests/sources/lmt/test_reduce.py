@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ioweather.core.tables.series import Quality
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.sources.lmt.hdf5 import split_steps
-from ioweather.sources.lmt.minutes import Samples, flag_late, late_spikes, learned_limit, spans_over_gaps, to_minutes
-from ioweather.tables.series import Quality
+from ioweather.readers.lmt.hdf5 import split_steps
+from ioweather.readers.lmt.minutes import Samples, flag_late, late_spikes, learned_limit, spans_over_gaps, to_minutes
 
 LATE, PARTIAL, RESET = (int(flag) for flag in (Quality.LATE, Quality.PARTIAL, Quality.RESET))
 STEP = 5 * NS

@@ -12,8 +12,8 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, Table, lmt_tables, write_sqlit
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
-from ioweather.sources.lmt.database import SOURCE, SqliteDatabase, read_database
-from ioweather.tables.series import Quality
+from ioweather.core.tables.series import Quality
+from ioweather.readers.lmt.database import SOURCE, SqliteDatabase, read_database
 
 LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)
 ZONE = ZoneInfo("America/Los_Angeles")
@@ -144,8 +144,8 @@ def test_windows_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tables = lmt_tables(stamps(2000), {1: late, 2: steady(2000)})
     path = write_sqlite(tmp_path / "x.sqlite3", tables)
     whole = read(path, keep_raw=True)
-    monkeypatch.setattr("ioweather.sources.lmt.database.WINDOW_NS", 2 * 60 * 10**9)
-    monkeypatch.setattr("ioweather.sources.lmt.database.FETCH_ROWS", 7)
+    monkeypatch.setattr("ioweather.readers.lmt.database.WINDOW_NS", 2 * 60 * 10**9)
+    monkeypatch.setattr("ioweather.readers.lmt.database.FETCH_ROWS", 7)
     pieces = read(path, keep_raw=True)
     for interval in (5, 60):
         for metric in ("read_bytes", "write_bytes"):

@@ -9,8 +9,8 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, Read
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.catalogue import SOURCES
-from ioweather.tables.series import Quality
+from ioweather.core.tables.series import Quality
+from ioweather.readers.reader_catalogue import SOURCES
 
 SUFFIXES = {"h5lmt": ".h5lmt", "tts": ".hdf5", "lmt": ".sqlite3"}
 OPERATIONS = ("open", "close", "mknod", "link", "unlink", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr",

@@ -12,8 +12,8 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
-from ioweather.sources.lmt.hdf5 import TTS as SOURCE
-from ioweather.tables.series import Quality
+from ioweather.core.tables.series import Quality
+from ioweather.readers.lmt.hdf5 import TTS as SOURCE
 
 LATE, PARTIAL = int(Quality.LATE), int(Quality.PARTIAL)
 T0 = LOCAL_MIDNIGHT

@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.clock import datetime_to_ns
 from ioweather.core.errors import UndatedInput
-from ioweather.sources.lmt.database import local_seconds_to_ns
+from ioweather.readers.lmt.database import local_seconds_to_ns
 
 EPOCH = dt.datetime(1970, 1, 1)
 

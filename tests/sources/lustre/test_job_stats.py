@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat
-from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
-from ioweather.sources.lustre.job_stats import (
+from ioweather.core.counters.lustre_job_rows import JobIdentity, identity_of
+from ioweather.core.counters.lustre_job_stats import (
     Operation,
     _sizes_grown,
     parse_entry,
     parse_job_stats,
     size_bins,
 )
-from ioweather.sources.lustre.source import SOURCE
-from ioweather.store.lake import open_lake
-from ioweather.tables.series import Quality
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat
+from ioweather.core.tables.series import Quality
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.lake.lake import open_lake
+from ioweather.readers.lustre import SOURCE
 
 NS = 10**9
 OST, MDT = "fs1-OST0000", "fs1-MDT0000"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.lustre.source import SOURCE
+from ioweather.readers.lustre import SOURCE
 
 T0 = 1_710_000_000
 

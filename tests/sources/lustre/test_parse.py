@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.errors import CorruptInput
-from ioweather.sources.lustre.parse import (
+from ioweather.core.counters.lustre_text import (
     get_param_blocks,
     parse_number,
     parse_stats,
 )
+from ioweather.core.errors import CorruptInput
 
 
 def test_the_collector_can_use_it_without_numpy():
-    code = "import ioweather.sources.lustre.snapshot, sys; sys.exit('numpy' in sys.modules)"
+    code = "import ioweather.core.counters.lustre_snapshot, sys; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

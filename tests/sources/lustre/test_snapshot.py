@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.sources.counter_samples import Differ, Origin, Sample, Target, growth, in_base_unit
-from ioweather.sources.lustre.parse import parse_stats
-from ioweather.sources.lustre.snapshot import counted, is_tree, read_tree, snapshots, target_of
+from ioweather.core.counters.growth import Differ, Origin, Sample, Target, growth, in_base_unit
+from ioweather.core.counters.lustre_snapshot import counted, is_tree, read_tree, snapshots, target_of
+from ioweather.core.counters.lustre_text import parse_stats
 
 OST = Target("fs-1", "ost", "fs-1-OST000a")
 COUNTED = Origin(OST, "stats")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.lustre.source import SOURCE
-from ioweather.tables.series import Quality
-from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
+from ioweather.core.tables.series import Quality
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.readers.lustre import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.ui.cli.main import run
 
 NS = 10**9
 
@@ -131,7 +131,7 @@ def test_states_without_a_time(tmp_path: Path):
 
 
 def test_many_rows_come_in_several_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ioweather.sources.counter_rows._FRAME_ROWS", 50)
+    monkeypatch.setattr("ioweather.readers.counter_rows._FRAME_ROWS", 50)
     path = tmp_path / "stats.txt"
     path.write_text("".join(block(1000 + 5 * i, 7 * i) for i in range(101)))
     frames = list(SOURCE.read(path, ReadContext()))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.mountstats import parse_mountstats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.nfs.mountstats import parse_mountstats
-from ioweather.sources.nfs.source import SOURCE
-from ioweather.tables.series import Quality
+from ioweather.core.tables.series import Quality
+from ioweather.readers.nfs import SOURCE
+from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 10**9
 START = 1_700_000_000

@@ -9,11 +9,11 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 import pytest
 
 from ioweather.core.errors import SourceError, UsageError
-from ioweather.sources.scan import scanner
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.walker import ROOT_ITEM
-from ioweather.sources.scan.walkers import walk_there
+from ioweather.readers.scan import scanner
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.walker import ROOT_ITEM
+from ioweather.readers.scan.walkers import walk_there
 from scan_trees import Naive, counted, runs_tree
 
 

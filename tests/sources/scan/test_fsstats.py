@@ -8,9 +8,9 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.scan.fsstats import SOURCE
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.scan.fsstats import SOURCE
 
 KIB, NOW = 1024, 1_700_000_000 * 10**9
 SIZES = (0, 100, 2047, 2048, 5000, 70_000, 3 << 20, (1 << 30) + 1)

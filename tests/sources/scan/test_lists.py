@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ImpossibleRows, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.contents import HISTOGRAM_NAMES
 from ioweather.core.units import NS
-from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.scan.find_list import PATHS
-from ioweather.sources.scan.find_list import SOURCE as FIND
-from ioweather.sources.scan.gpfs_list import SOURCE as GPFS
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import HISTOGRAMS, original_name, stored_text
-from ioweather.tables import TABLES
-from ioweather.tables.contents import HISTOGRAM_NAMES
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.scan.find_list import PATHS
+from ioweather.readers.scan.find_list import SOURCE as FIND
+from ioweather.readers.scan.gpfs_list import SOURCE as GPFS
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
 from scan_trees import counted
 
 SHORT = "%s %b %T@ %A@ %C@ %U %G %n %p"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ioweather.sources.scan.rows import ScanFacts, scans_frame
-from ioweather.sources.scan.tally import Tally
+from ioweather.readers.scan.scan_rows import ScanFacts, scans_frame
+from ioweather.readers.scan.tally import Tally
 
 
 def test_a_system_whose_name_is_not_utf8_is_escaped_as_its_root_is():

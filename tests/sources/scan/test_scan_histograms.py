@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.scan import scanner, walker
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import HISTOGRAMS, Tally
+from ioweather.readers.scan import scanner, walker
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.tally import HISTOGRAMS, Tally
 from scan_trees import DAY, Naive, counted
 
 USUAL = [b"a", b"b.h5", b"run.0001", b".hidden", b".rc.txt", b"x.TAR", b"\xff\xfe.dat", b"new\nline.nc", b"\\x41"]

@@ -17,12 +17,12 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
-from ioweather.sources.mounts import file_system_of, mount_points_below
-from ioweather.sources.scan import walker
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import Tally, project_name
-from ioweather.sources.scan.walker import Item, Pace, Walker, open_below
+from ioweather.core.mounts import file_system_of, mount_points_below
+from ioweather.readers.scan import walker
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.tally import Tally, project_name
+from ioweather.readers.scan.walker import Item, Pace, Walker, open_below
 from scan_trees import counted
 
 SRC = Path(__file__).resolve().parents[3] / "src"
@@ -188,8 +188,8 @@ def test_snapshots_are_not_entered(tmp_path):
 CHILD = """
 import json, os, sys, time
 from pathlib import Path
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
 if "as_nobody" in sys.argv:  # only now: nobody may not be able to read Python itself
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 tally = Scan(plan_scan(Path(sys.argv[1]), start_ns=time.time_ns()), ScanState()).run()

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import LakeError, SourceError
-from ioweather.sources.scan import scanner, walker
-from ioweather.sources.scan import walkers as crews
-from ioweather.sources.scan.scanner import Scan, plan_scan
-from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import LinkRecord, Tally
-from ioweather.sources.scan.walker import ROOT_ITEM, Item
+from ioweather.readers.scan import scanner, walker
+from ioweather.readers.scan import walkers as crews
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.tally import LinkRecord, Tally
+from ioweather.readers.scan.walker import ROOT_ITEM, Item
 from scan_trees import Naive, counted, runs_tree
 
 
@@ -126,7 +126,7 @@ def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(tree, tmp_p
 
 def test_processes_that_keep_dying_end_the_scan_with_a_sentence(tree, tmp_path, small_tasks, monkeypatch):
     root, now = tree
-    monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
+    monkeypatch.setattr(crews, "_MODULE", "ioweather.readers.scan.absent")
     with pytest.raises(SourceError, match="keep dying"):
         scan_of(root, now, tmp_path / "state", workers=2).run()
 
@@ -199,8 +199,8 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from ioweather.sources.scan import scanner
-from ioweather.sources.scan.state import ScanState
+from ioweather.readers.scan import scanner
+from ioweather.readers.scan.state import ScanState
 scanner._ALONE_ENTRIES, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
 plan = scanner.plan_scan(Path(sys.argv[1]), start_ns=int(sys.argv[2]) * 10**9, rate=float(sys.argv[4]))
 scan = scanner.Scan(plan, ScanState(Path(sys.argv[3])), 2, checkpoint_seconds=0.1)

@@ -8,10 +8,10 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.tables import concat
 from ioweather.core.units import NS
-from ioweather.sources.schedulers import grid_engine, lsf, pbs
-from ioweather.tables import concat
-from ioweather.workflows.ingest.reading import choose_source
+from ioweather.ingestion.reading import choose_source
+from ioweather.readers import grid_engine, lsf, pbs
 
 PBS = (
     '03/01/2026 10:00:40;E;71[4].srv.example.org;user=ann group=domain users account="two words" jobname=a b queue=q '

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
+from ioweather.core.tables import concat
 from ioweather.core.units import NS
-from ioweather.sources.slurm.document import expand
-from ioweather.sources.slurm.source import _CHECKS, _FREE_TEXT, _KEPT, SOURCE, Header, _readings, parse_identity
-from ioweather.tables import concat
-from ioweather.workflows.ingest.reading import Reading, read_file
+from ioweather.ingestion.reading import Reading, read_file
+from ioweather.readers.slurm import _CHECKS, _FREE_TEXT, _KEPT, SOURCE, Header, _readings, parse_identity
+from ioweather.readers.slurm_json import expand
 
 UTC = ReadContext(zone=zone_named("UTC"))
 # What one real cluster printed of the same jobs.
@@ -324,8 +324,8 @@ def test_the_real_cluster_reads_the_same_from_every_dump(shared_data, tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.ingest.ingest import ingest
+    from ioweather.ingestion.ingest import ingest
+    from ioweather.lake.lake import open_lake
 
     header = "JobID|JobIDRaw|{}State|Submit|Start|End\n"
     dumps = [
@@ -344,8 +344,8 @@ def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
 
 
 def _check_that_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.ingest.ingest import ingest
+    from ioweather.ingestion.ingest import ingest
+    from ioweather.lake.lake import open_lake
 
     counts = []
     for order in (1, -1):

@@ -12,8 +12,8 @@ import pytest
 import slurm_cluster
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
 
 pytestmark = pytest.mark.real
 FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from planted_jobs import accounting, cells, estimate, exhibits, planted, words
 
-from ioweather.studies.applications.access_methods import category_of
+from ioweather.studies.car11.access_methods import category_of
 
 
 def test_interfaces_are_sets_and_bytes_count_once() -> None:

@@ -12,12 +12,12 @@ from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
-from ioweather.derive.jobs.job_io import job_io
-from ioweather.sources.benchmarks.ior import SOURCE as IOR
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.rows import MODULES, rows_of_logs
-from ioweather.tables import concat
-from ioweather.tables.catalogue import BENCHMARKS
+from ioweather.core.tables import concat
+from ioweather.core.tables.catalogue import BENCHMARKS
+from ioweather.facts.job_io import job_io
+from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.ior import SOURCE as IOR
 
 
 def benchmark(*rows: dict[str, Any]) -> Frame:

@@ -7,10 +7,10 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import parse_facility
+from ioweather.core.tables.applications import APPLICATIONS
+from ioweather.core.tables.jobs import JOBS
 from ioweather.core.units import NS
-from ioweather.studies.applications.instrumentation import STUDY
-from ioweather.tables.applications import APPLICATIONS
-from ioweather.tables.jobs import JOBS
+from ioweather.studies.car11.coverage import STUDY
 
 T = 1_790_000_000 * NS
 HOUR = 3600 * NS
@@ -30,7 +30,7 @@ def accounting():
 
 def logs(*ids: int):
     from ioweather.core.frames import Frame
-    from ioweather.tables import encode_text
+    from ioweather.core.tables import encode_text
 
     digests = [f"log{n}" for n in range(len(ids))]
     applications = APPLICATIONS.frame(

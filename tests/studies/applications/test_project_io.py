@@ -6,7 +6,7 @@ import pytest
 from planted_jobs import GIB, MIB, PARAMS, cells, estimate, exhibits, facility, planted
 
 from ioweather.core.contracts import StudyData
-from ioweather.studies.applications.projects import IO as STUDY
+from ioweather.studies.car11.projects import IO as STUDY
 from judging import stands
 
 

@@ -6,7 +6,7 @@ import pytest
 from planted_jobs import GIB, MIB, accounting, cells, estimate, exhibits, facility, planted, words
 
 from ioweather.core.errors import UsageError
-from ioweather.studies.applications.projects import key_access
+from ioweather.studies.car11.projects import key_access
 from judging import stands
 
 

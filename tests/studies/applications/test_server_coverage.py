@@ -11,9 +11,9 @@ from planted_jobs import NS, T, accounting, facility, planted
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.studies.applications.instrumentation import STUDY
-from ioweather.studies.applications.project import project_answer
-from ioweather.tables import encode_text
+from ioweather.core.tables import encode_text
+from ioweather.studies.car11.coverage import STUDY
+from ioweather.studies.project_summary import project_answer
 
 DAY = 86400 * NS
 JOBS = [

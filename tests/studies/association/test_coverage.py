@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from planted_jobs import estimate
 
+from ioweather.core.tables import encode_text
+from ioweather.core.tables.applications import FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.io_spans import SPAN_COLUMNS
-from ioweather.tables import encode_text
-from ioweather.tables.applications import FILES
+from ioweather.facts.io_spans import SPAN_COLUMNS
 from planted_association import START_NS, made, planted_association, rollup, site
 
 

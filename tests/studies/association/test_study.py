@@ -13,10 +13,10 @@ from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.stats.dependence import associate
-from ioweather.studies.association.curves import curve_exhibits
-from ioweather.studies.association.data import association_data
-from ioweather.studies.association.tables import Pairing, in_words
-from ioweather.studies.catalogue import STUDIES
+from ioweather.studies.mad17.curves import curve_exhibits
+from ioweather.studies.mad17.run_groups import association_data
+from ioweather.studies.mad17.tables import Pairing, in_words
+from ioweather.topics.study_catalogue import STUDIES
 from planted_association import PARAMS, made, planted_association, site
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.tables.schema import encode_text
 from ioweather.core.units import DAY_NS
-from ioweather.tables.schema import encode_text
 from planted_traffic import CHANGE, DAYS, START, data_of, planted, run, traffic, value
 
 

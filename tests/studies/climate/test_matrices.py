@@ -13,8 +13,8 @@ from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.stats.parallelism import count_clusters, sorted_activity
 from ioweather.stats.series import correlation, window_sums
-from ioweather.studies.climate import matrices as climate_matrices
-from ioweather.studies.climate.matrices import (
+from ioweather.studies.pat19 import matrices as climate_matrices
+from ioweather.studies.pat19.matrices import (
     LAGS,
     NEAREST_LAG,
     PAIRS,

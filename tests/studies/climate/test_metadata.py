@@ -9,8 +9,8 @@ import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.climate.server_load import metadata_exhibits
-from ioweather.studies.shared.rollup_steps import Steps
+from ioweather.stats.rollup_steps import Steps
+from ioweather.studies.pat19.server_load import metadata_exhibits
 from judging import stands
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ioweather.core.papers.claims import Claim, claims
 from ioweather.core.results import Estimate, Exhibit, Finding
-from ioweather.studies.climate.study import OBSERVATIONS, observations
+from ioweather.studies.pat19.exhibits import OBSERVATIONS, observations
 
 BOXED = [claim for claim in claims("pat19") if claim.observation]
 

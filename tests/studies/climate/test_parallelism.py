@@ -15,7 +15,7 @@ from ioweather.core.papers import published
 from ioweather.core.papers.comparison import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.catalogue import STUDIES
+from ioweather.topics.study_catalogue import STUDIES
 from judging import stands
 
 GROUPS = (1, 1, 2, 4, 12, 30, 70)  # 120 targets

@@ -11,8 +11,8 @@ from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.series import window_sums
-from ioweather.studies.climate.matrices import reduce_servers
-from ioweather.studies.climate.server_load import server_exhibits
+from ioweather.studies.pat19.matrices import reduce_servers
+from ioweather.studies.pat19.server_load import server_exhibits
 from lagged_correlations import lagged_correlation
 
 

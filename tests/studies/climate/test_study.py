@@ -13,7 +13,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.catalogue import STUDIES
+from ioweather.topics.study_catalogue import STUDIES
 
 Exhibits = dict[str, Exhibit]
 

@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.catalogue import STUDIES
+from ioweather.topics.study_catalogue import STUDIES
 from judging import stands
 from planted_traffic import PARAMS, data_of, planted, run, traffic, value
 

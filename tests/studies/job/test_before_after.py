@@ -9,9 +9,9 @@ from planted_jobs import GIB, MIB, cells, estimate, exhibits, planted, words
 
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import to_jsonable
-from ioweather.studies.job.before_after import STUDY, comparison, headline, letter, short_name, side_by_side
-from ioweather.studies.job.view import JobView
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.job_io.run_comparison import STUDY, comparison, headline, letter, short_name, side_by_side
+from ioweather.job_io.view import JobView
 
 NO_FILES = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
 BEFORE = {"nprocs": 64, "written": 40 * GIB, "io": 728.0, "write_count": 16_384, "fs_write_count": 16_384,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.advisor.advise import advise, advised_answer
-from ioweather.sources.darshan.model import Module
-from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.studies.job.summary import cure, is_incomplete, job_answer
-from ioweather.workflows.job_log import view_of_log
+from ioweather.job_io.advisor.advise import advise, advised_answer
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.summary import cure, is_incomplete, job_answer
+from ioweather.readers.darshan.log import Module
+from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, NS, START, write_climate
 
 PROCESSES, RECORDED, MADE = 4, 1024, 5000

@@ -10,12 +10,12 @@ import pytest
 from planted_jobs import GIB, planted
 
 from ioweather.core.results import Answer, Fact, to_jsonable
-from ioweather.sources.darshan.layout import NATIVE, fixed_dtype
-from ioweather.studies.job.heat_map import SCREEN
-from ioweather.studies.job.summary import bin_labels, job_answer, notes
-from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords, main_run_of
-from ioweather.tables import TABLES, concat, encode_text
-from ioweather.workflows.job_log import view_of_log
+from ioweather.core.tables import TABLES, concat, encode_text
+from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.summary import bin_labels, job_answer, notes
+from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of
+from ioweather.readers.darshan.record_layout import NATIVE, fixed_dtype
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 
@@ -308,7 +308,7 @@ def test_where_the_heat_map_is(tmp_path):
 
 
 def test_partial_traces_and_partial_counters_differ(tmp_path):
-    from ioweather.tables import encode_text
+    from ioweather.core.tables import encode_text
 
     made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
     flagged = made.applications.with_columns(partial_modules=encode_text(["DXT_POSIX,MPI-IO"]))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.advice.advisor.advise import advise
 from ioweather.core.errors import DataUnavailable
-from ioweather.studies.job.view import FEWEST_LOGS, are_one_run, as_one_run, only_files, target_exhibit
-from ioweather.tables import concat
+from ioweather.core.tables import concat
+from ioweather.job_io.advisor.advise import advise
+from ioweather.job_io.view import FEWEST_LOGS, are_one_run, as_one_run, only_files, target_exhibit
 from planted_advice import LARGE, SMALL, own, requests, striped, view_of
 from planted_logs import NS, START
 

@@ -9,9 +9,10 @@ import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MIB
+from ioweather.facts.response_samples import samples_of
+from ioweather.facts.striping import concurrent_rounds
 from ioweather.stats.orderstats import BySize
-from ioweather.studies.responses.samples import samples_of
-from ioweather.studies.responses.striping import STUDY, concurrent_rounds
+from ioweather.studies.don15.striping import STUDY
 from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
 
 

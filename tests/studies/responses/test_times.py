@@ -10,10 +10,10 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MIB
-from ioweather.studies.responses.samples import largest_place, samples_of, shown_size
-from ioweather.studies.responses.times import STUDY
-from ioweather.tables.responses import RESPONSES
+from ioweather.facts.response_samples import largest_place, samples_of, shown_size
+from ioweather.studies.don15.request_times import STUDY
 from judging import stands
 from planted_responses import FACILITY, SIZES, data_of, params_of, rows
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ioweather.core import choices
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.studies.catalogue import STUDIES
-from ioweather.studies.shared import choices
-from ioweather.workflows.params import resolve_params
+from ioweather.topics.parameters import resolve_params
+from ioweather.topics.study_catalogue import STUDIES
 
 
 class Lake:

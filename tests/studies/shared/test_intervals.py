@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.results import Estimate
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.shared.intervals import Intervals, directed, plain, surely
+from ioweather.stats.intervals import Intervals, directed, plain, surely
 
 
 def test_the_value_is_the_same_with_intervals_on_and_off() -> None:

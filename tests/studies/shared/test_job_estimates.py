@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioweather.studies.shared.job_estimates import known, mean_estimate, median_estimate, quantiles, share_estimate
+from ioweather.stats.job_estimates import known, mean_estimate, median_estimate, quantiles, share_estimate
 
 
 def test_nulls_are_left_out() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.studies.shared.presenting import (
+from ioweather.stats.summary_tables import (
     MAX_ROWS,
     cdf_table,
     cells,

@@ -7,7 +7,7 @@ import numpy as np
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
-from ioweather.studies.shared.rollup_steps import gaps, steps_of, traffic_steps
+from ioweather.stats.rollup_steps import gaps, steps_of, traffic_steps
 
 STEP = 60 * 10**9
 

@@ -9,11 +9,11 @@ from ioweather.core.baseline import Baseline
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.tables import concat, encode_text
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, NS
-from ioweather.derive.responses.rollups import roll_up
-from ioweather.studies.weather.probing import BENCHMARK_PHASES as STUDY
-from ioweather.tables import concat, encode_text
-from ioweather.tables.responses import RESPONSES
+from ioweather.stats.rollups import roll_up
+from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY
 
 T = 1_790_000_000 // 3600 * 3600 * NS
 PHASES = Frame({

@@ -7,10 +7,10 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.studies.weather.probing import STUDY
-from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.params import resolve_params
+from ioweather.studies.kun19.probing import STUDY
+from ioweather.topics.parameters import resolve_params
 
 T = 1_790_000_000 * NS
 PARAMS = {"window": 10 * MINUTE_NS}

@@ -8,11 +8,11 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.tables import concat, encode_text
+from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import roll_up
-from ioweather.studies.weather.slowdown import STUDY, TWO_LENGTHS
-from ioweather.tables import concat, encode_text
-from ioweather.tables.responses import RESPONSES
+from ioweather.stats.rollups import roll_up
+from ioweather.studies.kun19.slowdown import STUDY, TWO_LENGTHS
 from judging import stands
 
 T = 1_790_000_000 // 86400 * 86400 * NS

@@ -10,12 +10,12 @@ from lmt_files import loop_hdf5, write_h5lmt
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.engine import Serial, Threads, WorkerDied
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import bounded_reading
-from ioweather.workflows.ingest.bounded_reading import read_bounded
-from ioweather.workflows.ingest.ingest import _suited, find_files, ingest
-from ioweather.workflows.ingest.reading import Limits, Reading
+from ioweather.ingestion import bounded_reading
+from ioweather.ingestion.bounded_reading import read_bounded
+from ioweather.ingestion.ingest import _suited, find_files, ingest
+from ioweather.ingestion.reading import Limits, Reading
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import Serial, Threads, WorkerDied
 from planted_logs import write_climate
 
 CONTEXT = ReadContext(zone=zone_named("UTC"), cluster="c")
@@ -90,7 +90,7 @@ def test_rows_are_counted_against_the_size(tmp_path):
 
 
 def test_a_large_file_comes_piece_by_piece_within_its_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.ingest.ingest._STREAM_BYTES", 100)
+    monkeypatch.setattr("ioweather.ingestion.ingest._STREAM_BYTES", 100)
     lake = lake_with(tmp_path, 'stuck_after = "2s"')
     bad, good = looping(tmp_path, "a.h5lmt"), sacct(tmp_path / "sacct.txt", 20)
     report = ingest(lake, [bad, good], context=CONTEXT)

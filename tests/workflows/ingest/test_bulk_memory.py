@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.store import layout
-from ioweather.store.appends import Staged, stage
-from ioweather.store.database import WRITER_MEMORY, connection
-from ioweather.store.lake import Lake, new_ingest_id, open_lake
-from ioweather.tables import TABLES
+from ioweather.core.tables import TABLES
+from ioweather.lake import layout
+from ioweather.lake.appends import Staged, stage
+from ioweather.lake.database import WRITER_MEMORY, connection
+from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 
 
 @pytest.fixture

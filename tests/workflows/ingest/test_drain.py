@@ -7,16 +7,15 @@ import hashlib
 import pytest
 from deltalake import DeltaTable
 
-from ioweather.collect import queue
-from ioweather.collect.queue import draft_in, put, queued, waiting
 from ioweather.core.errors import LakeError, QueueFull, TooManyDays
 from ioweather.core.units import DAY_NS, NS
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import drain as draining
-from ioweather.workflows.ingest import reading
-from ioweather.workflows.ingest import receive as receiving
-from ioweather.workflows.ingest.drain import drain, next_batch, only_writer, run_pass, take
-from ioweather.workflows.ingest.receive import FEW_DAYS, MOST_DAYS, check_room, receive
+from ioweather.ingestion import drain as draining
+from ioweather.ingestion import queue, reading
+from ioweather.ingestion import receive as receiving
+from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
+from ioweather.ingestion.queue import draft_in, put, queued, waiting
+from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, check_room, receive
+from ioweather.lake.lake import open_lake
 from pushed_segments import START_NS, operations_in, segment
 
 
@@ -77,7 +76,7 @@ def test_the_same_content_twice_is_in_once_and_known_while_it_waits(lake):
 def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
     pushed(lake, "n1", [START_NS, START_NS + NS])
     with monkeypatch.context() as broken:
-        broken.setattr("ioweather.store.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr("ioweather.lake.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             drain(lake)
     assert waiting(lake.root).files == 1

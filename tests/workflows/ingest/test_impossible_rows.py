@@ -10,20 +10,20 @@ import pytest
 from fastapi.testclient import TestClient
 from store_lakes import DAY, series_frame
 
-from ioweather.cli.main import run
 from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.tables import Checked, Quality
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.sources.darshan.writer import write_log
-from ioweather.store.grid import matrix
-from ioweather.store.impossible import Impossible, impossible_rows
-from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
-from ioweather.store.tokens import create_token
-from ioweather.tables import Checked, Quality
-from ioweather.web.app import create_app
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.site.doctor import examine
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.grid import matrix
+from ioweather.lake.impossible import Impossible, impossible_rows
+from ioweather.lake.lake import open_lake
+from ioweather.lake.seal import compact
+from ioweather.lake.tokens import create_token
+from ioweather.readers.darshan.writer import write_log
+from ioweather.ui.cli.main import run
+from ioweather.ui.doctor import examine
+from ioweather.ui.web.app import create_app
 from planted_logs import JOB, climate_modules, write_climate
 from shipments import finish_queue
 

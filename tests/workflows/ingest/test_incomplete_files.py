@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.cli.main import run as run_command
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.textfiles import line_blocks, take_cuts
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import reading
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion import reading
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.readers.text_files import line_blocks, take_cuts
+from ioweather.ui.cli.main import run as run_command
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 T0 = 1_767_225_600

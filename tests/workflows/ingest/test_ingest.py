@@ -17,11 +17,12 @@ from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.units import DAY_NS
-from ioweather.engine import local_executor
-from ioweather.store.lake import LedgerEntry, open_lake
-from ioweather.workflows.ingest import reading, what_follows
-from ioweather.workflows.ingest.ingest import _known_digests, find_files, ingest
-from ioweather.workflows.ingest.what_follows import FollowsMapping, FollowsRows
+from ioweather.ingestion import derivations as what_follows
+from ioweather.ingestion import reading
+from ioweather.ingestion.derivations import FollowsMapping, FollowsRows
+from ioweather.ingestion.ingest import _known_digests, find_files, ingest
+from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.workers import local_executor
 from planted_logs import write_climate
 
 
@@ -144,7 +145,7 @@ def test_a_wrong_zone_is_refused_where_the_hour_does_not_exist(lake, tmp_path):
 
 @pytest.mark.usefixtures("reading_here")
 def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, monkeypatch):
-    from ioweather.sources.catalogue import SOURCES
+    from ioweather.readers.reader_catalogue import SOURCES
 
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
@@ -201,7 +202,7 @@ def test_a_lake_below_a_directory_is_no_input(lake, tmp_path):
 def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, monkeypatch):
     ingest(lake, [sample.folder])  # what that imports, the other may not read
     # So that one of the files is a large one.
-    monkeypatch.setattr("ioweather.workflows.ingest.ingest._STREAM_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ingestion.ingest._STREAM_BYTES", 1000)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are the owner's alone
         top = Path(folder)
         (top / "locked").mkdir(mode=0)
@@ -345,7 +346,7 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
 
 @pytest.mark.usefixtures("reading_here")
 def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, monkeypatch):
-    from ioweather.workflows.ingest import reading
+    from ioweather.ingestion import reading
 
     logs = [write_climate(tmp_path / f"{number}.darshan", job_id=number) for number in (1, 2, 3)]
     right = reading.DERIVED["darshan"]

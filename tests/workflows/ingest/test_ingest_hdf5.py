@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from lmt_files import write_tts
 
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
 
 
 def test_an_archive_that_grows_ends_as_the_whole_one(tmp_path):

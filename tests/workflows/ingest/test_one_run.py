@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 from darshan_logs import LogParts
-from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.writer import new_records
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest.ingest import ingest
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.writer import new_records
 
 FORMS = [None, "text", "export", "totals"]
 

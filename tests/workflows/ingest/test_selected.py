@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 import duckdb
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TooMuchMemory, TooMuchTime, UsageError
-from ioweather.sources.textfiles import take_cuts
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES, concat
-from ioweather.workflows.ingest.selected import check_select, read_selected, select_of
+from ioweather.core.tables import TABLES, concat
+from ioweather.ingestion.sql_mapping import check_select, read_selected, select_of
+from ioweather.lake.lake import open_lake
+from ioweather.readers.text_files import take_cuts
+from ioweather.ui.cli.main import run
 
 NS = 10**9
 WIDE = """

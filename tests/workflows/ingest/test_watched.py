@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS, NS
-from ioweather.workflows.ingest.watched import OVERLAP_NS, Changed, Watched, one_pass
+from ioweather.ingestion.watched import OVERLAP_NS, Changed, Watched, one_pass
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
-from ioweather.workflows.ingest import what_follows
-from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.ingest.what_follows import FOLLOWS_MAPPING, FOLLOWS_ROWS, FollowsMapping, FollowsRows
+from ioweather.core.tables import TABLES
+from ioweather.ingestion import derivations as what_follows
+from ioweather.ingestion.derivations import FOLLOWS_MAPPING, FOLLOWS_ROWS, FollowsMapping, FollowsRows
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
 
 
 def test_both_sides_are_tables():
@@ -43,7 +43,7 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
 
 def test_what_runs_meet_is_learned_only_beside_series(tmp_path, monkeypatch):
     """Neither of logs alone nor of series alone: there is nothing to compare, and what compares is not loaded."""
-    from ioweather.workflows import slowed_runs
+    from ioweather.diagnosis import slowed_runs
 
     learned = []
     monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))

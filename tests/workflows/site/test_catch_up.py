@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.cli.main import run as command
-from ioweather.collect.caught_up import read_caught_up, state_file
-from ioweather.collect.watch_settings import WatchSettings
-from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import watched
-from ioweather.workflows.site import catch_up as catching
-from ioweather.workflows.site.catch_up import catch_up
+from ioweather.agent.watch_settings import WatchSettings
+from ioweather.ingestion import watch as catching
+from ioweather.ingestion import watched
+from ioweather.ingestion.caught_up import read_caught_up, state_file
+from ioweather.ingestion.watch import catch_up
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run as command
 from planted_logs import write_climate
 
 SACCT = """#!/bin/sh

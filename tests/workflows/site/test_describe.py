@@ -6,10 +6,10 @@ import json
 import tomllib
 from pathlib import Path
 
+from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.store.lake import Lake, open_lake
-from ioweather.tables import TABLES
-from ioweather.workflows.site.describe import draft_facility
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.ui.facility_draft import draft_facility
 
 START_NS = 1_772_409_600 * NS
 

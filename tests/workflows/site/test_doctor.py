@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
-from ioweather.cli.main import run
-from ioweather.collect.status import SpoolStatus, Status, write_status
+from ioweather.agent.status import SpoolStatus, Status, write_status
 from ioweather.core.clock import now_ns
+from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, NS
-from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES, Checked
-from ioweather.workflows.site import doctor
-from ioweather.workflows.site.doctor import examine
+from ioweather.lake.lake import open_lake
+from ioweather.ui import doctor
+from ioweather.ui.cli.main import run
+from ioweather.ui.doctor import examine
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_what_an_agent_would_measure(lake, tmp_path):
 
 
 def test_files_that_were_pushed_and_wait_are_told(tmp_path):
-    from ioweather.collect.queue import draft_in, put, queued
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.site.doctor import _pushed
+    from ioweather.ingestion.queue import draft_in, put, queued
+    from ioweather.lake.lake import open_lake
+    from ioweather.ui.doctor import _pushed
 
     root = open_lake(tmp_path / "lake", create=True).root
     assert list(_pushed(root)) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import slurm_cluster
-from ioweather.store.lake import open_lake
+from ioweather.lake.lake import open_lake
 
 pytestmark = pytest.mark.real
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "slurm"

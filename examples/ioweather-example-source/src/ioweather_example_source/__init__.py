@@ -12,7 +12,7 @@ from pathlib import Path
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
-from ioweather.tables import TABLES, Quality
+from ioweather.core.tables import TABLES, Quality
 
 _LINE = re.compile(
     rb"fsmon (?P<s>\d{1,10}) (?P<fs>[\w.-]{1,255}) (?P<node>[\w.-]{1,255}) (?P<read>\d{1,18}) (?P<write>\d{1,18})\n"

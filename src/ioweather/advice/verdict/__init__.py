@@ -1,1 +1,0 @@
-"""Was it the job or the system, and how many seconds of each."""

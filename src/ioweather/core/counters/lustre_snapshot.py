@@ -1,0 +1,297 @@
+"""Snapshots of a Lustre server: which target a parameter speaks of, what it counted, what it grew by since.
+
+Standard library only: the live collector uses it too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ioweather.core.counters.growth import Origin, Sample, Target
+from ioweather.core.counters.lustre_job_stats import Entry, parse_job_stats
+from ioweather.core.counters.lustre_operations import OPERATIONS, metadata_metric, target_metric
+from ioweather.core.counters.lustre_text import Stats, parse_number, parse_stats, time_of
+from ioweather.core.errors import CorruptInput, SourceError
+
+_BUCKET = re.compile(
+    r"([0-9]{1,18})([KMGT]?):\s+([0-9]{1,18})\s+[0-9]{1,18}\s+[0-9]{1,18}\s+\|\s+([0-9]{1,18})\s+[0-9]{1,18}\s+[0-9]{1,18}\s*"
+)
+_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SMALL_PAGES = 128
+_SLOW_MS = 128
+
+
+# Histograms of requests: `brw_stats` of targets, `rpc_stats` of clients.
+#     pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
+#     1:                      13  56  56   |  153   0   0
+#     1K:                      0   0 100   | 4059303  94 100
+# A line counts what is larger than the line before and at most as large as it says (`lprocfs_oh_tally_log2`).
+class Bucket(NamedTuple):
+    most: int
+    reads: int
+    writes: int
+
+
+class Histograms(NamedTuple):
+    snapshot_ns: int
+    start_ns: int | None
+    sections: dict[str, list[Bucket]]
+
+
+def parse_histograms(text: str, where: str) -> Histograms:
+    sections: dict[str, list[Bucket]] = {}
+    times: dict[str, int] = {}
+    section: list[Bucket] = []
+    for line in text.splitlines():
+        if match := _BUCKET.fullmatch(line):
+            section.append(Bucket(int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
+        elif "% cum %" in line:
+            section = sections.setdefault(line.strip().partition("  ")[0], [])
+        elif (found := time_of(line.strip(), where)) is not None:
+            times.setdefault(*found)
+    if "snapshot_time" not in times:
+        raise CorruptInput(f"{where} has no snapshot_time.")
+    return Histograms(times["snapshot_time"], times.get("start_time"), sections)
+
+
+def counted_requests(sections: Mapping[str, list[Bucket]]) -> dict[str, int]:
+    """Counters by metric, of what the histograms can tell exactly."""
+    result: dict[str, int] = {}
+    bulk = sections.get("pages per bulk r/w", sections.get("pages per rpc"))
+    if bulk is not None:
+        _add_up(result, "bulk", bulk)
+        _add_up(result, "small_bulk", [bucket for bucket in bulk if bucket.most <= _SMALL_PAGES])
+    if "disk I/O size" in sections:
+        _add_up(result, "disk", sections["disk I/O size"])
+    if "I/O time (1/1000s)" in sections:
+        _add_up(result, "slow_disk", [bucket for bucket in sections["I/O time (1/1000s)"] if bucket.most > _SLOW_MS])
+    return result
+
+
+def _add_up(result: dict[str, int], kind: str, buckets: list[Bucket]) -> None:
+    result[f"{kind}_read_ops"] = sum(bucket.reads for bucket in buckets)
+    result[f"{kind}_write_ops"] = sum(bucket.writes for bucket in buckets)
+
+
+JOB_STATS = "job_stats"
+_TARGET = re.compile(r"(.+)-(OST|MDT)[0-9a-fA-F]{4,}")
+_TARGET_STATS = {("obdfilter", "stats"), ("mdt", "md_stats"), ("mds", "stats")}
+# 1.8 shows the services of a metadata server below `mdt`. `ldlm` and `mgs` serve locks and settings, no data.
+_SERVICE = re.compile(r"(?:mds|mdt)\.(MDS)\.(\w+)\.stats|ost\.(OSS)\.(\w+)\.stats")
+_CLIENT = re.compile(r"llite\.(.+)-([0-9a-f]{8,16})\.stats")
+# On a metadata server the same names with the target at the end are its own connections: no client's.
+_CLIENT_REQUESTS = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-([0-9a-f]{8,16})\.rpc_stats")
+_GAUGES = {
+    "kbytestotal": ("capacity_bytes", 1024),
+    "kbytesfree": ("free_bytes", 1024),
+    "filestotal": ("capacity_files", 1),
+    "filesfree": ("free_files", 1),
+    "num_exports": ("client_count", 1),
+}
+# Zero where the server has no line: absent until first used.
+_ALWAYS = {
+    "ost": ("read_bytes", "write_bytes", "read_ops", "write_ops"),
+    "mdt": tuple(f"{name}_ops" for name in OPERATIONS if name not in ("punch", "create", "destroy")),
+    "host": ("read_bytes", "write_bytes", "read_ops", "write_ops"),
+}
+_BUSY = {"read": "read_busy_seconds", "write": "write_busy_seconds"}
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """One reading of a server: all its targets at about the same moment. `damaged`: what was found and is no such
+    parameter; the rest of the reading does not depend on it."""
+
+    samples: dict[Origin, Sample] = field(default_factory=dict)
+    # By (kind, service): which file system a server serves, its other parameters tell.
+    services: dict[tuple[str, str], Sample] = field(default_factory=dict)
+    jobs: dict[Target, dict[str, Entry]] = field(default_factory=dict)
+    gauges: dict[Target, dict[str, int]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def time_ns(self, target: Target) -> int | None:
+        """When the target was read; its states carry no time of their own."""
+        own = [sample.time_ns for origin, sample in self.samples.items() if origin.target == target]
+        return max(own, default=None) or self.latest_ns()
+
+    def latest_ns(self) -> int | None:
+        """The last moment that any counter names. An entry of a job names its last operation, which may be long ago."""
+        return max((sample.time_ns for sample in (*self.samples.values(), *self.services.values())), default=None)
+
+    def placed(self, host: str | None) -> Iterator[tuple[Origin, Sample]]:
+        """All samples with their targets; services where host and file system are known."""
+        yield from self.samples.items()
+        systems = {target.system for target in (*(origin.target for origin in self.samples), *self.gauges, *self.jobs)}
+        if host is not None and len(systems) == 1:
+            (system,) = systems
+            for (kind, service), sample in self.services.items():
+                yield Origin(Target(system, kind, f"{host}:{service}"), "requests"), sample
+
+
+def target_of(parameter: str) -> tuple[Target, str] | None:
+    """'obdfilter.fs1-OST0000.stats' -> the target and 'stats'; None for what speaks of no target of its own (exports,
+    the MDT's view of OSTs, the MGS, services, clients)."""
+    parts = parameter.split(".")
+    match = _TARGET.fullmatch(parts[1]) if len(parts) == 3 else None
+    device = parts[0]
+    if match is None or not (device in ("obdfilter", "mdt", "mds") or device.startswith("osd-")):
+        return None
+    return Target(match[1], match[2].lower(), parts[1]), parts[2]
+
+
+def add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None = None) -> bool:
+    """Take one parameter into the snapshot; False of a parameter of no interest. What cannot be read is noted."""
+    try:
+        return _add(snapshot, parameter, text, f"{where}, {parameter}", host)
+    except CorruptInput as error:
+        snapshot.damaged.append(error.message)
+        return True
+
+
+def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
+    found = target_of(parameter)
+    if found is None:
+        return _add_of_no_target(snapshot, parameter, text, where, host)
+    target, leaf = found
+    if (parameter.partition(".")[0], leaf) in _TARGET_STATS:
+        stats = parse_stats(text, where)
+        snapshot.samples[Origin(target, "stats")] = Sample(
+            stats.snapshot_ns, stats.start_ns, counted(target.kind, stats)
+        )
+    elif leaf == "brw_stats":
+        _add_histograms(snapshot, target, text, where)
+    elif leaf == "job_stats":
+        snapshot.jobs[target] = parse_job_stats(text, where)
+    elif leaf in _GAUGES:
+        metric, factor = _GAUGES[leaf]
+        # obdfilter and osd-* say the same; whichever comes first.
+        snapshot.gauges.setdefault(target, {}).setdefault(metric, parse_number(text, where) * factor)
+    else:
+        return False
+    return True
+
+
+def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
+    """Services of a server, and clients: the host where it is known, else the name of the mount."""
+    if match := _SERVICE.fullmatch(parameter):
+        stats = parse_stats(text, where)
+        kind, service = (match[1] or match[3]).lower(), match[2] or match[4]
+        snapshot.services[kind, service] = Sample(stats.snapshot_ns, stats.start_ns, requests_counted(stats))
+    elif match := _CLIENT.fullmatch(parameter):
+        stats = parse_stats(text, where)
+        target = Target(match[1], "host", host or f"{match[1]}-{match[2]}")
+        snapshot.samples[Origin(target, parameter)] = Sample(stats.snapshot_ns, stats.start_ns, counted("host", stats))
+    elif match := _CLIENT_REQUESTS.fullmatch(parameter):
+        client = host or f"{match[1]}-{match[3]}"
+        _add_histograms(snapshot, Target(match[1], "host", f"{client}:{match[2]}"), text, where)
+    else:
+        return False
+    return True
+
+
+def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -> None:
+    found = parse_histograms(text, where)
+    sample = Sample(found.snapshot_ns, found.start_ns, counted_requests(found.sections))
+    snapshot.samples[Origin(target, "requests")] = sample
+
+
+def requests_counted(stats: Stats) -> dict[str, int]:
+    """Of a service: how many requests, and how long they waited for a thread."""
+    wait = stats.counters.get("req_waittime")
+    if wait is None:
+        return {"request_ops": 0}
+    return {"request_ops": wait.samples, "request_wait_seconds": wait.total or 0}
+
+
+def counted(kind: str, stats: Stats) -> dict[str, int]:
+    """Counters by metric. On a metadata target what has no metric of its own goes to other_ops; elsewhere it is no
+    work (pings, connects), or, of clients, counted by another line."""
+    metric_of = metadata_metric if kind == "mdt" else target_metric
+    result = dict.fromkeys(_ALWAYS[kind], 0)
+    for name, counter in stats.counters.items():
+        if name in ("read_bytes", "write_bytes") and counter.total is not None:
+            result[name] = result.get(name, 0) + counter.total
+        metric = metric_of(name)
+        if metric is not None:
+            result[metric] = result.get(metric, 0) + counter.samples
+        busy = _BUSY.get(name) or ("metadata_busy_seconds" if kind != "ost" and metric is not None else None)
+        if busy is not None and counter.unit.startswith("usec") and counter.total is not None:
+            result[busy] = result.get(busy, 0) + counter.total
+    return result
+
+
+def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
+    """Output of many `lctl get_param` runs, one after another: a parameter that is read here and comes again begins a
+    new snapshot. One run may show others (uuids of exports) several times."""
+    current, seen = Snapshot(), set[str]()
+    for parameter, text in parameters:
+        if parameter in seen:
+            yield current
+            current, seen = Snapshot(), set()
+        if add_parameter(current, parameter, text, where, host):
+            seen.add(parameter)
+    if seen:
+        yield current
+
+
+# Where servers show their parameters: /proc alone in 1.8, then more and more in sysfs and debugfs.
+ROOTS = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
+_LEAVES = {
+    **dict.fromkeys(("obdfilter", "mdt", "mds", "osd-*"), ("stats", "md_stats", "brw_stats", "job_stats", *_GAUGES)),
+    **dict.fromkeys(("mds/MDS", "mdt/MDS", "ost/OSS", "llite"), ("stats",)),
+    **dict.fromkeys(("osc", "mdc"), ("rpc_stats",)),
+}
+
+
+def _open_places(root: Path) -> list[Path]:
+    """Those that are there and may be entered: debugfs is root's alone, with Lustre in it or without."""
+    found = []
+    for place in ROOTS:
+        # Asked by doing: access(2) knows nothing of a service's capabilities.
+        with suppress(OSError), os.scandir(root / place):
+            found.append(root / place)
+    return found
+
+
+def tree_files(root: Path) -> Iterator[tuple[str, Path]]:
+    """The parameters of a server (root '/') or of a copy of its /proc and /sys, as `lctl get_param` names them."""
+    for base in _open_places(root):
+        for device, leaves in _LEAVES.items():
+            for folder in sorted(base.glob(f"{device}/*")):
+                for leaf in leaves:
+                    if (folder / leaf).is_file():
+                        yield ".".join((*folder.relative_to(base).parts, leaf)), folder / leaf
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").rstrip("\0")
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
+
+
+def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) -> Snapshot:
+    """One snapshot of a server or of a copied tree."""
+    snapshot = Snapshot()
+    for parameter, path in tree_files(root):
+        if with_jobs or path.name != JOB_STATS:
+            add_parameter(snapshot, parameter, _text(path), str(root), host)
+    return snapshot
+
+
+def job_stats_files(root: Path) -> Iterator[tuple[Target, Path]]:
+    """The lists of jobs of a server: too long to be read whole."""
+    for parameter, path in tree_files(root):
+        found = target_of(parameter) if path.name == JOB_STATS else None
+        if found is not None:
+            yield found[0], path
+
+
+def is_tree(path: Path) -> bool:
+    return bool(_open_places(path))

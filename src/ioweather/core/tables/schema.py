@@ -1,0 +1,219 @@
+"""What a table is: columns with types, a natural key, how rows are revised; and frames built to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import numpy as np
+
+from ioweather.core.errors import CorruptInput
+from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.tables.checks import Checked, Fault, check
+from ioweather.core.tables.ranges import SAMPLE, Range, range_of
+from ioweather.core.tables.texts import Reads
+from ioweather.core.words import pairs_of
+
+ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
+
+# The version of all schemas together; a lake says which one it was written with.
+SCHEMA_VERSION = 1
+# Every table ends in these; the lake fills them.
+LAKE_COLUMNS = ("source", "ingest_id", "day")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost")
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    name: str
+    type: ColumnType
+    doc: str
+    nullable: bool = False
+    # What a number may be, where its name does not say; what a text may be, where that is a closed list.
+    range: Range | None = None
+    choices: frozenset[str] | None = None
+    # Of a text that programs parse: whether they can.
+    reads: Reads | None = None
+    # Of a number outside of its range: whether it alone is left out, and its row stays.
+    else_null: bool = False
+
+    @property
+    def allowed(self) -> Range | None:
+        """What a number may be; None of texts and truth values."""
+        return (self.range or range_of(self.name)) if self.type in ("int64", "float64") else None
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether the table's own rule, not one range, says what a number may be."""
+        return self.range is SAMPLE
+
+
+def specs_of(text: str) -> tuple[ColumnSpec, ...]:
+    """Columns of what a query gives, from `name=type name=type? ...`; with a question mark they may be null."""
+    kinds = pairs_of(text).items()
+    return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in kinds)
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
+
+    Append-only rows enter once: a row whose key is there is not added. Revisable rows are all kept; the view shows
+    one per key: the greatest in the `revision` columns (null is least), then the one that came last; none where that
+    one is `withdrawn`, in tables with such a column. `order` is how sealed days are sorted.
+    """
+
+    name: str
+    doc: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    time: str
+    revisable: bool = False
+    revision: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    # Rows per group of a sealed file: small where readers pass over most of a day.
+    group_rows: int = 122_880
+    # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
+    keeps_revisions: bool = True
+    # Of revisable tables: (column of the key, value) that rows of unknown origin have there. They belong to the one
+    # origin that has the rest of their key, where there is one.
+    placeholder: tuple[str, str] | None = None
+    # Very many rows of few distinct texts: read without a copy of them.
+    is_long: bool = False
+    # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.
+    unfinished: int = 0
+    # What ranges of single columns cannot say of a row.
+    judge: Callable[[Frame], Iterator[Fault]] | None = None
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        for column in self.columns:
+            if column.type in ("int64", "float64") and column.allowed is None:
+                raise ValueError(f"column {column.name} of table {self.name} does not say what its values may be")
+        for name in (*self.key, *self.order, *self.revision, self.time):
+            if name not in names and name not in LAKE_COLUMNS:
+                raise ValueError(f"table {self.name} has no column {name}")
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes two rows the same row. The same minutes from two sources are two rows; a read chooses one."""
+        return self.key if self.revisable else (*self.key, "source")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> ColumnSpec:
+        return next(column for column in self.columns if column.name == name)
+
+    def check(self, frame: Frame, now_ns: int) -> Checked:
+        """The rows of the frame that can be, as of now; and what is wrong with the others."""
+        return check(self, frame, now_ns)
+
+    def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
+        """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).
+
+        Nullable columns left out are all null; an unknown or a missing required column is a mistake of the caller.
+        """
+        given = {**(columns or {}), **more}
+        unknown = set(given) - set(self.names)
+        if unknown:
+            raise ValueError(f"table {self.name} has no column {', '.join(sorted(unknown))}")
+        length = rows if rows is not None else _length(given)
+        return Frame({spec.name: build_column(spec, given.get(spec.name), length) for spec in self.columns})
+
+
+def _length(given: Mapping[str, Any]) -> int:
+    for value in given.values():
+        if not isinstance(value, (str, bytes, int, float, bool, type(None))) and np.ndim(_shape_of(value)) > 0:
+            return len(value)
+    return 1
+
+
+def _shape_of(value: Any) -> Any:
+    return value.codes if isinstance(value, Text) else value
+
+
+def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
+    """One column in the form the house uses: null is NaN, a mask, or code -1."""
+    if value is None:
+        if not spec.nullable:
+            raise ValueError(f"column {spec.name} may not be null")
+        return _all_null(spec, rows)
+    if spec.type == "text":
+        return _text(value, rows)
+    if spec.type == "float64":
+        array = np.asarray([np.nan if v is None else v for v in value] if isinstance(value, (list, tuple)) else value)
+        return np.broadcast_to(array.astype(np.float64, copy=False), (rows,))
+    dtype = np.bool_ if spec.type == "bool" else np.int64
+    if isinstance(value, (list, tuple)):
+        known = value if None not in value else [0 if v is None else v for v in value]
+        try:
+            data: np.ndarray[Any, Any] = np.fromiter(known, dtype, len(value))
+        except OverflowError:
+            raise CorruptInput(f"{spec.name} has a number of more than 64 bits.") from None
+        return data if known is value else _masked(spec, data, np.fromiter((v is None for v in value), np.bool_))
+    if isinstance(value, np.ma.MaskedArray):
+        return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        raise TypeError(f"column {spec.name} is {spec.type}: a float array would lose digits")
+    return np.broadcast_to(array.astype(dtype, copy=False), (rows,))
+
+
+def _masked(spec: ColumnSpec, data: Any, mask: Any) -> Column:
+    if not mask.any():
+        return np.asarray(data)
+    if not spec.nullable:
+        raise ValueError(f"column {spec.name} may not be null")
+    return np.ma.MaskedArray(data, mask=mask)
+
+
+def _all_null(spec: ColumnSpec, rows: int) -> Column:
+    if spec.type == "text":
+        return Text(np.full(rows, -1, np.int32), ())
+    if spec.type == "float64":
+        return np.full(rows, np.nan)
+    dtype = np.bool_ if spec.type == "bool" else np.int64
+    return np.ma.MaskedArray(np.zeros(rows, dtype), mask=np.ones(rows, np.bool_))
+
+
+def _text(value: Any, rows: int) -> Text:
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, str):
+        return Text(np.zeros(rows, np.int32), (value,))
+    return encode_text(list(value))
+
+
+def encode_text(values: Sequence[str | None]) -> Text:
+    """Codes in order of first appearance."""
+    distinct = tuple(value for value in dict.fromkeys(values) if value is not None)
+    if len(distinct) == len(values):
+        return Text(np.arange(len(values), dtype=np.int32), distinct)
+    codes = dict(zip([*distinct, None], [*range(len(distinct)), -1], strict=True))
+    return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), distinct)
+
+
+def concat(frames: Sequence[Frame]) -> Frame:
+    """Rows of all frames, in order; they must have the same columns."""
+    if len(frames) == 1:
+        return frames[0]
+    names = list(frames[0])
+    return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in names})
+
+
+def _concat_columns(columns: Sequence[Column]) -> Column:
+    if isinstance(columns[0], Text):
+        merged: dict[str, int] = {}
+        parts = []
+        for column in columns:
+            assert isinstance(column, Text)
+            # The extra last entry is where code -1 looks.
+            lookup = np.array([merged.setdefault(c, len(merged)) for c in column.categories] + [-1], np.int32)
+            parts.append(lookup[column.codes])
+        return Text(np.concatenate(parts), tuple(merged))
+    if any(isinstance(column, np.ma.MaskedArray) for column in columns):
+        return np.ma.concatenate(columns)  # type: ignore[no-any-return,no-untyped-call]
+    return np.concatenate(columns)  # type: ignore[arg-type]

@@ -1,0 +1,211 @@
+"""`series`: amounts and states of servers and devices over time, and the closed list of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.frames import Frame
+from ioweather.core.tables.checks import TIME_DOUBTFUL, Fault
+from ioweather.core.tables.ranges import FLAGS, PLANNED_TIME, SAMPLE
+from ioweather.core.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
+from ioweather.core.units import NS
+
+
+class Quality(IntFlag):
+    """Flags of a sample; a study excludes by flag and counts what it excluded. A value that cannot be is null."""
+
+    OK = 0
+    LATE = 1  # carries the sum of missing samples before it; the minute sum is right
+    RESET = 2  # the counter restarted; the amount is a lower bound, or null where it came out below zero
+    OVER_LIMIT = 4  # above what any component can physically do; the value is null
+    SPREAD = 8  # spread over the grid by overlap; the amounts are shares
+    SHUTDOWN = 16  # in a declared or detected shutdown
+    PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
+    WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
+    TIME_DOUBTFUL = TIME_DOUBTFUL  # longer than a day, or before 2000: when it happened is hardly known
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Extensive metrics are amounts in the interval and add up; intensive ones are means over it."""
+
+    name: str
+    unit: str
+    extensive: bool
+    doc: str
+
+    def most(self, kind: str) -> float:
+        """The greatest value that a component of this kind can have: of an extensive metric, in a second."""
+        if not self.extensive:
+            return _MOST_OF.get(self.name) or _MOST[self.unit]
+        return most_per_s(kind, self.unit)
+
+
+# What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
+# second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
+# are common; 100 TB/s is ten times the largest file system of 2023, 1e11 operations a hundred times the best of the
+# IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
+_MOST_PER_S: Final = {"bytes": 1e14, "count": 1e11, "seconds": 1e9}
+_MOST_PER_S_OF_DEVICE: Final = {"bytes": 3e12, "count": 1e9, "seconds": 1e7}
+
+
+def most_per_s(kind: str, unit: str) -> float:
+    """Physical limit of a component of this kind, in bytes, counts or seconds a second."""
+    return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
+
+
+# The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.
+_MOST: Final = {"bytes": float(1 << 60), "count": float(1 << 60), "seconds": 1e9, "ratio": 1.0}
+# The largest machines have ten million cores; each may have a hundred requests in flight.
+_MOST_OF: Final = {"queue_length": 1e9, "client_count": 1e9}
+# Ticks of the kernel and the time between two looks do not fit: iostat prints up to 100.4%. So much beyond 0 or 1 is
+# taken for it.
+_JITTER: Final = 0.05
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("read_bytes", "bytes", True, "bytes read"),
+        Metric("write_bytes", "bytes", True, "bytes written"),
+        Metric("discard_bytes", "bytes", True, "bytes discarded (TRIM)"),
+        Metric("read_ops", "count", True, "read requests"),
+        Metric("write_ops", "count", True, "write requests"),
+        Metric("discard_ops", "count", True, "discard requests"),
+        Metric("flush_ops", "count", True, "cache flush requests"),
+        Metric("open_ops", "count", True, "file opens at the metadata server"),
+        Metric("close_ops", "count", True, "file closes at the metadata server"),
+        Metric("mknod_ops", "count", True, "mknod (creates)"),
+        Metric("link_ops", "count", True, "hard links made"),
+        Metric("unlink_ops", "count", True, "unlinks"),
+        Metric("mkdir_ops", "count", True, "directories made"),
+        Metric("rmdir_ops", "count", True, "directories removed"),
+        Metric("rename_ops", "count", True, "renames"),
+        Metric("getattr_ops", "count", True, "getattr (stat)"),
+        Metric("setattr_ops", "count", True, "setattr"),
+        Metric("getxattr_ops", "count", True, "getxattr"),
+        Metric("setxattr_ops", "count", True, "setxattr"),
+        Metric("statfs_ops", "count", True, "statfs"),
+        Metric("sync_ops", "count", True, "sync"),
+        Metric("punch_ops", "count", True, "truncates on a target"),
+        Metric("create_ops", "count", True, "object creates on a target"),
+        Metric("destroy_ops", "count", True, "object destroys on a target"),
+        Metric("other_ops", "count", True, "metadata operations with no metric of their own"),
+        Metric("reconnects", "count", True, "client reconnects"),
+        Metric("read_busy_seconds", "seconds", True, "time spent on reads, summed over requests"),
+        Metric("write_busy_seconds", "seconds", True, "time spent on writes, summed over requests"),
+        Metric("metadata_busy_seconds", "seconds", True, "time spent on metadata operations, summed over requests"),
+        Metric(
+            "request_ops", "count", True, "requests that a service of a server, or an NFS client, has seen answered"
+        ),
+        Metric("request_wait_seconds", "seconds", True, "time that requests waited for a thread or a slot, summed"),
+        Metric("read_rtt_seconds", "seconds", True, "time that reads were on the way and at the server, summed"),
+        Metric("write_rtt_seconds", "seconds", True, "time that writes were on the way and at the server, summed"),
+        Metric("metadata_rtt_seconds", "seconds", True, "the same of all other requests"),
+        Metric("bulk_read_ops", "count", True, "bulk requests that read"),
+        Metric("bulk_write_ops", "count", True, "bulk requests that wrote"),
+        Metric("small_bulk_read_ops", "count", True, "of these, requests of at most 128 pages"),
+        Metric("small_bulk_write_ops", "count", True, "of these, requests of at most 128 pages"),
+        Metric("disk_read_ops", "count", True, "reads that a target made on its disks"),
+        Metric("disk_write_ops", "count", True, "writes that a target made on its disks"),
+        Metric("slow_disk_read_ops", "count", True, "of these, reads that took longer than 128 ms"),
+        Metric("slow_disk_write_ops", "count", True, "of these, writes that took longer than 128 ms"),
+        Metric("cpu_ratio", "ratio", False, "share of CPU time not idle"),
+        Metric("memory_ratio", "ratio", False, "share of memory used"),
+        Metric("busy_ratio", "ratio", False, "share of time with a request in flight (%util)"),
+        Metric("await_seconds", "seconds", False, "mean response time of a request"),
+        Metric("read_await_seconds", "seconds", False, "mean response time of a read"),
+        Metric("write_await_seconds", "seconds", False, "mean response time of a write"),
+        Metric("queue_length", "count", False, "mean requests in flight"),
+        Metric("client_count", "count", False, "connected clients (exports)"),
+        Metric("capacity_bytes", "bytes", False, "capacity"),
+        Metric("free_bytes", "bytes", False, "free capacity"),
+        Metric("capacity_files", "count", False, "inodes"),
+        Metric("free_files", "count", False, "free inodes"),
+    )
+}
+
+
+def judge_samples(frame: Frame) -> Iterator[Fault]:
+    """What the metric allows its values to be. An infinite one is refused elsewhere.
+
+    A difference of counters below zero tells that they restarted, and not what was moved; a value above all limits
+    tells nothing. Both stay as samples without a value, so that whoever reads them sees the flag and counts a gap.
+    """
+    value, text = frame.array("value"), frame.text("metric")
+    known = [METRICS.get(name) for name in text.categories]
+    kinds = frame.text("component_kind")
+    limits = [[metric.most(kind) if metric else np.inf for metric in known] + [np.inf] for kind in kinds.categories]
+    most = np.array([*limits, [np.inf] * (len(known) + 1)])[kinds.codes, text.codes]
+    below, above = (value < 0) & (value > -np.inf), (value > most) & (value < np.inf)
+    if not below.any() and not above.any():
+        return
+    extensive = np.array([metric is not None and metric.extensive for metric in known] + [False])[text.codes]
+    ratio = np.array([metric is not None and metric.unit == "ratio" for metric in known] + [False])[text.codes]
+    # Rows shorter than a second may hold what ended in them and began before.
+    above &= ~extensive | (value > most * np.maximum(frame.array("interval_ns") / NS, 1.0))
+    for rows, becomes in ((below & ratio & (value >= -_JITTER), 0.0), (above & ratio & (value <= 1 + _JITTER), 1.0)):
+        if rows.any():
+            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", kept=True, becomes=becomes)
+            below, above = below & ~rows, above & ~rows
+    if (rows := below & extensive).any():
+        yield Fault(rows, "value", "is an amount below 0 (RESET)", True, np.nan, int(Quality.RESET))
+    if (rows := below & ~extensive).any():
+        yield Fault(rows, "value", "is below 0")
+    if above.any():
+        yield Fault(above, "value", "is above what can be (OVER_LIMIT)", True, np.nan, int(Quality.OVER_LIMIT))
+
+
+SERIES = TableSpec(
+    name="series",
+    doc="Samples of servers, targets and devices. One row: one metric of one component in [start, start + interval).",
+    columns=(
+        ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
+        ColumnSpec("interval_ns", "int64", "length of the interval; raw and 1-minute rows differ by it"),
+        ColumnSpec("system", "text", "raw name of the system: Lustre fsname, or host:device"),
+        ColumnSpec("component_kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec("component", "text", "name of the component within its system"),
+        ColumnSpec("metric", "text", "one of the closed list of metrics", choices=frozenset(METRICS)),
+        ColumnSpec(
+            "value",
+            "float64",
+            "amount in the interval (extensive) or mean over it (intensive)",
+            nullable=True,
+            range=SAMPLE,
+        ),
+        ColumnSpec(
+            "quality",
+            "int64",
+            "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial, 128 time_doubtful",
+            range=FLAGS,
+        ),
+    ),
+    key=("start_ns", "interval_ns", "system", "component_kind", "component", "metric"),
+    time="start_ns",
+    order=("system", "component_kind", "source", "interval_ns", "metric", "start_ns", "component"),
+    # The last minute of an archive that still grows.
+    unfinished=int(Quality.PARTIAL),
+    judge=judge_samples,
+)
+
+COMPONENTS = TableSpec(
+    name="components",
+    doc="Topology: which component sat on which server, and its physical limit, from when to when.",
+    columns=(
+        ColumnSpec("system", "text", "raw name of the system"),
+        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec("component", "text", "name of the component"),
+        ColumnSpec("valid_from_ns", "int64", "from when this row holds"),
+        ColumnSpec("valid_to_ns", "int64", "until when; null = still", nullable=True, range=PLANNED_TIME),
+        ColumnSpec("server", "text", "the server it is attached to", nullable=True),
+        ColumnSpec("limit_bytes_per_s", "float64", "physical limit, where known", nullable=True),
+    ),
+    key=("system", "kind", "component", "valid_from_ns"),
+    time="valid_from_ns",
+    revisable=True,
+    order=("system", "kind", "component", "valid_from_ns"),
+)

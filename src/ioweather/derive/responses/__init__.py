@@ -1,1 +1,0 @@
-"""Response times reduced per interval, and the slowdown that users feel."""

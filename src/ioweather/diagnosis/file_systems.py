@@ -1,0 +1,342 @@
+"""`storage`: what the file systems of a facility, one of them, or one server or target did in a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.outcomes import ComponentState, EventOutcome, FileSystemState, StorageOutcome
+from ioweather.core.results import (
+    Answer,
+    Chart,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+    identifier,
+)
+from ioweather.core.units import NS, format_value
+from ioweather.diagnosis.events import STORED, maintenance, newest_first, stored
+from ioweather.diagnosis.now_answer import SLOW
+from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
+
+# What is shaded in a time line: something was wrong, or nobody worked.
+_SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
+_MOST_SHADED: Final = 8
+_MOST_RATES: Final = 96
+_TIME: Final = ResultColumn("start_ns", "time", "time_ns")
+
+
+def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    loads = data.of("loads", Loads)
+    events = _events(data, facility, loads)
+    names = list(dict.fromkeys([*(t.filesystem for t in loads.traffic), *(s.filesystem for s in loads.slowness)]))
+    states = () if loads.measured else tuple(_state(name, loads, facility, events) for name in names)
+    components = tuple(part for traffic in loads.traffic for part in _components(traffic, loads))
+    if loads.measured:  # of a server: its targets
+        components = tuple(part for part in components if part.server == loads.where)
+    shaded = _shaded(events, loads)
+    if loads.measured:
+        facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
+    else:
+        facts = tuple(_facts(state) for state in states)
+        exhibits = tuple(_exhibits(loads, components, facility, shaded))
+    return Answer(
+        question="What does the storage do?" if loads.kind == "facility" else f"What does {loads.where} do?",
+        headline=_headline(loads, states),
+        facts=facts,
+        exhibits=exhibits,
+        coverage=_coverage(loads),
+        result=StorageOutcome(
+            loads.where, loads.kind, loads.filesystem, loads.start_ns, loads.end_ns, loads.step_ns, states, components,
+            tuple(events),
+        ),
+    )  # fmt: skip
+
+
+def _events(data: StudyData, facility: Facility, loads: Loads) -> list[EventOutcome]:
+    """Of this place and time, the newest first."""
+    every = [*stored(data.frames.get("events"), facility), *maintenance(facility)]
+    found = [e for e in every if e.start_ns < loads.end_ns and (e.end_ns is None or e.end_ns > loads.start_ns)]
+    if loads.kind == "filesystem":
+        found = [e for e in found if _is_of(e, loads.where)]
+    elif loads.kind != "facility":
+        found = [e for e in found if e.component == loads.where or e.kind == "maintenance"]
+    return newest_first(found)
+
+
+def _is_of(event: EventOutcome, filesystem: str) -> bool:
+    return not event.filesystem or event.filesystem.removeprefix("mount:").split(" ")[0] == filesystem
+
+
+def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOutcome]) -> FileSystemState:
+    traffic = next((t for t in loads.traffic if t.filesystem == name), None)
+    now = next((hour for hour in loads.last_hours if hour.filesystem == name), LastHour(name))
+    nominal = next((f.peak_bytes_per_s for f in facility.filesystems if f.name == name), None)
+    going_on = [e for e in events if _is_of(e, name) and (e.end_ns is None or e.end_ns >= loads.end_ns)]
+    rates = [rate for rate in (now.read, now.write) if rate is not None]
+    read, write = (0.0, 0.0) if traffic is None else (_amount(line, loads) for line in (traffic.read, traffic.write))
+    return FileSystemState(
+        name,
+        now.slowdown,
+        now.op,
+        now.slowdown is not None and now.slowdown >= SLOW,
+        now.read,
+        now.write,
+        nominal,
+        nominal is not None,
+        sum(rates) / nominal if rates and nominal else None,
+        read,
+        write,
+        _busiest(traffic),
+        len([e for e in going_on if e.kind in _SHADED]),
+        () if traffic is None else _thinned(traffic.total),
+    )
+
+
+def _amount(rate: Floats, loads: Loads) -> float:
+    return float(np.nansum(rate)) * loads.step_ns / NS
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _busiest(traffic: Traffic | None) -> str | None:
+    if traffic is None or not traffic.components:
+        return None
+    moved = np.nansum(traffic.parts_read, axis=0) + np.nansum(traffic.parts_write, axis=0)
+    return traffic.components[int(np.argmax(moved))]
+
+
+def _thinned(values: Floats) -> tuple[float | None, ...]:
+    """The highest of each of at most so many stretches, for a small picture."""
+    size = -(-len(values) // _MOST_RATES) or 1
+    parts = [values[i : i + size] for i in range(0, len(values), size)]
+    return tuple(_number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
+
+
+def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
+    seconds = loads.step_ns / NS
+    read, write = (np.nansum(parts, axis=0) * seconds for parts in (traffic.parts_read, traffic.parts_write))
+    whole = float(read.sum() + write.sum())
+    both = np.nan_to_num(traffic.parts_read) + np.nan_to_num(traffic.parts_write)
+    for i, name in enumerate(traffic.components):
+        moved = float(read[i] + write[i])
+        yield ComponentState(
+            name, traffic.component_kind, traffic.filesystem, loads.servers.get(name), float(read[i]),
+            float(write[i]), moved / whole if whole else None, float(both[:, i].max(initial=0.0)),
+        )  # fmt: skip
+
+
+def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:
+    """The strongest stretches in which something was wrong: what overlaps is one, named by the strongest in it."""
+    stretches: list[tuple[int, int, list[EventOutcome]]] = []
+    for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
+        low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
+        if stretches and low <= stretches[-1][1]:
+            first, last, together = stretches.pop()
+            stretches.append((first, max(last, high), [*together, event]))
+        else:
+            stretches.append((low, high, [event]))
+    stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
+    marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
+    return tuple(Reference("x", low, _strongest(together), high) for low, high, together in marked)
+
+
+def _strongest(events: Sequence[EventOutcome]) -> str:
+    first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
+    return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+
+
+def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
+    if loads.measured:
+        return _component_headline(loads)
+    slow = [s for s in states if s.slow]
+    if len(states) > 1:
+        listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
+        busy = [s for s in states if s.load_ratio is not None]
+        most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
+        load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
+        return f"Slow: {listed}.{load}" if slow else f"None of {len(states)} file systems is slow.{load}"
+    return " ".join(map(_sentence, states)) or "Nothing was measured."
+
+
+def _sentence(state: FileSystemState) -> str:
+    rates = [rate for rate in (state.read_bytes_per_s, state.write_bytes_per_s) if rate is not None]
+    load = f", {format_value(sum(rates), 'bytes_per_s')}" if rates else ""
+    share = f" ({format_value(state.load_ratio, 'ratio')} of its peak)" if state.load_ratio is not None else ""
+    if state.slowdown is None:
+        return f"{state.filesystem}: slowdown not measured{load}{share}."
+    word = "slow" if state.slow else "normal"
+    op = f" ({state.slowest_op})" if state.slow else ""
+    return f"{state.filesystem} is {word}: {format_value(state.slowdown, 'factor')} its usual time{op}{load}{share}."
+
+
+def _facts(state: FileSystemState) -> FactGroup:
+    facts = [
+        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe measured it"),
+        Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
+        Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
+        Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
+        Fact("write_bytes", "written in the period", state.write_bytes, "bytes"),
+        Fact("open_events", "events going on", state.open_events, "count"),
+    ]
+    if state.load_ratio is not None:
+        facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
+    facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
+    return FactGroup(identifier(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
+
+
+def _exhibits(
+    loads: Loads, components: Sequence[ComponentState], facility: Facility, shaded: tuple[Reference, ...]
+) -> Iterable[Exhibit]:
+    if loads.traffic:
+        yield Exhibit("storage.load", "Load", charts=(_load_chart(loads, shaded),))
+    slow = [s for s in loads.slowness if len(s.start_ns)]
+    if slow:
+        rows = tuple((int(t), s.filesystem, _number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
+        columns = (_TIME, *columns_of("filesystem: file system [text]; slowdown [factor]"))
+        limit = Reference("y", SLOW, "slow from here")
+        encoding = {"x": "start_ns", "y": "slowdown", "series": "filesystem"}
+        table = ResultTable("slowdown", columns, rows)
+        chart = Chart("timeline", table, encoding, scales={"y": "log"}, references=(*shaded, limit))
+        yield Exhibit("storage.slowdown", "Slowdown of the slowest operation", charts=(chart,))
+    if components:
+        yield Exhibit("storage.targets", "Targets over time", charts=(_heat(loads.traffic[0]),))
+        yield Exhibit("storage.components", "Targets", tables=(_component_table(components),))
+
+
+def _load_chart(loads: Loads, shaded: tuple[Reference, ...]) -> Chart:
+    """Reads and writes of one file system; of several their sums."""
+    one = len(loads.traffic) == 1
+    rows: list[tuple[int, str, float | None]] = []
+    for traffic in loads.traffic:
+        lines = {"read": traffic.read, "write": traffic.write} if one else {traffic.filesystem: traffic.total}
+        rows += [row for name, line in lines.items() for row in _rows(traffic.start_ns, name, line)]
+    columns = (_TIME, *columns_of("what [text]; rate [bytes_per_s]"))
+    encoding = {"x": "start_ns", "y": "rate", "series": "what"}
+    return Chart("timeline", ResultTable("load", columns, tuple(rows)), encoding, references=shaded)
+
+
+def _rows(start_ns: Ints, name: str, values: Floats) -> Iterable[tuple[int, str, float | None]]:
+    return ((int(t), name, _number(v)) for t, v in zip(start_ns, values, strict=True))
+
+
+def _heat(traffic: Traffic) -> Chart:
+    both = np.where(
+        np.isnan(traffic.parts_read), traffic.parts_write, traffic.parts_read + np.nan_to_num(traffic.parts_write)
+    )
+    rows = tuple(
+        (int(t), name, _number(both[i, j]))
+        for i, t in enumerate(traffic.start_ns)
+        for j, name in enumerate(traffic.components)
+    )
+    columns = (
+        _TIME,
+        ResultColumn("component", traffic.component_kind.upper(), "text"),
+        ResultColumn("rate", "", "bytes_per_s"),
+    )
+    encoding = {"x": "start_ns", "y": "component", "value": "rate"}
+    return Chart("heatmap", ResultTable("targets", columns, rows), encoding)
+
+
+def _component_table(components: Sequence[ComponentState]) -> ResultTable:
+    columns = columns_of(
+        "component: target [text]; server [text]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
+        "bytes_ratio: share [ratio]; most_bytes_per_s: highest rate [bytes_per_s]"
+    )
+    rows = tuple(tuple(getattr(part, column.name) for column in columns) for part in components)
+    return ResultTable("components", columns, rows)
+
+
+def _unit(line: Measured) -> str:
+    if line.metric.endswith("_bytes"):
+        return "bytes_per_s" if line.per_second else "bytes"
+    if line.per_second:
+        return "ops_per_s"
+    return "ratio" if line.metric.endswith("_ratio") else "seconds"
+
+
+def _means(line: Measured) -> tuple[float | None, float | None]:
+    own = line.own[np.isfinite(line.own)]
+    return (float(own.mean()) if len(own) else None), _number(line.peer_mean)
+
+
+def _label(metric: str) -> str:
+    text = metric.removesuffix("_bytes").removesuffix("_ratio").removesuffix("_seconds").replace("_ops", " operations")
+    return text.upper() if text == "cpu" else text.replace("_", " ")
+
+
+def _component_headline(loads: Loads) -> str:
+    line = loads.measured[0]
+    own, others = _means(line)
+    if own is None:
+        return f"{loads.where}: nothing was measured."
+    text = f"{loads.where}: {_label(line.metric)} {format_value(own, _unit(line))} on average"
+    if not others:
+        return f"{text}."
+    return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
+
+
+def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
+    facts = []
+    for line in loads.measured:
+        own, others = _means(line)
+        note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
+        facts.append(Fact(identifier(line.metric), _label(line.metric), own, _unit(line), note=note))
+    server = loads.servers.get(loads.where)
+    targets = [name for name, home in loads.servers.items() if home == loads.where]
+    facts += [Fact("server", "server", server)] if server else []
+    facts += [Fact("targets", "targets", ", ".join(targets))] if targets else []
+    facts.append(Fact("filesystem", "file system", loads.filesystem))
+    return (FactGroup("component", f"{loads.where}, on average", tuple(facts)),)
+
+
+def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Exhibit, ...]:
+    made = []
+    for line in loads.measured:
+        names = {loads.where: line.own}
+        names |= {f"median of {loads.peers} peers": line.others} if loads.peers else {}
+        rows = tuple(row for name, values in names.items() for row in _rows(line.start_ns, name, values))
+        label = _label(line.metric)
+        title = label[:1].upper() + label[1:]
+        value = ResultColumn("value", label, _unit(line))
+        table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
+        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=shaded)
+        made.append(Exhibit(f"storage.{line.metric}", title, charts=(chart,)))
+    return tuple(made)
+
+
+def _coverage(loads: Loads) -> tuple[Coverage, ...]:
+    steps = (loads.end_ns - loads.start_ns) // loads.step_ns
+    if loads.measured:
+        known = int(np.isfinite(loads.measured[0].own).sum())
+        return (Coverage(steps, known, "steps of time with samples"),)
+    found = tuple(
+        Coverage(steps, round(t.coverage * steps), f"steps of time of {t.filesystem}", detail="with all its targets")
+        for t in loads.traffic
+    )
+    return found or (Coverage(steps, 0, "steps of time with samples of servers"),)
+
+
+QUESTION = Question(
+    name="storage",
+    result=StorageOutcome,
+    needs=(Need("loads", "series", shape="loads", param="where", also=("response_rollups", "components")), STORED),
+    answer=answer,
+    params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
+    help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over
+    time, of one server or target what it did beside its peers.""",
+    epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
+    seen_by="public",
+)

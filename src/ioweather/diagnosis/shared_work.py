@@ -1,0 +1,315 @@
+"""Whose work a run waited for: what each job asked of each target, in seconds of that target, while the run did I/O.
+
+A target that is busy serves one request after the other, whoever sends them. While a run waits for a target, the work
+that others bring to it is the time that the run loses; without job k it would lose k's seconds less, down to what it
+takes alone. A run waits for the slowest of its targets: without k the next one may hold it up as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.facts.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
+from ioweather.facts.run_environment import target_number
+
+AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")
+_JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre
+
+
+@dataclass(frozen=True, eq=False)
+class JobLoads:
+    """What jobs did, in stretches of time: `job`, `first_ns`, `last_ns` are of each stretch. Entries say what was done
+    in a stretch on a target: `stretch` (in ascending order), `target` (the column after the last is metadata),
+    `amounts` by name; of metadata, `requests` are its operations."""
+
+    job: Ints
+    first_ns: Ints
+    last_ns: Ints
+    stretch: Ints
+    target: Ints
+    amounts: Mapping[str, Floats]
+
+    @property
+    def seconds(self) -> Floats:
+        return np.asarray(np.maximum(self.last_ns - self.first_ns, 1) / 1e9)
+
+    @cached_property
+    def _begins(self) -> Ints:
+        """First entry of each stretch, and the end."""
+        return np.searchsorted(self.stretch, np.arange(len(self.job) + 1)).astype(np.int64)
+
+    def entries_of(self, stretches: Ints) -> Ints:
+        first, last = self._begins[stretches], self._begins[stretches + 1]
+        count = last - first
+        before = np.repeat(first - np.cumsum(count) + count, count)
+        return np.asarray(np.arange(int(count.sum())) + before, np.int64)
+
+    def stretches_of(self, job: int) -> Ints:
+        return np.flatnonzero(self.job == job)
+
+    def of_jobs(self, wanted: Bools) -> JobLoads:
+        """Those of some jobs; their numbers stay."""
+        return self.taken(np.flatnonzero(wanted[self.job]))
+
+    def taken(self, kept: Ints) -> JobLoads:
+        """Some of the stretches, in ascending order."""
+        entries = self.entries_of(kept)
+        return JobLoads(
+            self.job[kept], self.first_ns[kept], self.last_ns[kept],
+            np.searchsorted(kept, self.stretch[entries]).astype(np.int64), self.target[entries],
+            {name: values[entries] for name, values in self.amounts.items()},
+        )  # fmt: skip
+
+    def numbered(self, job: Ints) -> JobLoads:
+        """The same with other numbers of the jobs: `job` by the present number."""
+        return JobLoads(job[self.job], self.first_ns, self.last_ns, self.stretch, self.target, self.amounts)
+
+
+def joined_loads(parts: Sequence[JobLoads]) -> JobLoads:
+    offsets = np.cumsum([0, *(len(part.job) for part in parts)])[: len(parts)]
+    return JobLoads(
+        np.concatenate([part.job for part in parts]),
+        np.concatenate([part.first_ns for part in parts]),
+        np.concatenate([part.last_ns for part in parts]),
+        np.concatenate([part.stretch + offset for part, offset in zip(parts, offsets, strict=True)]),
+        np.concatenate([part.target for part in parts]),
+        {name: np.concatenate([part.amounts[name] for part in parts]) for name in AMOUNTS},
+    )
+
+
+def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLoads:
+    """From Darshan logs, each run a job: each file's bytes and requests on its targets, evenly over the time in which
+    the run was busy with files; of files whose targets are not recorded evenly over all."""
+    records = file_records(runs, files)
+    first = np.minimum.reduce([records.first(f"first_{verb}_ns") for verb in ("open", "read", "write")])
+    last = np.maximum.reduce([records.last(f"last_{verb}_ns") for verb in ("read", "write")])
+    last = np.maximum(last, records.last("last_close_ns"))
+    there = np.flatnonzero(records.counted & (first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
+    run, begin, end, of_record = _stretches(records.log[there], first[there], last[there])
+    stripes = records.text("osts")[there]
+    moved = [records.ints(f"{verb}_bytes")[there].astype(np.float64) for verb in ("read", "write")]
+    # Files laid out alike are few kinds: their amounts are added up first.
+    width = len(stripes.categories) + 1
+    kinds, kind = np.unique(of_record * width + stripes.codes + 1, return_inverse=True)
+    sums = [
+        np.bincount(kind, weights=each, minlength=len(kinds)) for each in (*moved, _requests_at_servers(records)[there])
+    ]
+    place = {number: column for column, name in enumerate(components) if (number := target_number(name)) is not None}
+    layouts = [_columns(text, place, len(components)) for text in ("", *stripes.categories)]
+    columns = [layouts[code] for code in (kinds % width).tolist()]
+    counts = np.array([len(each) for each in columns], np.int64)
+    operations = sum(records.ints(name)[there] for name in ("open_count", "stat_count", "sync_count"))
+    metadata = np.bincount(of_record, weights=operations, minlength=len(run))
+    stretch = np.concatenate([np.repeat(kinds // width, counts), np.arange(len(run))]).astype(np.int64)
+    target = np.concatenate([*columns, np.full(len(run), len(components))]).astype(np.int64)
+    order = np.argsort(stretch, kind="stable")
+    zero = np.zeros(len(run))
+    amounts = {
+        name: np.concatenate([np.repeat(each / np.maximum(counts, 1), counts), extra])[order]
+        for name, each, extra in zip(AMOUNTS, sums, (zero, zero, metadata), strict=True)
+    }
+    return JobLoads(run, begin, end, stretch[order], target[order], amounts)
+
+
+def _requests_at_servers(records: FileRecords) -> Floats:
+    """Clients join requests that follow each other into large ones; what jumps arrives as it was sent."""
+    found = np.zeros(len(records.log))
+    for verb in ("read", "write"):
+        count = records.ints(f"{verb}_count").astype(np.float64)
+        joined = np.minimum(records.ints(f"consecutive_{verb}_count"), count)
+        found += count - joined + np.minimum(joined, records.ints(f"{verb}_bytes") / _JOINED_BYTES)
+    return found
+
+
+def _stretches(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Spans of one run that touch are one stretch: run, begin and end of each, and the stretch of each span."""
+    if not len(run):
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing, nothing
+    order = np.lexsort((first, run))
+    run, first, last = run[order], first[order], last[order]
+    # Runs far apart on one line, so that a running maximum does not reach from one into the next; in microseconds,
+    # which leaves room for 100,000 runs in a year.
+    origin = int(first.min())
+    low, high = (first - origin) // 1000, (last - origin) // 1000
+    offset = run * (int(high.max()) + 2)
+    reached = np.maximum.accumulate(high + offset)
+    begins = np.ones(len(run), np.bool_)
+    begins[1:] = low[1:] + offset[1:] > reached[:-1]
+    at = np.flatnonzero(begins)
+    stretch = np.zeros(len(run), np.int64)
+    stretch[order] = np.cumsum(begins) - 1
+    return run[at], first[at], np.maximum.reduceat(last, at), stretch
+
+
+def _columns(layout: str, place: Mapping[int, int], components: int) -> Ints:
+    """Columns of the targets of a layout; all where it is not recorded, or names no target that is known."""
+    known = [place[int(word)] for word in layout.split(",") if word and int(word) in place]
+    return np.array(known, np.int64) if known else np.arange(components)
+
+
+def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLoads:
+    """From what servers counted: `start_ns`, `interval_ns`, `component` (null: metadata), `read_bytes`, `write_bytes`,
+    `requests`; `job` is the number of each row's job."""
+    start = rows.ints("start_ns")
+    end = start + rows.ints("interval_ns")
+    place = {name: column for column, name in enumerate(components)}
+    text = rows.text("component")
+    target = np.array([place.get(name, -1) for name in text.categories] + [len(components)], np.int64)[text.codes]
+    order = np.lexsort((end, start, job))
+    order = order[target[order] >= 0]
+    begins = np.ones(len(order), np.bool_)
+    keys = [each[order] for each in (job, start, end)]
+    begins[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0) if len(order) else False
+    at = np.flatnonzero(begins)
+    return JobLoads(
+        keys[0][at], keys[1][at], keys[2][at], np.cumsum(begins) - 1, target[order],
+        {name: np.nan_to_num(rows.floats(name))[order] for name in AMOUNTS},
+    )  # fmt: skip
+
+
+# A job took so many times longer than its usual pace at most for what servers counted in one interval. [ours]
+_SLOWER_PACE: Final = 1.25
+# Who was busy for so much of an interval goes on into the next, if that has counts too. [ours]
+_FULL: Final = 0.8
+
+
+def within_logs(loads: JobLoads, logs: JobLoads, io_seconds: Floats) -> JobLoads:
+    """What servers counted of jobs, at the times that their logs show: servers are looked at once in a while, and a log
+    says when its files were used. Counts outside of these times stay where they are; `logs` has the same numbers of
+    jobs, of which all logs together show so much I/O time. What took less than the interval was done at its beginning
+    or its end, where the job began or ended then, or was busy before or after it all the time."""
+    job, begin, end, _ = _stretches(logs.job, logs.first_ns, np.maximum(logs.last_ns, logs.first_ns + 1))
+    if not len(loads.job):
+        return loads
+    low, high = loads.first_ns, loads.last_ns
+    if len(job):
+        origin = min(int(begin.min()), int(low.min()))
+        longest = (max(int(end.max()), int(high.max())) - origin) // 1000 + 2
+        ends, begins = (job * longest + (edge - origin) // 1000 for edge in (end, begin))
+        at_low, at_high = (loads.job * longest + (edge - origin) // 1000 for edge in (low, high))
+        first, last = np.searchsorted(ends, at_low, side="right"), np.searchsorted(begins, at_high, side="left") - 1
+        inside = first <= last
+        low = np.where(inside, np.maximum(low, begin[np.minimum(first, len(job) - 1)]), low)
+        high = np.where(inside, np.minimum(high, end[np.maximum(last, 0)]), high)
+    moved = loads.amounts["read_bytes"] + loads.amounts["write_bytes"]
+    counted = np.bincount(loads.stretch, weights=moved, minlength=len(low))
+    pace = _pace(loads.job, counted / (np.maximum(high - low, 1) / 1e9), logs, io_seconds)[loads.job]
+    busy = np.divide(counted, pace, out=np.zeros(len(low)), where=pace > 0) * 1e9
+    full = busy >= _FULL * (high - low)
+    joined = (loads.job[1:] == loads.job[:-1]) & (loads.last_ns[:-1] == loads.first_ns[1:])
+    begins_here, ends_here = low > loads.first_ns, high < loads.last_ns
+    goes_on, went_on = full & ~ends_here, full & ~begins_here
+    begins_here[1:] |= joined & goes_on[:-1]
+    ends_here[:-1] |= joined & went_on[1:]
+    taken = np.where(busy > 0, _SLOWER_PACE * busy, np.inf)
+    shorter = np.where(taken < high - low, taken, high - low).astype(np.int64)
+    return replace(
+        loads,
+        first_ns=np.where(ends_here & ~begins_here, high - shorter, low),
+        last_ns=np.where(begins_here & ~ends_here, low + shorter, high),
+    )
+
+
+def _pace(job: Ints, rate: Floats, logs: JobLoads, io_seconds: Floats) -> Floats:
+    """Bytes per second of each job while it does I/O: by its logs, or the most that servers counted in an interval."""
+    found = np.zeros(max(len(io_seconds), int(job.max(initial=-1)) + 1))
+    moved = logs.amounts["read_bytes"] + logs.amounts["write_bytes"]
+    logged = np.bincount(logs.job[logs.stretch], weights=moved, minlength=len(found))[: len(io_seconds)]
+    found[: len(io_seconds)] = np.divide(logged, io_seconds, out=np.zeros(len(logged)), where=io_seconds > 0)
+    np.maximum.at(found, job, rate)
+    return found
+
+
+def common_times(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """(first, last) of the times that lie in spans of both; those of one side may overlap."""
+    low, high = (
+        np.concatenate([limit(other[side], edge) for edge in one[side].tolist()] or [other[side][:0]])
+        for side, limit in ((0, np.maximum), (1, np.minimum))
+    )
+    inside = low < high
+    _, first, last, _ = _stretches(np.zeros(int(inside.sum()), np.int64), low[inside], high[inside])
+    return first, last
+
+
+@dataclass(frozen=True, eq=False)
+class Sick:
+    """Targets (columns) that could do `factor` times less than usual in [start, end)."""
+
+    targets: Ints
+    start_ns: int
+    end_ns: int
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """The most that each target did in a second, by name as in AMOUNTS; the last column is metadata. 0: not known."""
+
+    per_second: Mapping[str, Floats]
+    sick: tuple[Sick, ...] = ()
+
+    def work(self, loads: JobLoads, entries: Ints | None = None, *, of_bytes: bool = False) -> Floats:
+        """Seconds that the targets needed for the entries (default: all); for their bytes alone, if asked."""
+        chosen = np.arange(len(loads.target)) if entries is None else entries
+        amounts = {name: values[chosen] for name, values in loads.amounts.items()}
+        if of_bytes:
+            is_data = loads.target[chosen] < len(self.per_second["requests"]) - 1
+            amounts["requests"] = np.where(is_data, 0.0, amounts["requests"])
+        of = loads.stretch[chosen]
+        return self.work_of(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
+
+    def work_of(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
+        """For the bytes, or for the requests where these are small; longer while a target was sick."""
+        parts = {}
+        for name in AMOUNTS:
+            most = self.per_second[name][target]
+            parts[name] = np.divide(amounts[name], most, out=np.zeros(len(target)), where=most > 0)
+        work = np.maximum(parts["read_bytes"] + parts["write_bytes"], parts["requests"])
+        span = np.maximum(last_ns - first_ns, 1)
+        slower = np.ones(len(target))
+        for each in self.sick:
+            during = np.minimum(last_ns, each.end_ns) - np.maximum(first_ns, each.start_ns)
+            share = np.where(np.isin(target, each.targets), np.clip(during / span, 0.0, 1.0), 0.0)
+            slower = np.maximum(slower, 1.0 + (each.factor - 1.0) * share)
+        return np.asarray(work * slower)
+
+    def with_metadata(self, most: float) -> Capacity:
+        requests = self.per_second["requests"].copy()
+        requests[-1] = max(most, float(requests[-1]))
+        return replace(self, per_second={**self.per_second, "requests": requests})
+
+
+def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
+    """Where nothing was sampled: the highest rates that records of jobs show."""
+    found = {}
+    for name in AMOUNTS:
+        most = np.zeros(components + 1)
+        np.maximum.at(most, loads.target, loads.amounts[name] / np.maximum(loads.seconds[loads.stretch], 1.0))
+        most[:components] = most[:components].max(initial=0.0)
+        found[name] = most
+    return Capacity(found)
+
+
+def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
+    """(job, target) work, and the rest that nobody's record explains. What a log places on a target that did not do so
+    much was done elsewhere (files move, layouts are out of date): it goes to the targets that did more than all records
+    say. `movable` are the jobs whose targets are by their logs."""
+    known = own + others.sum(axis=0)
+    rest = np.maximum(measured - known, 0.0)
+    by_others = others.sum(axis=0)
+    share = np.divide(np.maximum(known - measured, 0.0), by_others, out=np.zeros(len(own)), where=by_others > 0)
+    missing = others * np.minimum(share, 1.0) * movable[:, None]
+    total = float(missing.sum())
+    moved = min(total, float(rest.sum()))
+    if moved <= 0:
+        return others, rest
+    gained = missing.sum(axis=1)[:, None] * (rest / rest.sum())[None, :] * (moved / total)
+    return np.asarray(others - missing * (moved / total) + gained), np.asarray(rest * (1.0 - moved / rest.sum()))

@@ -1,0 +1,214 @@
+"""What the system did while a run ran (mad17 Eq. 2 to 5): volumes and operations over the whole run, over the steps in
+which it did I/O, and over those with I/O on monitored mounts; and what of it others did.
+
+Psi is what all did, eta the run's own bytes, nu = Psi - eta that of others: signed, because caches and amounts spread
+evenly over a step let it fall below 0. The first and the last step are shared with whatever happened outside the run;
+the ends of an interval say how much this can change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.words import pairs_of
+from ioweather.facts.file_records import sums
+from ioweather.facts.io_spans import IoSpans, own_bytes, runs_with_io
+from ioweather.stats.grid import SystemGrid
+
+OPERATIONS: Final = ("read_ops", "write_ops")
+# complete; a step with no sample lies in the run; the run reaches beyond the monitored period.
+STATES: Final = ("complete", "gap", "outside")
+# Metric of `series` to the end of its columns' names.
+VOLUMES: Final = pairs_of(
+    "read_bytes=read_bytes write_bytes=write_bytes read_ops=read_ops_count write_ops=write_ops_count"
+)
+_COMPLETE, _GAP, _OUTSIDE = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Disjoint runs of steps, first .. last, that belong to runs of applications; sorted by run and step."""
+
+    run: Ints
+    first: Ints
+    last: Ints
+    runs: int
+
+    def per_run(self, values: Floats) -> Floats:
+        return np.asarray(sums(values, self.run, self.runs), np.float64)
+
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """First and last step of each run; 0 where it has none."""
+        first, last = np.zeros(self.runs, np.int64), np.zeros(self.runs, np.int64)
+        # Stretches are in order of run and step: assignment in reverse leaves the first, forwards the last.
+        first[self.run[::-1]], last[self.run] = self.first[::-1], self.last
+        return first, last
+
+    @property
+    def steps(self) -> Ints:
+        """m: steps per run."""
+        return np.asarray(sums(self.last + 1 - self.first, self.run, self.runs), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """An amount per run, and how far the unknown course within its end steps can move it."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
+    """One row per run, in order; null where a gap or the edge of the monitored period is touched. `state` says which.
+
+    psi_*: all amounts during the run; psid_*, d_d_*: in steps with its I/O; psii_*, d_i_*: in steps with its I/O on
+    monitored mounts; own_*: eta, on monitored mounts where known; others_*: nu during the run; others_io_*: nu in steps
+    with its I/O, with _low and _high for what the end steps leave open; inside_seconds: of D_D, the time between the
+    first and the last I/O. Never stored: computing it again costs less than a look-up of what may be out of date.
+    """
+    start, end = np.asarray(run_start_ns, np.int64), np.asarray(run_end_ns, np.int64)
+    first, last = grid.opened(start), np.maximum(grid.closed(end), grid.opened(start))
+    whole = Stretches(np.arange(len(start), dtype=np.int64), first, last, len(start))
+    state = _state(grid, first, last)
+    columns: dict[str, Column] = {
+        "state": Text(state.astype(np.int32), STATES),
+        "coverage_ratio": coverage(grid, start, end),
+    }
+    for metric, name in VOLUMES.items():
+        columns[f"psi_{name}"] = volume(grid, metric, whole, start, end, state == _COMPLETE).value
+    with_mounts = spans.monitored is not None
+    for prefix, chosen, name in (("psid", spans, "d_d"), ("psii", spans.only_monitored(), "d_i")):
+        columns |= _during_io(grid, chosen, prefix, name, with_mounts, own=prefix == "psid")
+    columns["file_count"] = spans.file_count
+    known = np.full(spans.runs, not with_mounts)
+    columns["monitored_file_count"] = np.ma.MaskedArray(spans.monitored_file_count, mask=known)
+    for verb, own in zip(("read", "write"), own_bytes(spans, monitored=with_mounts), strict=True):
+        columns[f"own_{verb}_bytes"] = own
+        columns[f"others_{verb}_bytes"] = np.asarray(columns[f"psi_{verb}_bytes"]) - own
+    return Frame(columns)
+
+
+def _state(grid: SystemGrid, first: Ints, last: Ints) -> Ints:
+    gap = grid.missing(first, last) > 0
+    return np.where(~grid.inside(first, last), _OUTSIDE, np.where(gap, _GAP, _COMPLETE)).astype(np.int64)
+
+
+def _during_io(
+    grid: SystemGrid, spans: IoSpans, prefix: str, name: str, with_mounts: bool, *, own: bool
+) -> dict[str, Column]:
+    """PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
+    stretches = io_steps(grid, spans)
+    first_ns, last_ns = io_ends(spans)
+    steps = stretches.steps
+    usable = (steps > 0) & (stretches.per_run(grid.missing(stretches.first, stretches.last).astype(np.float64)) == 0)
+    found: dict[str, Column] = {
+        f"{name}_seconds": np.where(steps > 0, steps * grid.step_seconds, np.nan),  # Eq. 5
+        f"{name}_steps": np.ma.MaskedArray(steps, mask=steps == 0),
+    }
+    if own:
+        before, after = _cut_seconds(grid, stretches, first_ns, last_ns)
+        found["inside_seconds"] = np.where(steps > 0, steps * grid.step_seconds - before - after, np.nan)
+    eta = dict(zip(("read_bytes", "write_bytes"), own_bytes(spans, monitored=with_mounts), strict=True))
+    for metric, ending in VOLUMES.items():
+        amount = volume(grid, metric, stretches, first_ns, last_ns, usable)
+        found[f"{prefix}_{ending}"] = amount.value
+        if own and metric in eta:
+            found[f"others_io_{metric}"] = amount.value - eta[metric]
+            found[f"others_io_low_{metric}"] = amount.low - eta[metric]
+            found[f"others_io_high_{metric}"] = amount.high - eta[metric]
+    return found
+
+
+def _cut_seconds(grid: SystemGrid, stretches: Stretches, start_ns: Ints, end_ns: Ints) -> tuple[Floats, Floats]:
+    """What of the first step lies before the first I/O, and of the last after the last."""
+    first, last = stretches.ends
+    return (start_ns - grid.stamp(first)) / 1e9, (grid.stamp(last + 1) - end_ns) / 1e9
+
+
+def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
+    """TD_start and TD_end: first and last I/O operation of each run; 0 where it has none."""
+    first = np.full(spans.runs, np.iinfo(np.int64).max)
+    last = np.full(spans.runs, np.iinfo(np.int64).min)
+    np.minimum.at(first, spans.run, spans.first_ns)
+    np.maximum.at(last, spans.run, spans.last_ns)
+    there = runs_with_io(spans)
+    return np.where(there, first, 0), np.where(there, last, 0)
+
+
+def io_steps(grid: SystemGrid, spans: IoSpans) -> Stretches:
+    """The m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its step."""
+    first, last = grid.closed(spans.first_ns), grid.closed(spans.last_ns)
+    order = np.lexsort((first, spans.run))
+    run, first, last = spans.run[order], first[order], last[order]
+    if not len(run):
+        return Stretches(run, first, last, spans.runs)
+    # Runs far apart on one line, so that a running maximum does not reach from one into the next.
+    width = int(last.max() - first.min()) + 2
+    offset = run * width
+    reached = np.maximum.accumulate(last + offset)
+    begins = np.ones(len(run), np.bool_)
+    begins[1:] = first[1:] + offset[1:] > reached[:-1]
+    ends = np.append(begins[1:], True)
+    return Stretches(run[begins], first[begins], (reached - offset)[ends], spans.runs)
+
+
+def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools) -> Volume:
+    """Eq. 2 to 4: whole steps, less what of the first lies before the start and of the last after the end.
+
+    Nothing is trimmed at inner gaps between stretches. NaN where `usable` is not, or the metric itself is missing.
+    """
+    nothing = np.full(stretches.runs, np.nan)
+    if metric not in grid.values:
+        return Volume(nothing, nothing, nothing)
+    inside = grid.inside(stretches.first, stretches.last)
+    low, high = np.where(inside, stretches.first, 0), np.where(inside, stretches.last, -1)
+    lost = stretches.per_run(grid.missing(stretches.first, stretches.last, metric).astype(np.float64)) > 0
+    total = stretches.per_run(grid.total(metric, low, high))
+    there = np.flatnonzero(usable & ~lost)
+    first, last = stretches.ends
+    before = (start_ns - grid.stamp(first))[there] / grid.step_ns
+    after = (grid.stamp(last + 1) - end_ns)[there] / grid.step_ns
+    at_first, at_last = grid.amount(metric, first[there]), grid.amount(metric, last[there])
+    one = first[there] == last[there]
+    value, least = nothing.copy(), nothing.copy()
+    value[there] = total[there] - before * at_first - after * at_last
+    # All of an end step may have happened inside the run, or none of it.
+    least[there] = total[there] - at_first - np.where(one, 0.0, at_last)
+    most = np.where(np.isnan(value), np.nan, total)
+    return Volume(value, np.minimum(least, value), most)
+
+
+def coverage(grid: SystemGrid, start_ns: Ints, end_ns: Ints) -> Floats:
+    """Share of the run's time that was monitored; a run of no length: whether its moment was."""
+    first, last = grid.opened(start_ns), np.maximum(grid.closed(end_ns), grid.opened(start_ns))
+    present = (last + 1 - first - grid.missing(first, last)).astype(np.float64)
+    length = (end_ns - start_ns) / grid.step_ns
+    for steps, cut in ((first, start_ns - grid.stamp(first)), (last, grid.stamp(last + 1) - end_ns)):
+        there = (steps >= 0) & (steps < grid.count)
+        monitored = np.zeros(len(steps), np.bool_)
+        monitored[there] = grid.monitored[steps[there]]
+        present -= np.where(monitored, cut / grid.step_ns, 0.0)
+    instant = length <= 0
+    ratio = np.divide(present, length, out=np.zeros(len(length)), where=~instant)
+    moment = grid.missing(first, last) == 0
+    return np.asarray(np.where(instant, moment, np.clip(ratio, 0.0, 1.0)), np.float64)
+
+
+def monitored_mounts(files: Frame, facility: Facility, filesystem: str) -> set[str] | None:
+    """Mount points in logs that lie on the file system; None where facility.toml does not say where it is mounted."""
+    known = facility.filesystem(filesystem)
+    if known is None or not known.mounts:
+        return None
+    return {
+        mount
+        for mount in files.text("mount").categories
+        if (found := facility.filesystem_of_path(mount)) is not None and found.name == filesystem
+    }

@@ -1,0 +1,374 @@
+"""Ingest: find files, recognise them by content, read them in parallel, put them in once, and say what became of each.
+
+A file is in when the ledger says so, and the ledger is written last: whatever interrupts this, running it again
+completes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from ioweather.core.clock import now_ns, utc_day
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.progress import Progress, silent
+from ioweather.core.tables import TABLES, Checked, concat
+from ioweather.ingestion.bounded_reading import read_alone_bounded, read_bounded
+from ioweather.ingestion.derivations import SEARCHED, follow_arrival, follow_mapping, follow_rows
+from ioweather.ingestion.one_run import without_copies
+from ioweather.ingestion.reading import (
+    DERIVED,
+    Batch,
+    FileOutcome,
+    Frames,
+    Reading,
+    files_of_tree,
+    limits_of,
+    reads_as_one,
+)
+from ioweather.ingestion.sql_mapping import check_select
+from ioweather.lake import layout
+from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
+from ioweather.readers.reader_catalogue import SOURCES
+
+_LOG = logging.getLogger("ioweather.ingest")
+# One task: enough logs to pay for a process, few enough to read one by one if it dies. Logs are compressed: a megabyte
+# may have fifty thousand records, which become sixteen megabytes of rows.
+_BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
+# Rows of larger files are committed while the file is read.
+_STREAM_BYTES = 256 << 20
+# One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
+_FLUSH_CELLS = 4_000_000
+_FLUSH_SECONDS = 10.0
+_COPY = "The lake has this run in a fuller form: nothing was added."
+# Below this, starting several readers costs more than it saves.
+_SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+Listed = TypeVar("Listed", FileOutcome, LedgerEntry)
+
+
+class Found(NamedTuple):
+    file: str
+    bytes: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+
+@dataclass(repr=False)
+class IngestReport:
+    """What became of every file. `known` files were in already."""
+
+    outcomes: list[FileOutcome] = field(default_factory=list)
+    known: int = 0
+    rows_added: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    # Time of the first new row, of tables that are searched.
+    first_ns: dict[str, int] = field(default_factory=dict)
+    # What was not computed from the new rows, why, and how to repeat it.
+    missing: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        rows = [f"{n:,} rows of {table}" for table, n in sorted(self.rows_added.items()) if n]
+        added = ", ".join(rows) or "no new rows"
+        return f"<IngestReport: {len(self.good):,} read, {self.known:,} known, {len(self.bad):,} refused; {added}>"
+
+    def add(self, other: IngestReport) -> None:
+        self.outcomes += other.outcomes
+        self.known += other.known
+        self.rows_added.update(other.rows_added)
+        self.missing += other.missing
+        self.seconds += other.seconds
+
+    def note_first(self, first_ns: Mapping[str, int]) -> None:
+        """The times of the first new rows, by table."""
+        for table, first in first_ns.items():
+            self.first_ns[table] = min(first, self.first_ns.get(table, first))
+
+    @property
+    def bad(self) -> list[FileOutcome]:
+        return [outcome for outcome in self.outcomes if outcome.status != "ok"]
+
+    @property
+    def flagged(self) -> list[FileOutcome]:
+        """Files that are in, with rows that were kept with a complaint."""
+        return [outcome for outcome in self.good if outcome.flagged_rows]
+
+    @property
+    def noted(self) -> list[FileOutcome]:
+        """Files that are in, and hold more than could be taken."""
+        return [outcome for outcome in self.good if outcome.message and not outcome.flagged_rows]
+
+    @property
+    def good(self) -> list[FileOutcome]:
+        return [outcome for outcome in self.outcomes if outcome.status == "ok"]
+
+
+def is_address(text: str) -> bool:
+    """Of a server (`workflows.ingest.servers`), and not the name of a file."""
+    return _ADDRESS.match(text) is not None
+
+
+def find_files(paths: Sequence[Path]) -> Iterator[Found]:
+    """Files named or below directories named, each once, as they are found; hidden ones, links below directories and
+    lakes are left alone. What may not be looked at is found too, so that reading says so.
+
+    A directory that a source reads as one (a copied /proc tree) is one entry.
+    """
+    named = {file: _size_of_named(file) for file in map(os.fspath, paths)}
+    told: set[str] = set()
+    for path, size in named.items():
+        for found in _below(path) if size is None else (Found(path, size),):
+            if found.file not in told:
+                told.add(found.file)
+                yield found
+
+
+def _below(top: str) -> Iterator[Found]:
+    unlisted: list[str] = []
+    for folder, subfolders, names in os.walk(top, onerror=lambda error: unlisted.append(error.filename)):
+        if layout.lake_marker(Path()).name in names:
+            subfolders.clear()
+        elif reads_as_one(Path(folder)):
+            yield Found(folder, sum(_size(str(file)) or 0 for file in files_of_tree(Path(folder))))
+            subfolders.clear()
+        else:
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            for name in sorted(names):
+                file = f"{folder}/{name}"
+                if not name.startswith(".") and (size := _size(file)) is not None:
+                    yield Found(file, size)
+    yield from (Found(folder, 0) for folder in unlisted)
+
+
+def _size(file: str) -> int | None:
+    """Of a regular file; 0 where that may not be asked, None of anything else."""
+    try:
+        status = os.lstat(file)
+    except FileNotFoundError:  # just removed
+        return None
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _size_of_named(file: str) -> int | None:
+    """Of a regular file; None of a directory."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(
+            f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
+        )
+    return status.st_size
+
+
+def ingest(
+    lake: Lake,
+    paths: Sequence[Path],
+    *,
+    context: ReadContext | None = None,
+    source: str | None = None,
+    select: tuple[str, str] | None = None,
+    executor: Executor | None = None,
+    known_since_ns: int = 0,
+    again: bool = False,
+    search: bool = True,
+    progress: Progress = silent,
+    clock: Callable[[], int] = now_ns,
+) -> IngestReport:
+    """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
+    Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
+    added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
+    left to the caller (`follow_arrival`).
+
+    Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
+    order of the files, so that the lake does not depend on the workers.
+    """
+    started = time.monotonic()
+    _check_asked(lake, source, select)
+    _ = SOURCES.plugins  # a broken one is named here, and not by every reader
+    files = [*find_files(paths)]
+    known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
+    reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
+    report = IngestReport()
+    writer = _Writer(lake, report)
+    pool = _suited(executor, files)
+    try:
+        for outcomes, frames in _read(pool, files, known, reading):
+            writer.add(_first_of_each(outcomes, known, report), frames)
+            progress(len(report.outcomes) + report.known, len(files), "files")
+        writer.flush()
+    except BaseException:
+        if isinstance(pool, Threads):
+            pool.stop()
+        raise
+    finally:
+        if pool is not executor:
+            pool.shutdown(wait=True, cancel_futures=True)
+    if select is not None:
+        report.rows_added.update(follow_mapping(lake, select[0]))
+    if search:
+        report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
+    progress(len(files), len(files), "files")
+    report.seconds = time.monotonic() - started
+    _log(report, lake)
+    return report
+
+
+def _log(report: IngestReport, lake: Lake) -> None:
+    for outcome in report.bad:
+        _LOG.info("%s: %s: %s", outcome.path, outcome.status, outcome.message or outcome.reason)
+    text, added = "%d files read, %d known, %d refused, %d rows added to %s in %.1f s", sum(report.rows_added.values())
+    _LOG.info(text, len(report.good), report.known, len(report.bad), added, lake.root, report.seconds)
+
+
+def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None) -> None:
+    """What is wrong with the command is one mistake, not one per file."""
+    if source is not None:
+        SOURCES[source]
+    if select is not None:
+        check_select(*select)
+    if not os.access(lake.root, os.W_OK):
+        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
+
+
+def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
+    """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
+    if executor is not None and not isinstance(executor, (Serial, Processes)):
+        return executor
+    is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
+    workers = 1 if is_small else min(len(files), workers_of(executor or local_executor()))
+    return Serial() if workers == 1 else Threads(workers)
+
+
+def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
+    """Digest and bytes of the files of these sizes that are in: of others, after years millions, nothing is read. A
+    file that was refused, or read in part, is tried again: the person may now say the zone."""
+    with lake.snapshot() as snapshot:
+        ledger = snapshot.pinned["ingests"]
+        if not ledger.uris or not sizes:
+            return {}
+        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
+        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
+        query = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
+        return dict(snapshot.bare.execute(query, [sorted(sizes)]).fetchall())
+
+
+def _read(
+    pool: Executor, files: Sequence[Found], known: Mapping[str, int], reading: Reading
+) -> Iterator[tuple[list[FileOutcome], Frames]]:
+    """Outcomes and rows of the files: small ones first, in batches; then each of the large ones, piece by piece."""
+    by_size: dict[int, list[str]] = {}
+    for digest, size in known.items():
+        by_size.setdefault(size, []).append(digest)
+
+    def reading_of(batch: Batch) -> Reading:
+        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for *_, size in batch)))
+
+    small = [file for file in files if file.bytes <= _STREAM_BYTES]
+    batches = ((batch, reading_of(batch)) for batch in _batches(small))
+    # A batch over which the workers of a cluster died is read here.
+    yield from in_order(pool, read_bounded, batches, lost=read_bounded)
+    for file in files:
+        if file.bytes > _STREAM_BYTES:
+            own = reading_of([(file.file, None, file.bytes)])
+            for item in read_alone_bounded(file.file, None, file.bytes, own):
+                yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
+
+
+def _batches(files: Sequence[Found]) -> Iterator[Batch]:
+    batch: Batch = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) >= _BATCH_FILES or size + file.bytes > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((file.file, None, file.bytes))
+        size += file.bytes
+    if batch:
+        yield batch
+
+
+def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: IngestReport) -> list[FileOutcome]:
+    """Without files whose content is in, or was read before: their rows are the same rows."""
+    first = []
+    for outcome in outcomes:
+        if outcome.digest in known:
+            report.known += 1
+        else:
+            known[outcome.digest] = outcome.bytes
+            first.append(outcome)
+    return first
+
+
+class _Writer:
+    """Collects rows and commits them in large pieces: tables first, then the ledger."""
+
+    def __init__(self, lake: Lake, report: IngestReport) -> None:
+        self._lake = lake
+        self._report = report
+        self._frames: Frames = {}
+        self._entries: list[LedgerEntry] = []
+        self._cells = 0
+        self._since = time.monotonic()
+        self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
+
+    def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
+        here = Path.cwd()
+        for outcome in outcomes:
+            # A folder that could not be listed is not in the ledger: no file in it has its name.
+            # Path.is_dir fails where a directory above may not be entered.
+            if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file)):  # noqa: PTH112
+                path, source = str(here / outcome.file), outcome.source or "unknown"
+                self._entries.append(LedgerEntry(outcome.digest, path, outcome.bytes, source, *outcome[4:]))
+        self._report.outcomes += outcomes
+        for key, pieces in frames.items():
+            self._frames.setdefault(key, []).extend(pieces)
+            self._cells += sum(piece.rows * len(piece) for piece in pieces)
+        if self._cells >= _FLUSH_CELLS or time.monotonic() - self._since > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        ingest_id = new_ingest_id()
+        self._ingest_ids |= {ingest_id} if self._frames else set()
+        joined = {key: concat(frames) for key, frames in self._frames.items()}
+        of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
+        logs, left_out = without_copies(self._lake, of_logs)
+        if left_out:
+            _leave_out(self._entries, left_out)
+            _leave_out(self._report.outcomes, left_out)
+        for (source, table), frame in sorted({**joined, **logs}.items()):
+            added = self._lake.append(table, Checked(frame), source=source, ingest_id=ingest_id)
+            self._report.rows_added[table] += added
+            if added and table in SEARCHED:
+                self._report.note_first({table: int(frame.ints(TABLES[table].time).min())})
+            self._report.rows_added.update(follow_rows(self._lake, table, frame, self._report.missing))
+        if self._entries:
+            self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
+            self._ingest_ids = set()
+        self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
+
+
+def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
+    listed[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in listed]

@@ -1,0 +1,57 @@
+"""Prometheus metrics of a lake that receives: files in its queue, and what the last pass of `ingest --watch` did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ioweather.agent.exporter import gauge
+from ioweather.core.run_outcomes import VerdictKind
+from ioweather.ingestion.caught_up import read_caught_up
+from ioweather.ingestion.queue import Waiting, queue_dir, waiting
+
+_VERDICTS = get_args(VerdictKind)
+
+
+class QueueCollector(Collector):
+    """Reads the queue and the state of the last pass at each scrape."""
+
+    def __init__(self, lake: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._lake = lake
+        self._now_ns = now_ns
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._now_ns()
+        if queue_dir(self._lake).is_dir():
+            yield from _of_queue(waiting(self._lake), now)
+        yield from _of_verdicts(read_caught_up(self._lake).get("last", {}), now)
+
+
+def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
+    """What others pushed and the lake does not hold yet."""
+    yield gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
+    yield gauge("ioweather_queue_bytes", "Their size.", found.bytes)
+    yield gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))
+
+
+def _of_verdicts(last: Mapping[str, Any], now: int) -> Iterator[Metric]:
+    """Counts by verdict, never by job. As of the ends of the runs; by the last pass of `ioweather ingest --watch`."""
+    kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
+    if not isinstance(kinds, dict) or not isinstance(made_ns, int):
+        return
+    counted = GaugeMetricFamily(
+        "ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", labels=("kind",)
+    )
+    for kind in _VERDICTS:
+        count = kinds.get(kind, 0)
+        counted.add_metric((kind,), float(count) if isinstance(count, int) else 0.0)
+    yield counted
+    yield gauge("ioweather_catch_up_age_seconds", "Since runs were last judged.", max(0.0, (now - made_ns) / 1e9))
+    for name, text in (("left_verdicts", "Verdicts that are due."), ("left_files", "New files that were not read.")):
+        if isinstance(last.get(name), int):
+            yield gauge(f"ioweather_catch_up_{name}", text, float(last[name]))

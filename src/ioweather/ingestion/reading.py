@@ -1,0 +1,570 @@
+"""Reading one file: which source, which rows, or why not. Runs in worker processes, so all of it pickles."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy import ma  # every reader needs it: loaded before they are copied
+
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
+from ioweather.core.errors import (
+    AmbiguousFormat,
+    ChangedInput,
+    CorruptInput,
+    EmptyInput,
+    ForeignRows,
+    ImpossibleRows,
+    SourceError,
+    TooManyDays,
+    TooManyRows,
+    TooMuchMemory,
+    TooMuchTime,
+    TruncatedInput,
+    UnknownFormat,
+)
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.plugin_order import doubted_owner
+from ioweather.core.registry import OURS
+from ioweather.core.tables import TABLES, Complaints, concat
+from ioweather.core.tables.cadence import Cadence
+from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
+from ioweather.lake.workers import limit_memory, limit_seconds
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.suggest import nearest
+from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
+
+_CHANGED: Final = ChangedInput("").reason
+UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
+_HEAD_BYTES = 64 << 10
+# Asked first, by how the file begins: one that is sure spares the loading of all others, which takes longer than a
+# small file.
+_BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
+# How a segment of our own agent begins.
+_SEGMENT: Final = b'{"ioweather_spool"'
+# Of ours, those that read a directory as one: the others are not loaded to say no.
+_OF_FOLDERS: Final = ("lustre", "prometheus")
+_PIECE_BYTES = 256 << 10
+_SECONDS_PER_MIB = 5.0
+_MEMORY_RATIO = 64
+_MEMORY_STEP_BYTES = 16 * MIB
+_HURRY, _LEAST_SECONDS = 6, 1.0
+_LEARNED_ROWS = 50_000
+# File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
+_TIME_STEP_NS = 2 * NS
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading one file may take: so much, and a part that grows with its size. Text that was compressed takes up
+    to a second of a processor per MiB of the file; five leave room for slow machines."""
+
+    seconds: float
+    memory_bytes: int
+    rows: int
+
+    def seconds_for(self, size: int) -> float:
+        return self.seconds + _SECONDS_PER_MIB * size / MIB
+
+    def memory_for(self, size: int) -> int:
+        """In steps, so that small files have one limit, which is set once; never more than half of the machine."""
+        if size < _MEMORY_STEP_BYTES:
+            return self.memory_bytes
+        wanted = self.memory_bytes + _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
+        return min(wanted, max(self.memory_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+
+    def rows_for(self, size: int) -> int:
+        return self.rows + size
+
+    def in_a_hurry(self) -> Limits:
+        """For a first try: what takes longer is put off, so that it holds up nothing. A library's import has room."""
+        return replace(self, seconds=min(self.seconds, max(_LEAST_SECONDS, self.seconds / _HURRY)))
+
+
+def limits_of(facility: Facility) -> Limits:
+    return Limits(facility.stuck_after_ns / NS, facility.most_memory_bytes, facility.most_rows)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read: what the person knows, which source or (table, SELECT) if they said, what it may take, and what time
+    it is: rows from after tomorrow are refused."""
+
+    context: ReadContext
+    source: str | None = None
+    select: tuple[str, str] | None = None
+    limits: Limits = field(default_factory=lambda: limits_of(Facility()))
+    now_ns: int = field(default_factory=now_ns)
+    # Digests of files that are in the lake: such a file is not read.
+    known: frozenset[str] = frozenset()
+
+
+class FileOutcome(NamedTuple):
+    """What became of one file."""
+
+    file: str
+    digest: str
+    bytes: int
+    source: str | None
+    status: Literal["ok", "partial", "quarantined"]
+    rows: Mapping[str, int] = {}
+    reason: str | None = None
+    message: str | None = None
+    # Rows left out because they cannot be, and rows kept with a complaint; the message says why.
+    refused_rows: int = 0
+    flagged_rows: int = 0
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+
+Batch: TypeAlias = list[tuple[str, str | None, int]]  # path, digest (None: not known), bytes
+Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes, which of most logs are all; none of a directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _HEAD_BYTES)
+        finally:
+            os.close(descriptor)
+    except IsADirectoryError:
+        return b""
+
+
+def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
+    """Of the content, and of the SELECT or mapping, because one CSV may hold rows of several tables."""
+    head = head_of(path) if head is None else head
+    digest = hashlib.sha256(head)
+    if not head and path.is_dir():
+        for member in files_of_tree(path):
+            digest.update(str(member.relative_to(path)).encode(errors="surrogateescape"))
+            digest.update(member.read_bytes())
+        return digest.hexdigest()[:32]
+    if len(head) == _HEAD_BYTES:
+        with path.open("rb", buffering=0) as file:
+            file.seek(_HEAD_BYTES)
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
+    for mapping in (reading.select, reading.context.mapping):
+        if mapping is not None:
+            digest.update(repr(mapping).encode())
+    return digest.hexdigest()[:32]
+
+
+class _Version:
+    """The content of a file as of now, so that rows and digest are of the same content: replaced or written to, a file
+    has another inode, size or time. Where it changed just before, the times may not tell, and the digest does."""
+
+    def __init__(self, path: Path, reading: Reading, head: bytes | None = None) -> None:
+        self._path, self._reading = path, reading
+        self._marks = self._look()
+        self.digest = digest_of(path, reading, head)
+        self._is_fresh = max(max(mark[-2:]) for mark in self._marks) > now_ns() - _TIME_STEP_NS
+
+    def _look(self) -> list[tuple[int, ...]]:
+        files = [self._path, *(files_of_tree(self._path) if self._path.is_dir() else ())]
+        found = (file.stat() for file in files)
+        return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
+
+    def check(self) -> None:
+        """Raises ChangedInput where the file is not what it was."""
+        changed = self._look() != self._marks
+        if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
+            raise ChangedInput(
+                f"{self._path} changed while it was read.", hint="Ingest it again when nothing writes to it."
+            )
+
+
+def digest_of_name(path: Path) -> str:
+    """Of a file that cannot be read: it must not stand in the ledger as one whose content is known."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+
+
+def files_of_tree(folder: Path) -> list[Path]:
+    os.scandir(folder).close()  # which says so where it may not be looked into; rglob does not
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def reads_as_one(folder: Path) -> bool:
+    """Some source takes the directory as a whole."""
+    return any(_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
+
+
+def _score(name: str, head: bytes, path: Path) -> float:
+    """How sure the source is. A plug-in that fails at this, where it may be about anybody's file, is left out."""
+    if SOURCES.is_ours(name):
+        return SOURCES[name].detect(head, path)
+    try:
+        score = SOURCES[name].detect(head, path)
+        if 0.0 <= score <= 1.0:
+            return score
+        why = f"detect() gave {score!r} for {path}, which is not between 0 and 1"
+    except Exception as error:
+        why = f"detect() failed for {path} ({type(error).__name__}: {error})"
+    SOURCES.leave_out(name, why)
+    return 0.0
+
+
+def choose_source(head: bytes, path: Path) -> Source:
+    """The source that recognises the content best."""
+    if head.startswith(_SEGMENT):
+        return SOURCES["spool"]
+    for name in _BY_MAGIC_NUMBER.get(head[:4], ("darshan",)):
+        if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
+            return SOURCES[name]
+    if begins_with_noise(head):
+        head = beginning(path).encode()
+    scores: list[tuple[float, str]] = []
+    for name in SOURCES:
+        score = _score(name, head, path)
+        if score >= 1.0:
+            return SOURCES[name]
+        scores.append((score, name))
+    scores.sort(reverse=True)
+    best, name = scores[0]
+    if best <= 0 and (near := nearest(head)) is not None:
+        raise UnknownFormat(f"{path} is {near[0]}, which is not read.", hint=f"Use instead: {near[1]}")
+    if best <= 0:
+        raise UnknownFormat(
+            f"{path} is not in a format that ioweather knows.",
+            hint="`ioweather ingest --list-sources` lists those it knows; any CSV, JSON or Parquet goes in with "
+            "--as TABLE --select FILE.sql.",
+        )
+    if len(scores) > 1 and scores[1][0] == best:
+        raise AmbiguousFormat(f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.")
+    return SOURCES[name]
+
+
+_WHOLE: Final = "Ingest the file again when it is whole."
+
+
+def read_file(
+    path: Path, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they come; last, what became of the file. `digest` is one from before, if known: that in
+    the outcome is of what was read."""
+    source_name: str | None = reading.source
+    rows: dict[str, int] = {}
+    made: dict[str, list[Frame]] = {}
+    complaints = Complaints()
+    notes: list[str] = []
+    cadence = Cadence()
+    take_cuts()
+    try:
+        version = _Version(path, reading)
+        digest = version.digest
+        if digest in reading.known:
+            yield FileOutcome(str(path), digest, size, None, "ok")
+            return
+        if reading.select is not None:
+            from ioweather.ingestion.sql_mapping import SOURCE_NAME, read_selected
+
+            source_name = SOURCE_NAME
+            most = reading.limits
+            pieces: Iterator[tuple[str, Frame]] = read_selected(
+                path,
+                *reading.select,
+                reading.context,
+                seconds=most.seconds_for(size),
+                memory_bytes=most.memory_for(size),
+                rows=most.rows_for(size),
+            )
+        else:
+            source = _source_for(path, head_of(path), reading)
+            source_name = source.name
+            pieces = source.read(path, reading.context)
+        for table, frame in _regular(_noted(pieces, notes), cadence):
+            good = _possible(source_name, table, frame, reading, complaints)
+            rows[table] = rows.get(table, 0) + good.rows
+            _check_rows(path, size, sum(rows.values()), reading.limits)
+            if source_name in DERIVED:
+                made.setdefault(table, []).append(good)
+            yield source_name, table, good
+        for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
+            yield source_name, table, _possible(source_name, table, frame, reading, complaints)
+        version.check()
+        if cut := take_cuts():
+            raise TruncatedInput(cut, hint=_WHOLE)
+        if complaints.refused_rows:
+            raise ImpossibleRows("Some rows were left out.")
+    except Exception as error:
+        cut = take_cuts()
+        if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
+            error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
+        refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
+        yield _with_complaints(refused, complaints)
+    else:
+        note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
+        yield _with_complaints(FileOutcome(str(path), digest, size, source_name, "ok", rows, message=note), complaints)
+
+
+def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
+    """The pieces, and what their source says at its end (it returns it): what a good file holds and no table takes."""
+    note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
+    if note:
+        notes.append(note)
+
+
+def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
+    """Without rows of `series` that last far too long. The first wait until enough are there to know what is usual."""
+    waiting: list[Frame] = []
+    try:
+        for table, frame in pieces:
+            if table != "series":
+                yield table, frame
+                continue
+            cadence.learn(frame)
+            waiting.append(frame)
+            if cadence.rows >= _LEARNED_ROWS:
+                yield from (("series", cadence.regular(each)) for each in waiting)
+                waiting = []
+    except Exception:
+        yield from (("series", cadence.regular(each)) for each in waiting)
+        raise
+    yield from (("series", cadence.regular(each)) for each in waiting)
+
+
+def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
+    """The rows that can be. Rows that others are made of stand or fall together: a sum without one of them is wrong."""
+    checked = TABLES[table].check(frame, reading.now_ns)
+    complaints.add(checked)
+    if source in DERIVED and complaints.refused_rows:
+        raise ImpossibleRows("No row was taken.")
+    return checked.frame
+
+
+def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcome:
+    """Of rows that cannot be, the complaints are the message."""
+    if not complaints.refused_rows and not complaints.flagged_rows:
+        return outcome
+    known = outcome.message if outcome.reason != "impossible_rows" else None
+    message = f"{known or f'{outcome.path}:'} {complaints}"
+    if outcome.status == "quarantined" and outcome.source in DERIVED:
+        message += " No row of the file is taken."
+    return outcome._replace(message=message, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
+
+
+def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
+    """Read many files in one task: outcomes, and one frame per source and table. Rows of logs are made together."""
+    outcomes: list[FileOutcome] = []
+    frames: Frames = {}
+    together: dict[str, list[tuple[Path, str, int, Any]]] = {}
+    limits = reading.limits
+    limit_memory(limits.memory_for(max(size for *_, size in batch)))
+    for file, digest, size in batch:
+        path, source = Path(file), None
+        limit_seconds(limits.seconds_for(size))
+        try:
+            head = head_of(path)
+            source = None if reading.select is not None else _source_for(path, head, reading)
+            if source is not None and _is_batch(source.name):
+                is_whole = 0 < len(head) < _HEAD_BYTES and reading.context.mapping is None
+                version = None if is_whole else _Version(path, reading)
+                digest = digest_of(path, reading, head) if version is None else version.digest
+                if digest in reading.known:
+                    outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
+                    continue
+                content = Content(head, digest) if is_whole else None
+                parsed = cast(BatchSource, source).parse(path, reading.context, content)
+                if version is not None:
+                    version.check()
+                together.setdefault(source.name, []).append((path, digest, size, parsed))
+                continue
+        except Exception as error:
+            name = source.name if source else None
+            outcomes.append(_refused(error, path, digest, size, name, {}, limits))
+            continue
+        found: list[Any] = [*read_file(path, digest, size, reading)]
+        *items, outcome = found
+        if outcome.reason == _CHANGED:
+            outcome, items = outcome._replace(status="quarantined", rows={}), []
+        outcomes.append(outcome)
+        for name, table, frame in items:
+            frames.setdefault((name, table), []).append(frame)
+    limit_seconds(limits.seconds_for(sum(size for *_, size in batch)))
+    for name, members in together.items():
+        outcomes += _rows_together(name, members, reading, frames)
+    return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
+
+
+def read_alone(
+    path: Path, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """As `read_file`, within its limits."""
+    limit_seconds(reading.limits.seconds_for(size))
+    limit_memory(reading.limits.memory_for(size))
+    yield from read_file(path, digest, size, reading)
+
+
+def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+    """The outcome of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
+    days: set[int] = set()
+    for item in read_alone(path, digest, size, reading):
+        if isinstance(item, FileOutcome):
+            return item, len(days)
+        source, table, frame = item
+        times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
+        days.update(np.unique(times // DAY_NS).tolist())
+        if len(days) > most_days:
+            error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")
+            return _refused(error, path, digest, size, source, {}, reading.limits), len(days)
+    raise AssertionError("no outcome")
+
+
+@cache
+def _is_batch(name: str) -> bool:
+    """Asked once per source: the check of a protocol costs more than reading a small log."""
+    return isinstance(SOURCES[name], BatchSource)
+
+
+def _rows_together(
+    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
+) -> list[FileOutcome]:
+    """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
+    if not members:
+        return []
+    source = cast(BatchSource, SOURCES[name])
+    counts: list[dict[str, int]] = [{} for _ in members]
+    complaints = [Complaints() for _ in members]
+    made: dict[str, Frame] = {}
+    try:
+        for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
+            checked = TABLES[table].check(frame, reading.now_ns)
+            for position in np.unique(owner[checked.doubtful]).tolist():
+                complaints[position].add(TABLES[table].check(frame.take(owner == position), reading.now_ns))
+            made[table] = checked.frame
+            for position, count in Counter(owner.tolist()).items():
+                counts[position][table] = count
+                path, _, size, _ = members[position]
+                _check_rows(path, size, sum(counts[position].values()), reading.limits)
+        good = [member for member, own in zip(members, complaints, strict=True) if not own.refused_rows]
+        if len(good) == len(members):
+            for table, frame in derive(name, made):
+                made[table] = _possible(
+                    name, table, frame, reading, complaints[0] if len(members) == 1 else Complaints()
+                )
+    except Exception as error:
+        if len(members) == 1:
+            return [_with_complaints(_refused(error, *members[0][:3], name, {}, reading.limits), complaints[0])]
+        return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
+    if len(good) < len(members):
+        refused = [
+            _with_complaints(_refused(ImpossibleRows("No row was taken."), *member[:3], name, {}, reading.limits), own)
+            for member, own in zip(members, complaints, strict=True)
+            if own.refused_rows
+        ]
+        return refused + _rows_together(name, good, reading, frames)
+    for table, frame in made.items():
+        frames.setdefault((name, table), []).append(frame)
+    return [
+        _with_complaints(FileOutcome(str(path), digest, size, name, "ok", rows), own)
+        for (path, digest, size, _), rows, own in zip(members, counts, complaints, strict=True)
+    ]
+
+
+def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    from ioweather.facts.job_io import job_io
+
+    applications = made["applications"]
+    files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
+    yield "job_io", job_io(applications, files)
+
+
+# What follows from the rows of a source alone, made at once while they are at hand.
+DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {
+    "darshan": _job_io,
+    "darshan_export": _job_io,
+}
+
+
+def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    if source in DERIVED and made:
+        yield from DERIVED[source](made)
+
+
+def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
+    if rows > limits.rows_for(size):
+        raise TooManyRows(
+            f"{path} gives more than {limits.rows_for(size):,} rows.",
+            hint="If it is good, set [ingest] most_rows in facility.toml higher.",
+        )
+
+
+def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
+    if not head:
+        if not path.is_dir():
+            raise EmptyInput(f"{path} is empty.")
+        os.scandir(path).close()
+        if not reads_as_one(path):  # one to look into, which could not be
+            raise OSError(errno.EIO, "its files could not be listed") from None
+    source = SOURCES[reading.source] if reading.source else choose_source(head, path)
+    owner = doubted_owner(path, reading.context)
+    if owner is not None and not getattr(source, "is_of_one_person", False):
+        raise ForeignRows(
+            f"{path} is of user {owner}, from whom only logs of own runs are taken here.",
+            hint="Read it with `ioweather ingest`, or set check_owner = false in [watch].",
+        )
+    return source
+
+
+def gave_up(
+    overran: bool, path: Path, digest: str | None, size: int, reading: Reading, rows: Mapping[str, int]
+) -> FileOutcome:
+    """The outcome of a file whose reader was ended with its process: by its time, or (out of memory, a fault in a
+    library) by something else."""
+    digest = digest or digest_of_name(path)
+    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    if not overran:
+        message = f"{path}: every process that read it died (killed, or out of memory)."
+        return FileOutcome(str(path), digest, size, None, status, rows, "worker_lost", message)
+    error = TooMuchTime(
+        f"{path}: reading it took more than {format_seconds(reading.limits.seconds_for(size))} of processor time, and "
+        "was ended.",
+        hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+    )
+    return FileOutcome(str(path), digest, size, None, status, rows, error.reason, str(error))
+
+
+def _refused(
+    error: Exception,
+    path: Path,
+    digest: str | None,
+    size: int,
+    source: str | None,
+    rows: Mapping[str, int],
+    limits: Limits,
+) -> FileOutcome:
+    """Rows that came before the trouble stay; the file is then known to be partial."""
+    digest = digest_of_name(path) if digest is None or isinstance(error, ChangedInput) else digest
+    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    if isinstance(error, MemoryError):
+        error = TooMuchMemory(
+            f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
+            hint="If it is good, set [ingest] most_memory in facility.toml higher.",
+        )
+    if isinstance(error, RecursionError):
+        error = CorruptInput(f"{path} is nested deeper than any file of its kind.")
+    if isinstance(error, SourceError):
+        return FileOutcome(str(path), digest, size, source, status, rows, error.reason, str(error))
+    if isinstance(error, OSError):
+        message = f"{path} cannot be read: {error.strerror or error}."
+        return FileOutcome(str(path), digest, size, source, status, rows, UNREADABLE, message)
+    # A mistake of the reader must not stop the other files.
+    package = SOURCES.package_of(source) if source else OURS
+    whom = "" if package == OURS else f" to the makers of {package}"
+    message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
+    return FileOutcome(str(path), digest, size, source, status, rows, "reader_failed", message)

@@ -1,0 +1,127 @@
+"""Check a spool file that another host pushed and put it into the queue of the lake.
+
+It is on disk then, so the sender may delete its copy; `workflows.ingest.drain` writes it to the lake. Sent again, it
+adds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ioweather.agent.remote import keep_heard
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import (
+    AccessDenied,
+    CorruptInput,
+    ForeignRows,
+    ImpossibleRows,
+    LakeError,
+    QueueFull,
+    SourceError,
+    TooManyDays,
+    UsageError,
+)
+from ioweather.core.facility import Facility
+from ioweather.core.units import GIB
+from ioweather.ingestion import queue
+from ioweather.ingestion.bounded_reading import check_bounded
+from ioweather.ingestion.reading import UNREADABLE, Reading, digest_of, limits_of
+from ioweather.lake.lake import Lake, LedgerEntry
+from ioweather.readers.segments import segment_host
+
+HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
+# Files of an agent's spool: its own segments, and the output of `sacct`.
+NAME: Final = r"(seg-[A-Za-z0-9._-]{1,200}\.ndjson|sacct-[0-9]{1,20}\.txt)"
+# A segment covers minutes to days. Jobs in the accounting may have been submitted within the last year.
+MOST_DAYS: Final = 400
+# Each day costs the writer a partition: a file of more days waits until no other file does.
+FEW_DAYS: Final = 3
+# A hundred hosts that ship every five minutes fill the queue in four hours.
+MOST_FILES: Final = 5000
+MOST_BYTES: Final = 4 * GIB
+_REFUSALS: Final[Mapping[str, type[SourceError]]] = {
+    "foreign_rows": ForeignRows,
+    "impossible_rows": ImpossibleRows,
+    "too_many_days": TooManyDays,
+}
+
+
+class Received(NamedTuple):
+    """`status` is ok, known (it is in the queue already) or partial (rows after a wrong line are left out, as `message`
+    says). `message` also describes flagged rows."""
+
+    status: str
+    rows: dict[str, int]
+    message: str
+
+
+def check_names(host: str, name: str) -> None:
+    """Both become parts of a path."""
+    if re.fullmatch(HOST, host) is None:
+        raise UsageError(f"{host!r} is not the name of a host.")
+    if re.fullmatch(NAME, name) is None:
+        raise UsageError(
+            f"{name!r} is not the name of a file of a spool.", hint="Expected seg-*.ndjson or sacct-*.txt."
+        )
+
+
+def check_room(found: queue.Waiting) -> None:
+    """A writer that is slow or dead must not fill the disk: the agents' spools have room of their own."""
+    if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
+        raise QueueFull(f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.")
+
+
+def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
+    """Check the file at `draft` and put it into the queue. `hosts` is the pattern of hosts whose rows it may contain.
+
+    A refused file is described in the ledger. Messages name the file and not its place in the lake."""
+    check_names(host, name)
+    reading = reading_of(lake.facility, name, hosts)
+    digest = digest_of(draft, reading)
+    if name.endswith(".ndjson"):
+        try:
+            named = segment_host(draft)
+        except SourceError as error:
+            raise type(error)(error.message.replace(str(draft), name), hint=error.hint) from None
+        if named != host:
+            raise AccessDenied(f"The segment is of {named}, and not of {host}.")
+    outcome, days = check_bounded(draft, digest, draft.stat().st_size, reading, MOST_DAYS)
+    message = (outcome.message or "").replace(str(draft), name)
+    if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
+        raise LakeError(message)
+    if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
+        entry = LedgerEntry(
+            digest=outcome.digest, path=str((queue.queue_dir(lake.root) / host / name).absolute()),
+            bytes=outcome.bytes, source=outcome.source or "unknown", status="quarantined", rows={},
+            reason=outcome.reason, message=message, refused_rows=outcome.refused_rows,
+        )  # fmt: skip
+        with queue.draft_in(lake.root) as note:
+            note.write_text(json.dumps(entry._asdict()), encoding="utf-8")
+            queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
+        raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")
+    keep_heard(lake.root, host)
+    is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if days > FEW_DAYS else queue.ROWS)
+    if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
+        raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
+    return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
+
+
+def source_of(name: str) -> str:
+    """The source that reads a queued file."""
+    if name.startswith("samples-"):
+        return "prometheus"
+    return "spool" if name.endswith(".ndjson") else "sacct"
+
+
+def reading_of(facility: Facility, name: str, hosts: str | None = None) -> Reading:
+    context = ReadContext(
+        zone=zone_named(facility.zone) if facility.zone else None,
+        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
+        hosts=hosts,
+    )
+    return Reading(context, source_of(name), None, limits_of(facility))

@@ -1,0 +1,238 @@
+"""Scan a tree into the lake: go on where an earlier scan stopped, and drop the state when the rows are in.
+
+The lake's own libraries are loaded when the walk is over: until then a scan is small.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import PathPolicy
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import ProjectRule, load_facility
+from ioweather.core.progress import Progress, silent
+from ioweather.core.units import format_time_ns, ns_to_datetime
+from ioweather.lake import layout
+from ioweather.lake.workers import workers_of
+from ioweather.readers.scan.scan_rows import ScanFacts, TreeFacts, tree_facts
+from ioweather.readers.scan.scanner import Scan, plan_scan
+from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.tally import Tally
+from ioweather.readers.scan.walker import Plan
+
+if TYPE_CHECKING:
+    from ioweather.core.tables import Complaints
+
+SOURCE: Final = "scan"
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What the person asked for. `projects` come before the facility's own rules."""
+
+    root: Path
+    workers: int = 1
+    rate: float | None = None
+    entries: bool = False
+    resume: bool = False
+    restart: bool = False
+    projects: Sequence[ProjectRule] = ()
+    paths: PathPolicy = "keep"
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """What was found, and how long it took."""
+
+    facts: ScanFacts
+    tally: Tally
+    lake: Path
+    seconds: float
+    resumed: bool
+    rows_added: dict[str, int]
+    rows_refused: int = 0
+    complaint: str = ""
+
+
+def scan(
+    lake_dir: Path | None, request: ScanRequest, *, executor: Executor | None = None, progress: Progress = silent
+) -> ScanReport:
+    """Walk the tree, then write its rows; a lake that is not there is made. KeyboardInterrupt leaves a state that
+    `resume` takes up. The walkers are `request.workers` processes, or the workers of a cluster."""
+    root = lake_dir or layout.default_lake_dir()
+    plan = plan_scan(request.root, start_ns=now_ns())
+    if not layout.is_lake(root):
+        layout.create_lake(root)
+    layout.check_version(root)
+    with layout.lake_directory(root) as lake:
+        lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
+    key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
+    files = _Files(root / "scans" / key)
+    with _alone(files.lock):
+        state, about = _open_state(files, request, plan)
+        try:
+            return _run(root, request, state, about, files, executor, progress)
+        finally:
+            state.close()
+
+
+class _Files:
+    """Where a scan of one root keeps what it needs between two runs."""
+
+    def __init__(self, stem: Path) -> None:
+        self.lock = stem.with_suffix(".lock")
+        self.state = stem.with_suffix(".state")
+        self.listing = stem.with_suffix(".list")
+        self.last = stem.with_suffix(".last")
+
+    def remove_state(self) -> None:
+        # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
+        for file in (self.listing, self.state.with_name(f"{self.state.name}-journal"), self.state):
+            file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One scan of a root at a time."""
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+
+
+def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
+    """The state to go on from, or a new one; and what the scan noted of itself when it began."""
+    if request.restart:
+        files.remove_state()
+    state = ScanState(files.state)
+    about: dict[str, Any] | None = state.noted("about") if state.usable else None
+    problem = None
+    if about and not request.resume:
+        problem = f"A scan of {plan.root} that began {format_time_ns(about['start_ns'])} was not finished."
+    elif about and about["listing"] != request.entries:
+        problem = (
+            f"The unfinished scan was begun {'with' if about['listing'] else 'without'} --entries; so must this be."
+        )
+    if problem:
+        state.close()
+        raise UsageError(problem, hint="--resume goes on with it, --restart starts over.")
+    if about is None:
+        start_ns = now_ns()
+        stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")
+        about = {"scan_id": f"{stamp}-{secrets.token_hex(4)}", "start_ns": start_ns, "listing": request.entries}
+        state.note("about", about)
+    return state, about
+
+
+def _run(
+    lake: Path,
+    request: ScanRequest,
+    state: ScanState,
+    about: dict[str, Any],
+    files: _Files,
+    executor: Executor | None,
+    progress: Progress,
+) -> ScanReport:
+    started = time.monotonic()
+    resumed = state.usable
+    plan = plan_scan(
+        request.root,
+        start_ns=about["start_ns"],
+        rules=(*request.projects, *load_facility(layout.facility_file(lake)).projects),
+        listing=request.entries,
+        rate=request.rate,
+    )
+    tree = tree_facts(plan.root)
+    with _listing(files.listing, request.entries) as listing:
+        expected = _expected(files.last, plan.root, tree)
+        # With a cluster there are always others: this process only begins the walk.
+        hands = request.workers if executor is None else max(2, workers_of(executor))
+        work = Scan(plan, state, hands, expected, progress, listing, executor)
+        tally = work.run()
+    facts = ScanFacts(
+        scan_id=about["scan_id"],
+        start_ns=about["start_ns"],
+        end_ns=_since(about["start_ns"]),
+        root=plan.root,
+        system=f"mount:{tree.mount or plan.root}",
+        host=socket.gethostname(),
+        tree=tree,
+        names=True,
+        cpu_seconds=work.cpu_seconds,
+    )
+    seconds = time.monotonic() - started
+    added, complaints = _write(lake, facts, tally, request, files.listing)
+    files.last.write_text(json.dumps({"entries": tally.counts["entries"]}), encoding="utf-8")
+    files.remove_state()
+    return ScanReport(facts, tally, lake, seconds, resumed, added, complaints.refused_rows, str(complaints))
+
+
+def _since(start_ns: int) -> int | None:
+    """Now; not known where the clock was set back meanwhile."""
+    now = now_ns()
+    return now if now >= start_ns else None
+
+
+@contextmanager
+def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
+    """The list of entries, appended to; a record that an interruption cut is cut off first."""
+    if not wanted:
+        yield None
+        return
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - (1 << 16))
+            file.seek(start)
+            last = file.read(end - start).rfind(b"\0")
+            if last >= 0:
+                end = start + last + 1
+                break
+            end = start
+        file.truncate(end)
+        yield file
+
+
+def _expected(last: Path, root: str, tree: TreeFacts) -> int | None:
+    """How many entries there may be: as many as last time; of a whole file system, its inodes."""
+    try:
+        return int(json.loads(last.read_text(encoding="utf-8"))["entries"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return tree.used_inodes if root == tree.mount else None
+
+
+def _write(
+    lake: Path, facts: ScanFacts, tally: Tally, request: ScanRequest, listing: Path
+) -> tuple[dict[str, int], Complaints]:
+    """Entries and bins first, the scan last: a scan that is there is all there. What was added, and what was not."""
+    from ioweather.core.tables import Complaints
+    from ioweather.lake.lake import Lake, new_ingest_id
+    from ioweather.readers.scan.find_list import entry_frames
+    from ioweather.readers.scan.scan_rows import scan_frames
+
+    opened, ingest_id, complaints = Lake(lake), new_ingest_id(), Complaints()
+    added: dict[str, int] = {}
+    if request.entries:
+        for frame in entry_frames(listing, facts.scan_id, facts.start_ns, request.paths):
+            new = opened.append("scan_entries", frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
+            added["scan_entries"] = added.get("scan_entries", 0) + new
+    for table, frame in scan_frames(facts, tally, request.paths):
+        added[table] = opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
+    return added, complaints

@@ -1,0 +1,144 @@
+"""Which files of a watched directory are new: by the time of their last change, without opening any of them.
+
+The ledger decides what is in; this only keeps a pass over a directory of many months cheap. A file is a candidate when
+it changed after the newest file that was handed over, or shortly before: clients that write to one directory have
+clocks of their own. The time is that of the inode (ctime), which a file also gets when it is moved or copied with its
+old date. Folders without subfolders that have been quiet for days are not listed again until they change.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from ioweather.core.units import DAY_NS, GIB, MIB, MINUTE_NS, NS
+from ioweather.lake import layout
+
+# One pass hands over so much; the rest waits for the next one.
+MOST_FILES: Final = 500
+MOST_BYTES: Final = GIB
+# Older files are history, which `ioweather ingest` reads once.
+FIRST_LOOK_NS: Final = DAY_NS
+OVERLAP_NS: Final = 30 * MINUTE_NS
+_QUIET_NS: Final = 2 * DAY_NS
+# A file that somebody is writing this moment is left for the next pass.
+_SETTLED_NS: Final = 3 * NS
+# A large file that grows (a day of LMT in HDF5) is read again no more often than this.
+_LARGE_BYTES: Final = 16 * MIB
+_GROWING_NS: Final = 10 * MINUTE_NS
+# Darshan writes under this name, and renames at the end.
+_UNFINISHED: Final = "_partial"
+
+
+class Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+@dataclass(frozen=True)
+class Changed:
+    path: str
+    bytes: int
+    changed_ns: int
+
+
+@dataclass
+class Watched:
+    """One directory. `mark_ns`: the newest change that was handed over; `recent`: files handed over that may be
+    candidates again: size, change, and when; `quiet`: folders that need no listing while their time stays."""
+
+    top: Path
+    mark_ns: int = 0
+    recent: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    quiet: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mark_ns": self.mark_ns, "recent": {k: list(v) for k, v in self.recent.items()}, "quiet": self.quiet}
+
+    @classmethod
+    def from_json(cls, top: Path, body: Any) -> Watched:
+        """What cannot be read is forgotten: the ledger knows what is in."""
+        try:
+            recent = {str(path): (int(a), int(b), int(c)) for path, (a, b, c) in body["recent"].items()}
+            quiet = {str(path): int(moment) for path, moment in body["quiet"].items()}
+            return cls(top, int(body["mark_ns"]), recent, quiet)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls(top)
+
+    def candidates(self, at_ns: int, *, everything: bool = False) -> list[Changed]:
+        """The longest unchanged first."""
+        since = 0 if everything else (self.mark_ns - OVERLAP_NS if self.mark_ns else at_ns - FIRST_LOOK_NS)
+        if everything:
+            self.quiet, self.recent = {}, {}
+        found = [
+            file for file in self._below(self.top, at_ns) if file.changed_ns >= since and self._is_new(file, at_ns)
+        ]
+        return sorted(found, key=lambda file: (file.changed_ns, file.path))
+
+    def hand_over(self, files: Sequence[Changed], unreadable: Mapping[str, str], at_ns: int) -> None:
+        """These were read, or refused with a reason. What could not be read is tried again."""
+        for file in files:
+            if file.path not in unreadable:
+                self.recent[file.path] = (file.bytes, file.changed_ns, at_ns)
+        # A clock that runs ahead must not make the files of all others old.
+        self.mark_ns = max([self.mark_ns, *(min(file.changed_ns, at_ns) for file in files)])
+        self.recent = {path: seen for path, seen in self.recent.items() if seen[1] >= self.mark_ns - OVERLAP_NS}
+
+    def _is_new(self, file: Changed, at_ns: int) -> bool:
+        if 0 <= at_ns - file.changed_ns < _SETTLED_NS:
+            return False
+        size, changed, handed = self.recent.get(file.path, (-1, -1, 0))
+        if (size, changed) == (file.bytes, file.changed_ns):
+            return False
+        return not (size >= _LARGE_BYTES and at_ns - handed < _GROWING_NS)
+
+    def _below(self, folder: Path, at_ns: int) -> Iterator[Changed]:
+        """Regular files; hidden ones, links, lakes and unfinished logs are left alone, as is what just went."""
+        try:
+            changed = folder.stat().st_mtime_ns
+            if self.quiet.get(str(folder)) == changed:
+                return
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            if folder == self.top:
+                raise
+            return
+        if any(entry.name == layout.lake_marker(Path()).name for entry in entries):
+            return
+        newest, subfolders = changed, []
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name.endswith(_UNFINISHED):
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                subfolders.append(Path(entry.path))
+            elif stat.S_ISREG(status.st_mode):
+                newest = max(newest, status.st_ctime_ns)
+                yield Changed(entry.path, status.st_size, status.st_ctime_ns)
+        for subfolder in subfolders:
+            yield from self._below(subfolder, at_ns)
+        self.quiet.pop(str(folder), None)
+        if not subfolders and at_ns - newest > _QUIET_NS and folder != self.top:
+            self.quiet[str(folder)] = changed
+
+
+def one_pass(files: Sequence[T], most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> list[T]:
+    """The first of them, one at least."""
+    taken: list[T] = []
+    size = 0
+    for file in files[:most_files]:
+        if taken and size + file.bytes > most_bytes:
+            break
+        taken.append(file)
+        size += file.bytes
+    return taken

@@ -1,0 +1,242 @@
+"""The lines to type, by the interface that the records in question were used through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.units import GIB, KIB, MIB, format_bytes
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb, ratio
+
+# What rules of requests share: how many are small, and what joining them saves.
+#
+# One cost model. A row of a log moved B bytes in n requests in T seconds; at R bytes per second, the rate of large
+# requests, B alone takes B / R, so that a request costs (T - B / R) / n beyond its bytes. A request that is joined
+# with others saves that; the B / R that the fix still needs is never saved.
+
+# So many requests make a pattern, in so large a part of all (Drishti's share). What they cost decides what is said.
+FEWEST: Final = 100
+SMALL_SHARE: Final = 0.1
+# What small requests are joined to: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
+JOINED_BYTES: Final = 4 * MIB
+BUFFER_BYTES: Final = 16 * MIB
+SYNCED_SHARE: Final = 0.15
+_LARGE_BLOCK: Final = 64 * KIB
+
+
+@dataclass(frozen=True)
+class SmallRequests:
+    small: int
+    total: int
+    moved_bytes: float
+    block: str
+
+    @property
+    def words(self) -> str:
+        mean = format_bytes(self.moved_bytes / self.small)
+        return f"{self.small:,} of {self.total:,} requests under 1 MiB, {mean} on average{self.block}"
+
+
+def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
+    total = int(profile.operations[rows].sum())
+    small = sum(int(profile.small_count(verb)[rows].sum()) for verb in VERBS)
+    if small < FEWEST or small <= SMALL_SHARE * total:
+        return None
+    moved = sum(float(profile.small_bytes(verb)[rows].sum()) for verb in VERBS)
+    return SmallRequests(small, total, moved, _block(profile, rows))
+
+
+def joined(profile: Profile, joined_bytes: int) -> Floats:
+    """Seconds of each row that go when its small requests are joined to so many bytes."""
+    saved = np.zeros(len(profile.counted))
+    for verb in VERBS:
+        gone = np.maximum(profile.small_count(verb) - np.ceil(profile.small_bytes(verb) / joined_bytes), 0.0)
+        saved += profile.request_overhead(verb) * gone
+    return saved
+
+
+def order_share(profile: Profile, verb: Verb) -> Floats:
+    """How much of a request's time beyond its bytes depends on its place. A synced write waits for the device wherever
+    it lies: with a sync each, order won 15% and 43% of it in the two public pairs."""
+    if verb == "read":
+        return np.ones(len(profile.counted))
+    synced = np.minimum(ratio(profile.ints("sync_count"), profile.ints("write_count")), 1.0)
+    return 1.0 - (1.0 - SYNCED_SHARE) * synced
+
+
+def rate_words(profile: Profile, rows: Bools) -> str:
+    rate, origin = profile.process_rate(main_verb(profile, rows))
+    return f"large ones taken at {format_bytes(rate)}/s ({origin})"
+
+
+def _block(profile: Profile, rows: Bools) -> str:
+    """car11 V.D: 64 KiB writes against a block of 4 MiB."""
+    block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
+    return f"; the file system's block is {format_bytes(block)}" if _LARGE_BLOCK <= block <= GIB else ""
+
+
+def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -> Seen:
+    """Requests that could be collective. Joining saves time where they are small and on shared files: `how` says which
+    those are, `plain` what there is otherwise."""
+    evidence, seconds, mine = plain, 0.0, rows & profile.shared
+    if (found := find_small(profile, mine)) is not None:
+        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
+        evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
+    interface = interface_of(profile, rows, profile.operations)
+    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))
+
+
+_LARGER: Final = {
+    "HDF5": ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
+    "PnetCDF": ("ncmpi_iput_vara(...); ncmpi_wait_all(...);",),
+    "MPI-IO": ("one MPI_File_{verb}_at per 4 MiB or more",),
+    "POSIX": ("{verb}(fd, buffer, 4 << 20) instead of each piece",),
+    "STDIO": ("setvbuf(file, NULL, _IOFBF, 4 << 20);",),
+}
+_LARGER_PYTHON: Final = {
+    "HDF5": ("h5py.File(path, rdcc_nbytes=64 << 20)", "file.create_dataset(name, data=a, chunks=(64, *s))"),
+    "PnetCDF": _LARGER["PnetCDF"],
+    "MPI-IO": ("one File.{Verb}_at of 4 MiB or more (mpi4py)",),
+    "POSIX": ("open(path, mode, buffering=4 << 20)", "zarr.create_array(store, chunks=..., shards=...)"),
+    "STDIO": ("open(path, mode, buffering=4 << 20)",),
+}
+_COLLECTIVE: Final = {
+    "HDF5": ("H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);", "H5Pset_all_coll_metadata_ops(fapl, true);"),
+    "PnetCDF": ("ncmpi_{put_or_get}_vara_all instead of ncmpi_{put_or_get}_vara",),
+    "MPI-IO": ("MPI_File_{verb}_at_all instead of MPI_File_{verb}_at",),
+    "POSIX": ("MPI_File_{verb}_at_all instead of {verb}",),
+    "STDIO": ("MPI_File_{verb}_at_all instead of f{verb}",),
+}
+_COLLECTIVE_PYTHON: Final = {
+    "HDF5": ("h5py.File(path, 'a', driver='mpio', comm=comm)", "with dataset.collective: dataset[part] = data"),
+    "PnetCDF": _COLLECTIVE["PnetCDF"],
+    "MPI-IO": ("File.{Verb}_at_all instead of File.{Verb}_at",),
+    "POSIX": ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
+    "STDIO": ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
+}
+BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer, bytes, MPI_BYTE, 0, comm);")
+
+
+def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
+    """The interface with most of `weight` in these rows; what a library was used for is the library's."""
+    records = profile.records
+    library = records.text("library")
+    kinds = {
+        "HDF5": library.equals("HDF5"),
+        "PnetCDF": library.equals("PnetCDF"),
+        "MPI-IO": records.mpiio,
+        "POSIX": records.posix,
+        "STDIO": records.stdio,
+    }
+    totals: dict[str, float] = {}
+    left = rows
+    for name, mine in kinds.items():
+        totals[name] = float(weight[left & mine].sum(dtype=np.float64))
+        left = left & ~mine
+    return max(totals, key=lambda name: totals[name])
+
+
+def main_verb(profile: Profile, rows: Bools) -> Verb:
+    read, written = (float(profile.ints(f"{verb}_count")[rows].sum(dtype=np.float64)) for verb in ("read", "write"))
+    return "read" if read > written else "write"
+
+
+def larger_requests(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    return _filled((_LARGER_PYTHON if profile.python else _LARGER)[interface], verb)
+
+
+def collective_calls(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    lines = _filled((_COLLECTIVE_PYTHON if profile.python else _COLLECTIVE)[interface], verb)
+    return (*lines, _hint(profile, f"romio_cb_{verb}", "enable"))
+
+
+def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -> tuple[str, ...]:
+    """Collective buffering on, one aggregator per node, and the library's part in scattered requests."""
+    lines = (
+        _hint(profile, f"romio_cb_{verb}", "enable"),
+        _hint(profile, "cb_nodes", str(profile.nodes)),
+        _hint(profile, "cb_buffer_size", str(buffer_bytes)),
+    )
+    # A file that NetCDF-4 or HDF5 fills or chunks against the grain is written in short pieces whatever MPI-IO does.
+    by_library: dict[str, tuple[str, ...]] = {
+        "HDF5": ("H5Pset_chunk(dcpl, rank, block_of_one_process);",),
+        "PnetCDF": ("nc_var_par_access(nc, var, NC_COLLECTIVE);",),
+    }
+    library = by_library.get(interface, ())
+    if not library and _netcdf(profile):
+        library = ("nc_def_var_chunking(nc, v, NC_CHUNKED, block);", "nc_set_fill(nc, NC_NOFILL, NULL);")
+    return (*lines, *library)
+
+
+def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
+    if profile.python and interface == "HDF5":
+        return (f"h5py.File(path, alignment_interval={block})",)
+    return {
+        "HDF5": (f"H5Pset_alignment(fapl, 1 << 20, {block});",),
+        "PnetCDF": (f'MPI_Info_set(info, "nc_var_align_size", "{block}");',),
+        "MPI-IO": (f'MPI_Info_set(info, "striping_unit", "{block}");',),
+    }.get(interface, (f"begin each request at a multiple of {block} bytes",))
+
+
+def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
+    if profile.python:
+        call = "os.pread" if verb == "read" else "os.pwrite"
+        return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
+    lines = (f"sort by offset, then {verb} in that order",)
+    return (*lines, _hint(profile, f"romio_cb_{verb}", "enable")) if profile.parallel else lines
+
+
+def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
+    if profile.python or profile.separate:
+        return ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
+    return BROADCAST if shared else ("keep what was read in memory",)
+
+
+def by_all(profile: Profile) -> tuple[str, ...]:
+    lines = ("MPI_File_write_at_all or _read_at_all on all ranks", _hint(profile, "cb_nodes", str(profile.nodes)))
+    return ("MPI.File.Open(comm, path, mode).Write_at_all(...)", lines[1]) if profile.python else lines
+
+
+def packed(profile: Profile) -> tuple[str, ...]:
+    """Many files in few."""
+    if profile.python or profile.separate:
+        return (
+            "webdataset.WebDataset('shard-{0000..0099}.tar')",
+            "DataLoader(..., num_workers=8, persistent_workers=True)",
+        )
+    return ("H5Dcreate2 in one HDF5 file instead of a new file", "tar cf all.tar DIRECTORY  # and read from it")
+
+
+def _netcdf(profile: Profile) -> bool:
+    return any(path.endswith((".nc", ".nc4", ".cdf")) for path in profile.records.text("path").categories if path)
+
+
+def _hint(profile: Profile, name: str, value: str) -> str:
+    return f'info.Set("{name}", "{value}")' if profile.python else f'MPI_Info_set(info, "{name}", "{value}");'
+
+
+def setstripe(profile: Profile, rows: Bools, width: int, size: str = "4M") -> str:
+    return f"lfs setstripe -c {width} -S {size} {folder_of(profile, rows)}"
+
+
+def folder_of(profile: Profile, rows: Bools) -> str:
+    """The directory of the file with most bytes, where its path is known, can be typed, and is no mount's root."""
+    first = int(np.argmax(np.where(rows, profile.moved, -1))) if rows.any() else -1
+    path = profile.records.text("path")[first : first + 1].tolist()[0] if first >= 0 else None
+    folder = path.rpartition("/")[0] if path else ""
+    if folder in profile.mounts or folder in ("", "/"):
+        # Never the root of a file system: everybody's new files would follow.
+        return "DIRECTORY"
+    plain = folder.startswith("/") and all(c.isalnum() or c in "/._-+" for c in folder)
+    return folder if plain else "DIRECTORY"
+
+
+def _filled(lines: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
+    call = "put" if verb == "write" else "get"
+    words = {"{verb}": verb, "{Verb}": verb.capitalize(), "{put_or_get}": call}
+    for word, meant in words.items():
+        lines = tuple(line.replace(word, meant) for line in lines)
+    return lines

@@ -1,0 +1,402 @@
+"""MPI-IO: not used, used by each process for itself, or with hints that do not fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
+from ioweather.facts.signatures import ALMOST_ALL
+from ioweather.job_io.advisor.fixes import (
+    BUFFER_BYTES,
+    FEWEST,
+    buffering,
+    by_all,
+    find_small,
+    interface_of,
+    joined,
+    joined_by_collectives,
+    main_verb,
+    rate_words,
+    setstripe,
+)
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, ratio
+
+
+def no_mpiio(profile: Profile) -> Seen | None:
+    """Several processes of one program, and MPI-IO has no part in it."""
+    records = profile.records
+    used = bool((records.mpiio & profile.moved_rows).any())
+    rows = profile.counted & (records.posix | records.stdio)
+    if used:
+        # Some files go through MPI-IO: of the others those that all processes share could.
+        rows &= profile.shared & profile.moved_rows
+    # A file that is written or read in one request has nothing to join.
+    made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
+    if not profile.parallel or made < FEWEST:
+        return None
+    operations = int(profile.operations[rows].sum())
+    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
+    return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
+
+
+def no_collectives(profile: Profile) -> Seen | None:
+    """MPI-IO, and every process for itself."""
+    rows = profile.counted & profile.records.mpiio & ~profile.collective
+    operations = int(profile.operations[rows].sum())
+    if not profile.parallel or operations < FEWEST:
+        return None
+    plain = f"{operations:,} MPI-IO operations, most of them independent"
+    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files")
+
+
+MORE: Final = 2.0
+
+
+def mpiio_splits(profile: Profile) -> Seen | None:
+    """MPI-IO that makes many small POSIX requests of few large calls: scattered data, and collective buffering off."""
+    records = profile.records
+    mine = records.mpiio & profile.counted
+    asked, done = (records.per_file(profile.operations, rows) for rows in (mine, profile.below))
+    wanted, made = (records.per_file(profile.moved, rows).astype(np.float64) for rows in (mine, profile.below))
+    sizes = ratio(wanted, asked), ratio(made, done)
+    files = (asked > 0) & (done >= MORE * asked) & (done >= FEWEST) & (sizes[1] < MIB) & (MORE * sizes[1] <= sizes[0])
+    rows = profile.below & files[records.file]
+    if not rows.any():
+        return None
+    worst = int(np.argmax(np.where(files, done, -1)))
+    evidence = (
+        f"{int(asked[worst]):,} MPI-IO calls of {format_bytes(float(sizes[0][worst]))} reached the file system as "
+        f"{int(done[worst]):,} requests of {format_bytes(float(sizes[1][worst]))}"
+    )
+    saved = profile.lifted(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
+    verb = main_verb(profile, rows)
+    interface = interface_of(profile, rows, profile.operations)
+    return Seen(evidence, profile.saving(saved), buffering(profile, interface, verb, BUFFER_BYTES))
+
+
+# MPI-IO that joins requests sends fewer on than it got; one that splits them is `mpiio_splits`.
+SAME_COUNT: Final = 0.8
+
+SPLIT_COUNT: Final = 2.0
+
+
+def unbuffered(profile: Profile) -> Seen | None:
+    """Collective calls that reach the file system as they were made: their aggregators join nothing."""
+    records = profile.records
+    rows = profile.counted & profile.collective
+    below = records.per_file(profile.operations, records.posix)[records.file]
+    asked = np.maximum(records.per_file(profile.operations, rows)[records.file], 1)
+    rows &= (below >= SAME_COUNT * asked) & (below < SPLIT_COUNT * asked)
+    if (found := find_small(profile, rows)) is None:
+        return None
+    seconds = profile.saving(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
+    evidence = f"{found.words}, collective, and as many at the file system; {rate_words(profile, rows)}"
+    interface = interface_of(profile, rows, profile.operations)
+    return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES))
+
+
+def data_sieving(profile: Profile) -> Seen | None:
+    """Below MPI-IO that only writes, POSIX reads: ROMIO fills the holes of strided writes."""
+    records = profile.records
+    asked = records.per_file(profile.ints("read_count"), records.mpiio)
+    done = records.per_file(profile.ints("read_bytes"), records.posix)
+    wrote = records.per_file(profile.ints("write_bytes"), records.mpiio)
+    files = (wrote > 0) & (asked == 0) & (done > 0)
+    if not files.any():
+        return None
+    reading, writing = (records.per_file(profile.seconds(f"{v}_seconds"), records.posix) for v in ("read", "write"))
+    share = np.where(files, ratio(reading, reading + writing), 0.0)
+    saved = np.where(records.mpiio, profile.seconds("write_seconds") * share[records.file], 0.0)
+    amount = float(done[files].sum())
+    part = format_value(amount / float(wrote[files].sum()), "ratio")
+    evidence = f"{format_bytes(amount)} read to be written again: {part} of what MPI-IO wrote"
+    line = 'MPI_Info_set(info, "romio_ds_write", "disable");'
+    return Seen(evidence, profile.saving(saved), (line, 'MPI_Info_set(info, "romio_cb_write", "enable");'))
+
+
+MANY: Final = 1000
+
+
+def blocking(profile: Profile) -> Seen | None:
+    """MPI-IO that waits for every write, though the run computes between its writes."""
+    rows = profile.records.mpiio
+    operations, waiting = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
+    if operations <= MANY or waiting:
+        return None
+    first, last = profile.row["first_write_ns"], profile.row["last_write_ns"]
+    # Between first and last write the run did something else for so long: writing could go on meanwhile.
+    between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
+    seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
+    lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
+    return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines)
+
+
+def aggregators(profile: Profile) -> Seen | None:
+    """Collective MPI-IO with fewer aggregators than nodes."""
+    below = _callers(profile)
+    rows = profile.counted & profile.collective
+    if profile.node_count is None or not below or not rows.any() or below >= profile.nodes:
+        return None
+    data = profile.data_seconds
+    saved = np.where(rows, data * (1.0 - below / profile.nodes), 0.0)
+    least = profile.moved_bytes / profile.ceiling_bytes_per_s
+    seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
+    evidence = f"{below:,} aggregators for {profile.nodes:,} nodes"
+    lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
+    return Seen(evidence, seconds, lines)
+
+
+def _callers(profile: Profile) -> int:
+    """Known where a trace or records of single processes show who called POSIX below collective MPI-IO."""
+    records = profile.records
+    mine = np.isin(records.file, np.unique(records.file[profile.collective]))
+    ranks = set(records.rank[mine & records.posix & profile.moved_rows].tolist())
+    if ranks and min(ranks) >= 0:
+        return len(ranks)
+    trace = profile.log.records("DXT_POSIX") if profile.log else None
+    if trace is None or not len(trace):
+        return 0
+    active = trace["rank"][(trace["reads"] + trace["writes"]) > 0]
+    return len(np.unique(active[active >= 0]))
+
+
+# A file wants a target for each of so many bytes, as far as the run has nodes to feed them.
+STRIPE_BYTES: Final = GIB
+FEWEST_STRIPES: Final = 4
+
+
+def moved_per_file(profile: Profile) -> Ints:
+    return np.asarray(profile.records.per_file(profile.moved, profile.counted), np.int64)
+
+
+def wanted_stripes(profile: Profile) -> Floats:
+    """Per row: as many as GiB in the file, at most as many as nodes (at least 4), or as there are targets."""
+    size = moved_per_file(profile)[profile.records.file]
+    most = max(profile.nodes, FEWEST_STRIPES)
+    return np.minimum(np.ceil(size / STRIPE_BYTES), min(float(most), profile.known_targets))
+
+
+def mounted_as(profile: Profile, kind: str) -> Bools:
+    """Rows of files on a file system of this type."""
+    mount = profile.records.text("mount")
+    of_kind = [name for name in mount.categories if profile.mounts.get(name) == kind]
+    return np.logical_or.reduce([mount.equals(name) for name in of_kind]) if of_kind else np.zeros(len(mount), np.bool_)
+
+
+def targets_used(profile: Profile, rows: Bools) -> int:
+    """Different targets of these rows' files; where their numbers are not recorded, at most the sum of stripes."""
+    targets, _, _ = target_load(profile, rows)
+    if len(targets):
+        return len(targets)
+    stripes = np.zeros(profile.records.files, np.int64)
+    np.maximum.at(stripes, profile.records.file[rows], profile.ints("stripe_count")[rows])
+    return int(stripes.sum())
+
+
+def target_load(profile: Profile, rows: Bools) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Targets, bytes on each (a file's divided evenly over its targets), and the share of each row on each target."""
+    osts = profile.records.text("osts")
+    lists = [tuple(filter(None, category.split(","))) for category in osts.categories]
+    targets = tuple(sorted({target for code in np.unique(osts.codes[rows]) if code >= 0 for target in lists[code]}))
+    place = {target: number for number, target in enumerate(targets)}
+    weight = np.zeros((len(targets), len(lists) + 1))
+    for code, names in enumerate(lists):
+        for name in names:
+            if name in place:
+                weight[place[name], code] = 1.0 / len(names)
+    share = weight[:, osts.codes]
+    moved = profile.moved.astype(np.float64)
+    return targets, np.asarray((share * np.where(rows, moved, 0.0)).sum(axis=1), np.float64), share
+
+
+def striping(profile: Profile) -> Seen | None:
+    """A large shared file on few targets."""
+    stripes, wanted = profile.ints("stripe_count").astype(np.float64), wanted_stripes(profile)
+    rows = profile.counted & (profile.records.rank < 0) & (stripes > 0) & (wanted > stripes)
+    rows &= profile.shared_seconds > 0
+    if profile.nprocs < 2 or not rows.any():
+        return None
+    moved = moved_per_file(profile)[profile.records.file].astype(np.float64)
+    data = profile.data_seconds
+    spent = profile.shared_seconds * ratio(data, profile.spent)
+    # What a target can do is at least what it did here. The rest of the time has other causes, and the wider stripe
+    # still needs its part.
+    rate = np.maximum(profile.target_bytes_per_s, ratio(moved, spent * stripes))
+    seconds = float(np.where(rows, ratio(moved, stripes) / rate * (1.0 - ratio(stripes, wanted)), 0.0).sum())
+    largest = int(np.argmax(np.where(rows, moved, -1.0)))
+    count, width = int(stripes[largest]), int(wanted[largest])
+    evidence = (
+        f"{format_bytes(moved[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
+        f"taken at {format_bytes(float(rate[largest]))}/s each"
+    )
+    return Seen(evidence, seconds, (setstripe(profile, rows, width),))
+
+
+FEWEST_BYTES: Final = 64 * MIB
+
+
+def unused_targets(profile: Profile) -> Seen | None:
+    """The run's data on fewer storage targets than there are and than it has processes to feed."""
+    rows = profile.counted & profile.moved_rows
+    moved = float(profile.moved[rows].sum(dtype=np.float64))
+    if not profile.parallel or moved < FEWEST_BYTES:
+        return None
+    stripes = profile.ints("stripe_count")
+    laid_out = rows & (stripes > 0)
+    if laid_out.any():
+        used, known = targets_used(profile, laid_out), profile.known_targets
+        if used >= min(known, profile.nprocs) or (profile.incomplete and not profile.shared[laid_out].any()):
+            return None
+        there = f" of {int(known):,}" if math.isfinite(known) else ""
+        evidence = f"{format_bytes(moved)} of {profile.nprocs:,} processes on {used:,}{there} storage targets"
+    else:
+        rows &= profile.shared & mounted_as(profile, "lustre")
+        if not rows.any() or profile.files_moved(rows) > 1:
+            return None
+        used = 1
+        evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
+    width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES)))
+    return Seen(evidence, 0.0, (setstripe(profile, rows & profile.shared, width),))
+
+
+LOPSIDED: Final = 1.5
+
+
+def uneven_targets(profile: Profile) -> Seen | None:
+    """Files whose stripes meet on the same targets."""
+    rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
+    targets, load, share = target_load(profile, rows)
+    if profile.incomplete or len(targets) < 2 or load.sum() < FEWEST_BYTES or load.max() <= LOPSIDED * load.mean():
+        return None
+    busiest = int(np.argmax(load))
+    data = profile.data_seconds
+    even = float(load.mean() / load.max())
+    saved = np.where(rows, data * share[busiest] * (1.0 - even), 0.0)
+    evidence = (
+        f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
+        f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
+    )
+    return Seen(evidence, profile.saving(saved), (setstripe(profile, rows, -1),))
+
+
+# Drishti's: slowest against fastest process of a shared file.
+STRAGGLER: Final = 0.15
+# Even on one node several processes move more than one.
+FEWEST_WRITERS: Final = 4
+
+
+def writers(profile: Profile) -> int:
+    return max(profile.nodes, min(profile.nprocs, FEWEST_WRITERS))
+
+
+def spread(profile: Profile, now: int, then: int) -> float:
+    """Seconds saved if `then` processes moved what `now` did, each at its own rate, within what nodes, file system and
+    the stripes of the files allow."""
+    spent = profile.io_seconds or 0.0
+    if then <= now:
+        return 0.0
+    fastest = min(profile.ceiling_bytes_per_s, profile.layout_bytes_per_s)
+    return max(0.0, spent - max(spent * now / then, profile.moved_bytes / fastest))
+
+
+def one_rank(profile: Profile) -> bool:
+    """Files without a record may be those of the others."""
+    moved = profile.moved_bytes
+    return (
+        profile.parallel
+        and not profile.incomplete
+        and moved > 0
+        and (profile.count("io_rank_count") == 1 or profile.count("rank0_bytes") >= ALMOST_ALL * moved)
+    )
+
+
+def lagging(profile: Profile) -> tuple[Bools, Floats]:
+    """Shared records whose slowest process is behind the fastest, and by how much it is behind the mean."""
+    slowest, fastest = profile.seconds("slowest_rank_seconds"), profile.seconds("fastest_rank_seconds")
+    moved = profile.moved
+    alone = profile.ints("slowest_rank_bytes") == moved
+    rows = profile.counted & (profile.records.rank < 0) & (slowest > 0) & (moved > 0) & ~alone
+    rows &= profile.shared_seconds > 0
+    rows &= slowest - fastest > STRAGGLER * slowest
+    return rows, np.where(rows, np.maximum(slowest - profile.spent / profile.nprocs, 0.0), 0.0)
+
+
+def more_bytes(profile: Profile) -> Bools:
+    """The slowest process moved more than its part."""
+    mean = profile.moved / profile.nprocs
+    return np.asarray(profile.ints("slowest_rank_bytes") > (1.0 + STRAGGLER) * mean, np.bool_)
+
+
+def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tuple[str, ...]) -> Seen | None:
+    if profile.nprocs < 2 or not rows.any():
+        return None
+    worst = int(np.argmax(np.where(rows, behind, -1.0)))
+    slowest, fastest = (float(profile.seconds(f"{name}_rank_seconds")[worst]) for name in ("slowest", "fastest"))
+    rank = int(profile.ints("slowest_rank")[worst])
+    who = f"rank {rank:,}" if 0 <= rank < profile.nprocs else "the slowest process"
+    evidence = f"{who} took {format_seconds(slowest)} on a shared file, the fastest {format_seconds(fastest)}{why}"
+    return Seen(evidence, float(behind[rows].sum()), lines)
+
+
+def rank_zero(profile: Profile) -> Seen | None:
+    """One process moves everything."""
+    if not one_rank(profile):
+        return None
+    who = "rank 0" if profile.count("rank0_bytes") > 0.5 * profile.moved_bytes else "one process"
+    spent = profile.io_seconds
+    rate = f" at {format_bytes(profile.moved_bytes / spent)}/s" if spent else ""
+    evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"
+    return Seen(evidence, spread(profile, 1, writers(profile)), by_all(profile))
+
+
+def subset(profile: Profile) -> Seen | None:
+    """Some processes move everything, by an aggregation of the program's own (car11 V.B, H)."""
+    ranks = profile.count("io_rank_count")
+    if profile.incomplete or not profile.parallel or one_rank(profile):
+        return None
+    if not 1 < ranks < profile.nprocs or profile.count("collective_count"):
+        return None
+    evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {profile.nodes_words}"
+    return Seen(evidence, spread(profile, ranks, writers(profile)), by_all(profile))
+
+
+def straggler_bytes(profile: Profile) -> Seen | None:
+    """The slowest process of a shared file moves more than its part."""
+    rows, behind = lagging(profile)
+    lines = ("divide the data evenly: total / ranks bytes each", 'MPI_Info_set(info, "romio_cb_write", "enable");')
+    return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
+
+
+# Nothing in the program makes a process slow that moves no more than the others.
+_REPORT: Final = "report to your site: one node or target is slow"
+
+
+def straggler_time(profile: Profile) -> Seen | None:
+    """The slowest process of a shared file moves no more than others: something on its way is slow."""
+    rows, behind = lagging(profile)
+    lines = ('MPI_Info_set(info, "romio_cb_write", "enable");', _REPORT)
+    return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)
+
+
+UNEVEN: Final = 0.3  # Drishti's
+
+
+def uneven_ranks(profile: Profile) -> Seen | None:
+    """Processes with files of their own, and one of them takes far longer."""
+    each = profile.rank_sums(profile.spent)
+    moved = profile.rank_sums(profile.moved.astype(np.float64))[each > 0]
+    each = each[each > 0]
+    if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= UNEVEN * each.max():
+        return None
+    evidence = (
+        f"on files of their own the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
+        f"the mean {format_seconds(float(each.mean()))}"
+    )
+    line = "give each process the same bytes and files"
+    if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
+        evidence, line = f"{evidence}; it moved no more than others", _REPORT
+    return Seen(evidence, float(each.max() - each.mean()), (line,))

@@ -1,0 +1,458 @@
+"""Requests of the program: small, scattered, off their blocks, made twice."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Floats
+from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
+from ioweather.facts.file_records import NEVER_LAST, maximum
+from ioweather.facts.signatures import METADATA_BOUND, SEEKS_PER_OPERATION
+from ioweather.job_io.advisor.fixes import (
+    BROADCAST,
+    FEWEST,
+    JOINED_BYTES,
+    aligned,
+    collective_calls,
+    find_small,
+    in_order,
+    interface_of,
+    joined,
+    kept_in_memory,
+    larger_requests,
+    main_verb,
+    order_share,
+    packed,
+    rate_words,
+    setstripe,
+)
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb, ratio
+
+
+def small_requests(profile: Profile) -> Seen | None:
+    """Requests under 1 MiB, wherever they are made: by the program, or by MPI-IO below it."""
+    rows = profile.at_storage & ~profile.records.stdio
+    if (found := find_small(profile, rows)) is None:
+        return None
+    mine = profile.counted & ~profile.collective & ~profile.records.stdio
+    # On a file shared by all a process can itself join only what lies one behind the other.
+    behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
+    own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
+    seconds = profile.saving(np.where(mine, joined(profile, JOINED_BYTES) * own, 0.0))
+    made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
+    interface = interface_of(profile, made, profile.operations)
+    verb = main_verb(profile, rows)
+    larger = larger_requests if (mine & rows).any() else collective_calls
+    lines = larger(profile, interface, verb)
+    return Seen(f"{found.words}; {rate_words(profile, rows)}", seconds, lines)
+
+
+UNALIGNED_SHARE: Final = 0.1
+
+
+def unaligned_file(profile: Profile) -> Seen | None:
+    """Requests that begin off the file system's blocks."""
+    rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
+    total, off = int(profile.operations[rows].sum()), int(profile.ints("file_not_aligned_count")[rows].sum())
+    if total < FEWEST or off <= UNALIGNED_SHARE * total:
+        return None
+    moved = profile.moved.astype(np.float64)
+    blocks = ratio(ratio(moved, profile.operations), profile.ints("file_alignment_bytes"))
+    # Off its blocks a request of s bytes touches 1 + s / A of them on average, else the next whole number of s / A.
+    extra = np.maximum(1.0 - np.ceil(blocks) / (1.0 + blocks), 0.0)
+    share = np.minimum(ratio(profile.ints("file_not_aligned_count"), profile.operations), 1.0)
+    data = profile.data_seconds
+    block = int(profile.ints("file_alignment_bytes")[rows].max())
+    interface = interface_of(profile, rows, profile.operations)
+    part = format_value(min(off / total, 1.0), "ratio")
+    evidence = f"{part} of {total:,} requests begin off the blocks of {format_bytes(block)}"
+    saved = profile.lifted(np.where(rows, data * share * extra, 0.0))
+    return Seen(evidence, profile.saving(saved), aligned(profile, interface, block))
+
+
+# One more copy in memory.
+COPY_BYTES_PER_S: Final = 5.0 * GIB
+
+
+def unaligned_memory(profile: Profile) -> Seen | None:
+    """Buffers that begin off their alignment in memory: the kernel copies them once more."""
+    rows = profile.counted & profile.records.posix & (profile.operations > 0)
+    total, off = int(profile.operations[rows].sum()), int(profile.ints("memory_not_aligned_count")[rows].sum())
+    if total < FEWEST or off <= UNALIGNED_SHARE * total:
+        return None
+    moved = profile.moved.astype(np.float64)
+    share = np.minimum(ratio(profile.ints("memory_not_aligned_count"), profile.operations), 1.0)
+    data = profile.data_seconds
+    saved = np.where(rows, np.minimum(moved * share / COPY_BYTES_PER_S, data), 0.0)
+    part = format_value(min(off / total, 1.0), "ratio")
+    evidence = f"{part} of {total:,} buffers begin off their alignment in memory"
+    return Seen(evidence, profile.saving(saved), ("posix_memalign(&buffer, 4096, bytes);",))
+
+
+STDIO_SHARE: Final = 0.1
+
+STREAMED_BYTES: Final = MIB
+
+
+def stdio(profile: Profile) -> Seen | None:
+    """Data through streams: fread and fwrite."""
+    rows = profile.counted & profile.records.stdio
+    moved = profile.moved.astype(np.float64)
+    streamed = float(moved[rows].sum())
+    if streamed < STREAMED_BYTES or streamed <= STDIO_SHARE * profile.moved_bytes:
+        return None
+    saved = np.zeros(len(rows))
+    for verb in VERBS:
+        saved += profile.request_overhead(verb) * profile.ints(f"{verb}_count")
+    part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
+    evidence = f"{part} of the bytes go through streams (fread, fwrite); {rate_words(profile, rows)}"
+    lines = larger_requests(profile, "STDIO", main_verb(profile, rows))
+    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines)
+
+
+RANDOM_SHARE: Final = 0.2
+
+
+def random_access(profile: Profile) -> Seen | None:
+    """Requests that go back in the file."""
+    rows = profile.records.posix
+    saved = np.zeros(len(rows))
+    random, total = 0, int(profile.operations[rows].sum())
+    for verb in VERBS:
+        count = profile.ints(f"{verb}_count")
+        # The first request of a process on a file follows none.
+        first = np.minimum(profile.first_opens, count)
+        beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
+        jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
+        saved += profile.request_overhead(verb) * jumps * order_share(profile, verb)
+        random += int(jumps[rows].sum())
+    if random < FEWEST or random <= RANDOM_SHARE * total:
+        return None
+    evidence = f"{random:,} of {total:,} requests go back in the file; {rate_words(profile, rows)}"
+    seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
+    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows)))
+
+
+STRIDED_SHARE: Final = 0.5
+
+
+def strided(profile: Profile) -> Seen | None:
+    """Small requests that leave gaps, always forward: interleaved processes, columns of a matrix."""
+    moved = profile.moved
+    rows = profile.records.posix & (moved < MIB * profile.operations)
+    saved = np.zeros(len(rows))
+    gaps, total = 0, int(profile.operations[rows].sum())
+    for verb in VERBS:
+        forward = profile.ints(f"sequential_{verb}_count") - profile.ints(f"consecutive_{verb}_count")
+        known = profile.records.known(f"consecutive_{verb}_count")
+        # The first request of each process counts as none that followed.
+        skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
+        # What MPI-IO made of the program's calls is `mpiio_splits`.
+        saved += np.where(profile.below, 0.0, profile.request_overhead(verb) * skipped * order_share(profile, verb))
+        gaps += int(skipped[rows].sum())
+    if gaps < FEWEST or gaps <= STRIDED_SHARE * total:
+        return None
+    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
+    interface = interface_of(profile, rows, profile.operations)
+    verb = main_verb(profile, rows)
+    lines = collective_calls(profile, interface, verb) if profile.parallel else in_order(profile, verb)
+    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines)
+
+
+REPEATED_SHARE: Final = 0.1
+FEWEST_REPEATED_BYTES: Final = MIB
+# Programs of 32 bits cannot name a higher byte: an extent that ends there is none.
+_LAST_OF_32_BITS: Final = 1 << 31
+
+
+def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:
+    """(seconds, bytes moved more than once, bytes of these files)."""
+    records = profile.records
+    moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
+    known = records.known(f"{verb}_extent_bytes") & (profile.ints(f"{verb}_extent_bytes") != _LAST_OF_32_BITS)
+    # MPI-IO has no extents: those of the POSIX calls below stand for it.
+    extent = maximum(profile.ints(f"{verb}_extent_bytes"), records.file, records.files, known)
+    again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - np.maximum(extent, 0).astype(np.float64), 0.0))
+    share = ratio(again, moved)
+    often = share > REPEATED_SHARE
+    if again[often].sum() < FEWEST_REPEATED_BYTES:
+        return 0.0, 0.0, 0.0
+    saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
+    return profile.saving(saved), float(again[often].sum()), float(moved[often].sum())
+
+
+def redundant_reads(profile: Profile) -> Seen | None:
+    """The same bytes read more than once, by one process or several."""
+    seconds, again, moved = _repeated(profile, "read")
+    if not again:
+        return None
+    shared = profile.nprocs > 1 and bool((profile.shared & profile.counted & (profile.ints("read_bytes") > 0)).any())
+    lines = kept_in_memory(profile, shared)
+    evidence = f"{format_bytes(again)} of {format_bytes(moved)} were read before, by this process or another"
+    return Seen(evidence, seconds, lines)
+
+
+def redundant_writes(profile: Profile) -> Seen | None:
+    """Bytes written over what was just written."""
+    seconds, again, moved = _repeated(profile, "write")
+    if not again:
+        return None
+    evidence = f"{format_bytes(again)} of {format_bytes(moved)} were written over what was written"
+    return Seen(evidence, seconds, ("change it in memory, write it once",))
+
+
+SWITCH_SHARE: Final = 0.1
+
+MANY: Final = 1000
+
+
+def read_write_switches(profile: Profile) -> Seen | None:
+    """Reading and writing in turns."""
+    rows = profile.counted & (profile.operations > 0)
+    total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
+    if switches <= MANY or switches <= SWITCH_SHARE * total:
+        return None
+    each: Floats = np.maximum(profile.request_overhead("read"), profile.request_overhead("write"))
+    saved = np.where(rows, each * np.minimum(profile.ints("switch_count"), profile.operations), 0.0)
+    evidence = f"{switches:,} changes between reading and writing in {total:,} requests"
+    return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",))
+
+
+def shared_file(profile: Profile) -> Seen | None:
+    """Many requests of several processes to one file: they wait for each other's locks."""
+    # Where collective MPI-IO sends no more on than it got, its aggregators do not meet.
+    records = profile.records
+    asked = records.per_file(profile.operations, profile.counted & profile.collective)
+    done = records.per_file(profile.operations, records.posix)
+    joined_by_mpiio = (asked > 0) & (done < asked)
+    rows = profile.at_storage & profile.shared & ~joined_by_mpiio[records.file]
+    count = int(profile.operations[rows].sum())
+    if not profile.parallel or count < FEWEST:
+        return None
+    files = profile.files_moved(rows & (profile.operations > 0))
+    which = "one file" if files == 1 else f"{files:,} files"
+    off = int(profile.ints("file_not_aligned_count")[rows].sum())
+    locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them off its blocks" if off else ""
+    evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
+    interface = interface_of(profile, rows, profile.operations)
+    return Seen(evidence, 0.0, collective_calls(profile, interface, main_verb(profile, rows)))
+
+
+SYNCS_PER_WRITE: Final = 0.5
+
+
+def fsync_storm(profile: Profile) -> Seen | None:
+    """A sync after nearly every write: each waits for the device."""
+    rows = profile.counted & ~profile.records.stdio
+    syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
+    made, written = int(syncs[rows].sum()), int(writes[rows].sum())
+    gone = np.maximum(np.minimum(syncs, writes) - profile.first_opens, 0)
+    if int(gone[rows].sum()) < FEWEST or made < SYNCS_PER_WRITE * written:
+        return None
+    # Darshan counts a sync as writing.
+    saved = np.where(rows, profile.request_overhead("write") * gone, 0.0)
+    evidence = f"{made:,} syncs for {written:,} writes"
+    line = "os.fsync(fd)  # once, after the loop" if profile.python else "fsync(fd); /* once, after the loop */"
+    return Seen(evidence, profile.saving(saved), (line,))
+
+
+# Metadata: files opened by many, opened again, or too many of them.
+#
+# The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
+# The first open of each process and the stats are one part, opening again another, seeks a third: rules share none of
+# it. close() flushes, and Darshan counts it here: part of the time may be writing.
+
+# Drishti's: metadata time on one record.
+LONG_SECONDS: Final = 30.0
+
+
+def metadata_calls(profile: Profile) -> Floats:
+    opens = profile.ints("open_count").astype(np.float64)
+    return np.asarray(2.0 * opens + profile.ints("stat_count") + profile.ints("seek_count"), np.float64)
+
+
+def opened_again(profile: Profile) -> Floats:
+    """Opens beyond the first of each process."""
+    return np.asarray(np.maximum(profile.ints("open_count") - profile.first_opens, 0), np.float64)
+
+
+def opening_seconds(profile: Profile) -> Floats:
+    """Metadata time of first opens and stats. A row without any such call, and with time, is all opening."""
+    calls = metadata_calls(profile)
+    other = 2.0 * opened_again(profile) + profile.ints("seek_count")
+    return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
+
+
+def seeks(profile: Profile) -> Seen | None:
+    """A seek with every read or write: one system call more for each."""
+    seeks = profile.ints("seek_count")
+    # Streams seek in their own buffer.
+    rows = profile.counted & ~profile.records.stdio
+    done, sought = int(profile.operations[rows].sum()), int(seeks[rows].sum())
+    if done < FEWEST or sought < SEEKS_PER_OPERATION * done:
+        return None
+    share = ratio(seeks.astype(np.float64), metadata_calls(profile))
+    saved = np.where(rows, profile.seconds("meta_seconds") * share, 0.0)
+    evidence = f"{sought:,} seeks for {done:,} reads and writes"
+    lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
+    if profile.python:
+        lines = ("os.pread(fd, count, offset)", "os.pwrite(fd, data, offset)")
+    return Seen(evidence, profile.saving(saved), lines)
+
+
+STORM_SHARE: Final = 0.3
+
+
+def metadata_storm(profile: Profile) -> Seen | None:
+    """More opens and stats than reads and writes, or most of the time in them."""
+    records = profile.records
+    rows = profile.counted & ~records.mpiio
+    opens, stats = profile.ints("open_count"), profile.ints("stat_count")
+    # One open and one stat of each process on a file that all share are no storm.
+    free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
+    calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
+    requests = int(profile.operations[rows].sum())
+    meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
+    if calls < FEWEST or (calls < requests and meta < STORM_SHARE * spent):
+        return None
+    files = profile.files_moved(rows)
+    time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
+    least = "at least " if profile.incomplete else ""
+    evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
+    again = np.maximum(stats - profile.first_opens, 0)
+    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, metadata_calls(profile)), 0.0)
+    return Seen(evidence, profile.saving(saved), packed(profile))
+
+
+MANY_FILES: Final = 1000
+
+FELT_SHARE: Final = 0.1
+
+
+def file_per_process(profile: Profile) -> Seen | None:
+    """At least one file of its own for each process, and making them costs."""
+    files = profile.count("unique_file_count")
+    if not profile.parallel or files < profile.nprocs:
+        return None
+    rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
+    meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
+    if files < MANY_FILES and meta < FELT_SHARE * spent and meta <= LONG_SECONDS:
+        return None
+    # Each N files become one. It is made once; to be read, every node opens it. Making is what costs: with files made
+    # before, the 728 s of car11 VI became 25 s.
+    keep = math.ceil(files / profile.nprocs) / files
+    written = profile.ints("write_bytes") > 0
+    share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
+    saved = np.where(rows, opening_seconds(profile) * (1.0 - share), 0.0)
+    part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
+    evidence = f"{files:,} files of single processes, {format_value(files / profile.nprocs)} each{part}"
+    verb = main_verb(profile, rows)
+    lines = ["MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);"]
+    if int(profile.ints("stripe_count")[rows].max(initial=0)) > 1:
+        lines.append(setstripe(profile, rows, 1))
+    return Seen(evidence, profile.saving(saved), tuple(lines))
+
+
+FEWEST_FILES: Final = 8
+
+
+def many_files(profile: Profile) -> Seen | None:
+    """Fewer files than processes, or one process: still several for each that has any."""
+    rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
+    files = profile.files_moved(rows)
+    holders = len(np.unique(profile.records.rank[rows]))
+    per_process = profile.parallel and profile.nprocs <= profile.count("unique_file_count")
+    if per_process or files < FEWEST_FILES * holders or not files:
+        return None
+    meta, spent = float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
+    if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= LONG_SECONDS):
+        return None
+    saved = np.where(rows, opening_seconds(profile) * (1.0 - holders / files), 0.0)
+    who = "one process" if holders == 1 else f"{holders:,} processes"
+    evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
+    return Seen(evidence, profile.saving(saved), packed(profile))
+
+
+FEWEST_SMALL_FILES: Final = 100
+
+SMALL_SHARE: Final = 0.5
+
+SHARD_BYTES: Final = 64 * MIB
+
+
+def small_files(profile: Profile) -> Seen | None:
+    """A file for every sample: opening it takes longer than reading it."""
+    records = profile.records
+    moved = records.per_file(profile.moved, profile.counted)
+    processes = records.per_file(np.where(profile.counted, profile.first_opens, 0))
+    # Small by what one process moves: a file that is read again in every epoch stays small.
+    ends = np.maximum(profile.ints("read_extent_bytes"), profile.ints("write_extent_bytes"))
+    extent = records.per_file(ends, profile.counted)
+    size = np.where(extent > 0, ratio(extent, np.maximum(processes, 1)), moved)
+    data = moved > 0
+    small = data & (size < MIB)
+    count = int(small.sum())
+    if count < FEWEST_SMALL_FILES or count < SMALL_SHARE * int(data.sum()):
+        return None
+    shards = math.ceil(float(size[small].sum()) / SHARD_BYTES) * max(1, profile.io_ranks)
+    keep = min(1.0, shards / count)
+    rows = profile.counted & small[records.file]
+    saved = np.where(rows, opening_seconds(profile) * (1.0 - keep), 0.0)
+    least = "at least " if profile.incomplete else ""
+    evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
+    return Seen(evidence, profile.saving(saved), packed(profile))
+
+
+BROADCAST_BYTES: Final = GIB
+
+
+def shared_metadata(profile: Profile) -> Seen | None:
+    """All processes open the same file, and that takes long."""
+    meta = profile.seconds("meta_seconds")
+    rows = profile.counted & profile.shared & (meta > 0)
+    rows &= (meta > LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
+    if not profile.parallel or not rows.any():
+        return None
+    keep = min(1.0, profile.nodes / profile.nprocs)
+    saved = np.where(rows, opening_seconds(profile) * (1.0 - keep), 0.0)
+    longest = float(profile.seconds("meta_seconds")[rows].max())
+    files = profile.files_moved(rows)
+    which = "a shared file" if files == 1 else f"{files:,} shared files"
+    evidence = f"all processes open {which}; up to {format_seconds(longest)} of metadata on one, all processes together"
+    hint = 'MPI_Info_set(info, "romio_no_indep_rw", "true");'
+    opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
+    # What is only read, and fits a process, is best read by one.
+    moved = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
+    read_only = not profile.ints("write_bytes")[rows].any() and moved <= BROADCAST_BYTES
+    by_mpiio = bool(profile.records.mpiio[rows].any())
+    hdf5 = interface_of(profile, rows, meta) == "HDF5"
+    lines = (hint,) if by_mpiio else BROADCAST if read_only else (opened, hint)
+    if hdf5:
+        lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
+    return Seen(evidence, profile.saving(saved), lines)
+
+
+AGAIN: Final = 2.0
+
+MANY_OPENS: Final = 100
+
+
+def reopening(profile: Profile) -> Seen | None:
+    """Open and close in a loop."""
+    again = opened_again(profile)
+    rows = profile.counted & (profile.ints("open_count") >= AGAIN * profile.first_opens) & (again > 0)
+    repeated_opens = int(again[rows].sum())
+    if repeated_opens < MANY_OPENS:
+        return None
+    share = ratio(2.0 * again, metadata_calls(profile))
+    saved = np.where(rows, profile.seconds("meta_seconds") * share, 0.0)
+    files = profile.files_moved(rows)
+    which = "1 file" if files == 1 else f"{files:,} files"
+    evidence = f"{repeated_opens:,} opens of {which} that the process had opened before"
+    lines = ("fd = open(path, flags); /* once, before the loop */",)
+    if profile.python:
+        lines = ("file = open(path, 'rb')  # once, before the loop",)
+    return Seen(evidence, profile.saving(saved), lines)

@@ -1,0 +1,550 @@
+"""One job on one screen: what ran, how long, how much I/O, what share of the run, how fast, and what is notable.
+
+Of a job with several runs it is the one with the most I/O time (`together.main_run_of`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
+from ioweather.core.run_outcomes import JobOutcome
+from ioweather.core.tables.applications import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
+from ioweather.facts.file_records import file_records
+from ioweather.facts.signatures import SMALL_BYTES, program_of, signatures
+from ioweather.job_io.heat_map import busiest, heat_chart
+from ioweather.job_io.view import JobView, printable, recorded_whole
+
+# How to record a run whole next time: what Darshan was short of, and the values to set.
+#
+# Darshan keeps 1,024 records per process and module, in 4 MiB for all modules, and 1 MiB of names (darshan-runtime's
+# manual: MAX_RECORDS, DARSHAN_MODMEM, DARSHAN_NAMEMEM). A file that does not fit has no record.
+
+DEFAULT_RECORDS: Final = 1024
+DEFAULT_MODULE_MIB: Final = 4
+DEFAULT_NAME_MIB: Final = 1
+# Of a record in memory, where the log has none to measure: POSIX of Darshan 3.2 and later.
+_RECORD_BYTES: Final = 704
+# Beside the file records: heat maps and the records of other modules.
+_OTHER_MIB: Final = 2
+_ID_BYTES: Final = 8
+
+
+@dataclass(frozen=True)
+class Cure:
+    """`known` says that the number of files is; else so many were recorded, and twice as many are taken."""
+
+    modules: tuple[str, ...]
+    records: int
+    module_mib: int
+    name_mib: int
+    known: bool
+
+    @property
+    def text(self) -> str:
+        names = f" DARSHAN_NAMEMEM={self.name_mib}" if self.name_mib > DEFAULT_NAME_MIB else ""
+        guess = "" if self.known else f" ({self.records:,} is a guess: twice what was recorded)"
+        return (
+            f"To record it whole: export DARSHAN_MODMEM={self.module_mib}{names}, and in the file of "
+            f"DARSHAN_CONFIG_PATH the line MAX_RECORDS {self.records} {','.join(self.modules)}{guess}."
+        )
+
+
+def partial_modules(view: JobView) -> tuple[str, ...]:
+    """Modules with counters of files that ran out of memory, in any log of the job."""
+    texts = view.applications.text("partial_modules").tolist()
+    found = {name for text in texts for name in (text or "").split(",")}
+    return tuple(name for name in FILE_MODULES if name in found)
+
+
+def unrecorded_files(view: JobView) -> int:
+    return view.log.unrecorded_file_count if view.log is not None else 0
+
+
+def ran_out_of_memory(view: JobView) -> bool:
+    return bool(partial_modules(view)) or unrecorded_files(view) > 0
+
+
+def is_incomplete(view: JobView) -> bool:
+    return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
+
+
+_FORMS: Final = {
+    "totals": "only sums over all files were read (darshan-parser --total): files, ranks and mounts are not known, and "
+    "POSIX calls below MPI-IO are not told from others",
+    "trace": "only a trace was read (darshan-dxt-parser): opens, metadata and standard streams are not in it",
+}
+
+
+def cure(view: JobView) -> Cure | None:
+    """None where the log is whole."""
+    if not ran_out_of_memory(view):
+        return None
+    modules = partial_modules(view) or ("POSIX",)
+    processes = int(view.applications.ints("nprocs").max(initial=1))
+    fullest = max((_fullest(view, name) for name in modules), default=0)
+    log = view.log
+    # Names are kept apart from records: where there are more of them, they say how many files there were.
+    named = math.ceil(log.name_count / processes) if log is not None else 0
+    known = unrecorded_files(view) > 0
+    wanted = max(named, fullest + 1) if known else 2 * max(fullest, DEFAULT_RECORDS)
+    sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
+    module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
+    name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
+    records, name_mib = max(wanted, DEFAULT_RECORDS + 1), math.ceil(wanted * name_bytes / MIB)
+    mib = max(module_mib, 2 * DEFAULT_MODULE_MIB)
+    return Cure(modules, records, mib, max(name_mib, DEFAULT_NAME_MIB), known)
+
+
+def _fullest(view: JobView, module: str) -> int:
+    """Records of the process with most; those of files that all share are in every process."""
+    rank = view.files.ints("rank")[view.files.text("module").equals(module)]
+    shared = int((rank < 0).sum())
+    return shared + int(np.bincount(rank[rank >= 0]).max(initial=0)) if len(rank) else 0
+
+
+# Drishti's threshold: the slowest rank of a shared file takes so much longer than the fastest. Said only where the
+# difference is also so much of the job's I/O time. [ours]
+STRAGGLER: Final = 0.15
+WORTH_SAYING: Final = 0.05
+_OBJECT_STORES: Final = ("DFS", "DAOS")
+_DENSE: Final = 5
+_VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
+_CACHED: Final = {"read": "reads came from memory", "write": "writes went to memory"}
+
+
+def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from _missing(view, row)
+    yield from _pattern(view, row)
+    yield from _meaning(row)
+
+
+def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Partial data is first-class: said before anything that rests on it."""
+    partial = _listed(view, "partial_modules")
+    counters = partial_modules(view)
+    if counters:
+        text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
+        yield Finding(text, name="partial_counters")
+    for form in sorted(view.forms & set(_FORMS)):
+        yield Finding(f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds.", name=f"only_{form}")
+    if unrecorded := unrecorded_files(view):
+        text = (
+            f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
+            "Figures are lower bounds."
+        )
+        yield Finding(text, name="files_without_record")
+    for name in partial:
+        if name not in FILE_MODULES and view.log is not None:
+            text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
+            yield Finding(text, name="partial_module")
+    if (cured := cure(view)) is not None:
+        yield Finding(cured.text, name="record_it_whole")
+    longer = _listed(view, "longer_records")
+    if longer:
+        text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."
+        yield Finding(text, name="longer_records")
+    for name in _OBJECT_STORES:
+        records = view.log.records(name) if view.log else None
+        if records is not None and len(records):
+            moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
+            text = f"{format_bytes(moved)} moved through {name} are not in these figures."
+            yield Finding(text, name="object_store_left_out")
+    if view.of_job is not None:
+        every = view.of_job
+        text = (
+            f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
+            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}."
+        )
+        yield Finding(text, name="which_run")
+    elif view.separate:
+        text = f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
+        yield Finding(text, name="logs_as_one_run")
+    elif view.logs > 1:
+        text = f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
+        yield Finding(text, name="which_run")
+    if view.heat_maps and view.separate:
+        of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
+        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, a row for each process, in the order of start."
+        yield Finding(text, name="heat_map_of_logs")
+    elif view.heat_maps:
+        return
+    elif view.log is None:
+        place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
+        yield Finding(f"Heat map: not kept in the lake; the log may have one{place}", name="no_heat_map")
+    elif row["moved_bytes"]:
+        short = view.log.records("HEATMAP") is not None
+        why = "the run is shorter than two of its bins" if short else "not recorded in this log"
+        yield Finding(f"Heat map: {why}.", name="no_heat_map")
+
+
+def _listed(view: JobView, column: str) -> list[str]:
+    texts = view.applications.text(column).tolist()
+    return sorted({name for text in texts for name in (text or "").split(",") if name})
+
+
+def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    marks = signatures(view.runs.frame).records()[0]
+    incomplete = is_incomplete(view)
+    # Of a part of the counters nobody can say that the whole is little, nor who did nothing.
+    if marks["negligible_io"] and not incomplete:
+        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
+        yield Finding(text, name="negligible_io")
+    if marks["rank0_io"] and not incomplete:
+        by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
+        yield Finding(f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none.", name="one_process_io")
+    elif marks["subset_io"] and not incomplete:
+        text = f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
+        yield Finding(text, name="subset_io")
+    if marks["file_per_process"]:
+        each = format_value(row["unique_file_count"] / row["nprocs"])
+        text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
+        yield Finding(text, name="file_per_process")
+    if marks["metadata_bound"]:
+        recorded = " that was recorded" if incomplete else ""
+        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time{recorded}."
+        yield Finding(text, name="metadata_bound")
+    # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
+    if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
+        operations = row["read_count"] + row["write_count"]
+        text = f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
+        yield Finding(text, name="small_requests")
+    if marks["seek_per_operation"]:
+        text = f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
+        yield Finding(text, name="seek_per_operation")
+    yield from _layers(row)
+    yield from _straggler(view, row)
+
+
+def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Which interfaces, how collective, and what MPI-IO made of it for the file system."""
+    if not row["interfaces"]:
+        return
+    text = f"Interfaces: {row['interfaces'].replace(',', ', ')}"
+    calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
+    if calls:
+        text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls collective"
+    yield Finding(f"{text}.", name="interfaces")
+    verb = max(_VERBS, key=lambda v: row[f"{v}_bytes"])
+    asked, done = row[f"{verb}_count"], row[f"fs_{verb}_count"]
+    if _mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
+        sizes = [format_bytes(n) for n in (row[f"{verb}_bytes"] / asked, row[f"fs_{verb}_bytes"] / done)]
+        text = f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
+        yield Finding(text, name="requests_reshaped")
+
+
+def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    """The shared file on which waiting for the slowest rank cost most."""
+    records = file_records(view.applications, view.files)
+    slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
+    both = records.known("fastest_rank_seconds") & (slowest > 0)
+    gap = np.where(records.counted & (records.rank < 0) & both, slowest - fastest, 0.0)
+    if not row["io_seconds"] or not len(gap) or row["io_rank_count"] == 1:
+        return
+    worst = int(np.argmax(gap))
+    if gap[worst] > STRAGGLER * slowest[worst] and gap[worst] > WORTH_SAYING * row["io_seconds"]:
+        path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
+        name = printable(path.rsplit("/", 1)[-1])
+        low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
+        text = f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
+        yield Finding(text, name="slow_rank")
+
+
+def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Why a speed may not be that of the storage (derive.bandwidth), in fewer words."""
+    causes = {verb: {cause.name for cause in bandwidth_caveats(row, verb)} for verb in _VERBS}
+    either = causes["read"] | causes["write"]
+    spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
+    if spans:
+        yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
+    cached = [verb for verb in _VERBS if "cache" in causes[verb]]
+    if cached:
+        rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
+        what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
+        yield Finding(f"{what[0].upper()}{what[1:]}, not the storage.", name="cached_io")
+    if "layer" in either and _mostly_mpiio(row):
+        factor = row["io_seconds"] / row["posix_io_seconds"]
+        text = f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much."
+        yield Finding(text, name="speed_of_mpiio")
+    if "spans" in either:
+        text = "No slowest rank is recorded: time on shared files is first open to last I/O."
+        yield Finding(text, name="no_slowest_rank")
+
+
+def _takes_turns(row: Mapping[str, Any], verb: Verb) -> bool:
+    """Where very much more time passes, the job did something else between its phases of I/O."""
+    passed = passed_seconds(row, verb)
+    return row["nprocs"] > 1 and passed is not None and passed < _DENSE * row[f"d_{verb}_seconds"]
+
+
+def _span(row: Mapping[str, Any], verb: Verb) -> str:
+    passed, spent = format_seconds(passed_seconds(row, verb) or 0.0), format_seconds(row[f"d_{verb}_seconds"])
+    return f"{verb} {passed} ({spent})"
+
+
+def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
+    """Otherwise the calls of another interface are in what is compared with POSIX."""
+    calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
+    return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
+
+
+# Said in every view: without them the figures mislead.
+ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
+# One screen: what does not fit shrinks the heat map, down to its fewest rows.
+SCREEN_LINES: Final = 44
+_FEWEST_ROWS: Final = 4
+_COMMAND_CHARACTERS: Final = 62
+# What fits beside a bar.
+_NOTE_CHARACTERS: Final = 26
+# Runs shorter than this are badly known where a log has whole seconds.
+_SHORT_SECONDS: Final = 20
+_NODE_WORDS: Final = {
+    "accounting": "from accounting",
+    "processes_per_node": "by the processes per node you gave",
+    "cores per node": "one process per core of facility.toml",
+    "hosts in traces": "host names in the trace: used, not allocated",
+}
+
+
+def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
+    """The screen: facts with bars, one heat map, notes. `page.page_exhibits` has the rest. `lines_beside` are
+    wanted for something else on the same screen."""
+    row = view.row()
+    title = "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
+    groups = (
+        FactGroup("job", "Job", tuple(_about(view, row))),
+        FactGroup("time", _time_title(view, row), tuple(_times(row))),
+        FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
+        FactGroup("files", title, tuple(_files(row))),
+        FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
+    )
+    facts = tuple(group for group in groups if group.facts)
+    said = numbered(notes(view, row))
+    # Headline and axis take about five lines, a group two more than its facts.
+    used = 5 + sum(len(group.facts) + 2 for group in facts) + len(said)
+    return Answer(
+        question=f"What I/O did {view.label} do?",
+        headline=headline(view, row),
+        facts=facts,
+        exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
+        findings=said,
+        coverage=recorded_whole(_partial(view)),
+        name="job",
+        result=_outcome(view, row),
+    )
+
+
+def _partial(view: JobView) -> list[bool]:
+    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
+    return [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
+
+
+def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
+    return JobOutcome(
+        job_id=row["job_id"],
+        user=row.get("user") or None,
+        project=row.get("account") or None,
+        program=printable(program_of(row["exe"] or "")),
+        logs=view.logs_of_job,
+        processes=row["nprocs"],
+        nodes=row["node_count"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"],
+        run_seconds=row["run_seconds"],
+        io_seconds=row["io_seconds"],
+        read_bytes=row["read_bytes"],
+        write_bytes=row["write_bytes"],
+        bytes_per_s=row["bytes_per_s"],
+        metadata_ratio=row["metadata_ratio"],
+        files=row["file_count"],
+        run=view.run_number,
+        all_runs=view.of_job,
+    )
+
+
+def program(row: Mapping[str, Any]) -> str:
+    name = printable(program_of(row["exe"] or ""))
+    # Anonymised logs have a number for the command.
+    return "An anonymous program" if not name or name.isdigit() else name
+
+
+def run_text(view: JobView, row: Mapping[str, Any]) -> str:
+    if row["run_seconds"] is None:
+        return "under 1 s" if view.whole_seconds else "an unknown time"
+    return format_seconds(row["run_seconds"])
+
+
+def headline(view: JobView, row: Mapping[str, Any]) -> str:
+    """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
+    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
+    ran = f"{who} took {run_text(view, row)}"
+    if view.run_words:
+        ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
+    spent, moved = row["io_seconds"], row["moved_bytes"]
+    if row["file_count"] == 0:
+        return f"{ran} and used no file."
+    if not spent and row["file_count"] is None:
+        return f"{ran}: {_moved_text(row) or 'no data moved'}; the time of its I/O was not printed."
+    if not spent:
+        used = _counted(row["file_count"], "file", "files")
+        return f"{ran} and opened {used}: no I/O time was recorded."
+    share = spent / row["run_seconds"] if row["run_seconds"] else None
+    part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
+    bound = "at least " if is_incomplete(view) else ""
+    if not moved:
+        touched = _counted(row["file_count"], "file", "files")
+        return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."
+    return f"{ran}; I/O took {bound}{format_seconds(spent)} of it{part}: {_moved_text(row)}."
+
+
+def _moved_text(row: Mapping[str, Any]) -> str:
+    parts = []
+    for verb, word in (("read", "read"), ("write", "written")):
+        if row[f"{verb}_bytes"]:
+            rate = row[f"{verb}_bytes_per_s"]
+            speed = f" at {format_value(rate, 'bytes_per_s')}" if rate else ""
+            parts.append(f"{format_bytes(row[f'{verb}_bytes'])} {word}{speed}")
+    return ", ".join(parts)
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+    user = row.get("user") or f"uid {row['uid']}"
+    account = f", account {row['account']}" if row.get("account") else ""
+    when = f"started {format_time_ns(row['start_ns'])}"
+    yield Fact("id", "id", "", note=f"{row['job_id']} of {user}{account}, {when}")
+    command = printable(" ".join((row["exe"] or "").split()))
+    if command:
+        cut = command if len(command) <= _COMMAND_CHARACTERS else command[: _COMMAND_CHARACTERS - 1] + "…"
+        yield Fact("command", "command", "", note=cut)
+    if row["node_count"] is None:
+        yield Fact("nodes", "nodes", "", note="not known: no accounting (--ppn N gives the processes per node)")
+    else:
+        words = _NODE_WORDS.get(row["node_source"] or "", "")
+        yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,} ({words})")
+
+
+def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
+    if row["process_seconds"] is None:
+        return "Time of all processes (run time not known)"
+    rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
+    return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
+
+
+def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Of all processes together, as shares of processes x run time; nothing where no time is recorded."""
+    parts = {
+        "reading": row["read_seconds"],
+        "writing": row["write_seconds"],
+        "metadata": row["meta_seconds"],
+        "waiting": row["wait_seconds"],
+    }
+    known = {name: seconds for name, seconds in parts.items() if seconds}
+    whole = row["process_seconds"]
+    if not known:
+        return
+    for name, seconds in known.items():
+        share = None if whole is None else seconds / whole
+        note = f"{format_seconds(seconds)}{' (close flushes count here)' if name == 'metadata' else ''}"
+        if share is not None:
+            yield Fact(name, name, share, "ratio", share, note)
+        else:
+            yield Fact(name, name, seconds, "seconds")
+    if whole is not None and sum(known.values()) < whole:
+        rest = 1 - sum(known.values()) / whole
+        yield Fact("all_else", "all else", rest, "ratio", rest, "computing, communicating, idle")
+
+
+def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
+    rates = {verb: row[f"{verb}_bytes_per_s"] for verb in ("read", "write") if row[f"{verb}_bytes_per_s"]}
+    top = max(rates.values(), default=0.0)
+    for verb, rate in rates.items():
+        took = format_seconds(row[f"d_{verb}_seconds"])
+        note = f"{format_bytes(row[f'{verb}_bytes'])} in {took}"
+        yield Fact(verb, verb, rate, "bytes_per_s", rate / top, note)
+    if row["mib_per_s_per_node"] is not None and row["moved_bytes"]:
+        rate, unit = row["mib_per_s_per_node"], "mib_per_s_per_node"
+        yield Fact("per_node", "per compute node", rate, unit, note="both together")
+
+
+def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
+    count = row["file_count"]
+    if not count:
+        return
+    for name in STRATEGIES if row["nprocs"] > 1 else ():
+        files = row[f"{name}_file_count"]
+        if files:
+            moved = row[f"{name}_read_bytes"], row[f"{name}_write_bytes"]
+            note = "" if None in moved else _both(*moved)
+            yield Fact(name, name.replace("_", " "), files, "count", files / count, note)
+    used = {kind: row[f"{kind}_file_count"] for kind in ("read_only", "write_only", "read_write")}
+    used["open_only"] = count - sum(used.values())
+    for kind, files in used.items():
+        if files > 0:
+            yield Fact(kind, _USES[kind], files, "count", files / count)
+
+
+_USES: Final = {
+    "read_only": "only read",
+    "write_only": "only written",
+    "read_write": "read and written",
+    "open_only": "only opened",
+}
+
+
+def _both(read: int, written: int) -> str:
+    parts = [f"{format_bytes(read)} read"] if read else []
+    parts += [f"{format_bytes(written)} written"] if written else []
+    return ", ".join(parts) or "no data"
+
+
+def bin_labels() -> tuple[str, ...]:
+    """Darshan's ten access-size bins in words; the upper end belongs to the bin."""
+    uppers = [0, *(upper for upper in SIZE_BIN_UPPER_BYTES if upper is not None)]
+    spans = [f"{format_bytes(low)} to {format_bytes(high)}" for low, high in pairwise(uppers)]
+    return ("up to 100 B", *spans[1:], f"over {format_bytes(uppers[-1])}")
+
+
+def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
+    counts = [(row[read] or 0, row[write] or 0) for read, write in zip(READ_BINS, WRITE_BINS, strict=True)]
+    total = sum(read + write for read, write in counts)
+    for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
+        if read + write:
+            note = _reads_and_writes(read, write)
+            name = f"size_{column.removeprefix('read_').removesuffix('_count')}"
+            yield Fact(name, label, read + write, "count", (read + write) / total, note)
+    calls = row["fs_read_count"] + row["fs_write_count"]
+    if calls and row["sequential_ratio"] is not None:
+        consecutive = format_value(row["consecutive_count"] / calls, "ratio")
+        share = row["sequential_ratio"]
+        yield Fact("sequential", "sequential", share, "ratio", share, f"consecutive {consecutive}")
+    if row["aligned_ratio"] is not None:
+        yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
+
+
+def _reads_and_writes(read: int, write: int) -> str:
+    """How many of each; shares where the numbers are too long."""
+    both = [_counted(read, "read", "reads")] if read else []
+    both += [_counted(write, "write", "writes")] if write else []
+    text = ", ".join(both)
+    return text if len(text) <= _NOTE_CHARACTERS else f"{format_value(read / (read + write), 'ratio')} reads"
+
+
+def _activity(view: JobView, rows: int) -> Iterator[Exhibit]:
+    heat = busiest(view.heat_maps)
+    if heat is not None:
+        heat = heat.within(rows)
+        ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"
+        origin = ", from the trace" if heat.origin == "trace" else ""
+        yield Exhibit("job.activity", ranks, charts=(heat_chart(heat, f"{ranks}, {heat.module}{origin}", split=False),))

@@ -1,0 +1,274 @@
+"""A job and all that is known of it, as plain frames and arrays: what studies of one job look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
+from ioweather.core.run_outcomes import AllRuns
+from ioweather.core.tables import encode_text
+from ioweather.core.units import NS
+from ioweather.facts.file_records import file_records, rows_of
+from ioweather.facts.job_io import job_io
+from ioweather.facts.runs import Runs, instances_of, jobs_of
+from ioweather.job_io.heat_map import HeatMap
+
+
+def printable(text: str) -> str:
+    """A name from a log as it may go to a terminal: what would steer it is shown as a question mark."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverage, ...]:
+    """How many of the logs or runs Darshan had memory enough for."""
+    return (Coverage(len(partial), len(partial) - sum(partial), what, detail="recorded whole"),)
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleRecords:
+    """One module of a log as its records stand there: a structured array with Darshan's counters."""
+
+    name: str
+    version: int
+    partial: bool
+    records: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LogFacts:
+    """What a log says besides its file records. `run_seconds` is what Darshan's own tools show."""
+
+    name: str
+    library_version: str
+    run_seconds: float
+    modules: tuple[ModuleRecords, ...]
+    unknown_modules: tuple[str, ...] = ()
+    # Files of the name map without a record in any module: Darshan had no memory for them, or somebody cut them out.
+    unrecorded_file_count: int = 0
+    name_count: int = 0
+    name_bytes: int = 0
+
+    def records(self, name: str) -> NDArray[Any] | None:
+        return next((module.records for module in self.modules if module.name == name), None)
+
+
+@dataclass(frozen=True, eq=False)
+class JobView:
+    """A job and all that is known of it: `applications`, `files`, `job_io` of its logs, and `jobs` where there is
+    accounting. `log` is there for a log that was read itself; the lake keeps neither it nor heat maps."""
+
+    label: str
+    applications: Frame
+    files: Frame
+    job_io: Frame
+    jobs: Frame | None = None
+    facility: Facility = field(default_factory=Facility)
+    processes_per_node: int | None = None
+    log: LogFacts | None = None
+    heat_maps: tuple[HeatMap, ...] = ()
+    # Of how many logs the heat maps are; of a job in the lake, those that still lie where they were read.
+    heat_map_logs: int = 1
+    # Where the logs of a job in the lake came from, for what the lake does not keep.
+    log_paths: tuple[str, ...] = ()
+    # Storage targets that were sampled on its day, where the lake knows.
+    target_count: int | None = None
+    # Many logs of processes that know nothing of each other, seen as one run (`together.as_one_run`).
+    separate: bool = False
+    # Set where the job has several runs and this view is about one of them (`together.main_run_of`).
+    of_job: AllRuns | None = None
+    run_number: int = 1
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The jobs that these logs are: normally one row."""
+        return jobs_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+
+    def node_count(self, run: int) -> int | None:
+        """Nodes of the run in this row, where somebody knows them."""
+        runs = instances_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        return int(runs.ints("node_count")[run]) or None
+
+    def _data(self) -> StudyData:
+        frames = {"job_io": self.job_io, "applications": self.applications}
+        return StudyData(frames=frames if self.jobs is None else {**frames, "jobs": self.jobs})
+
+    def row(self) -> dict[str, Any]:
+        """The job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
+        row: dict[str, Any] = self.runs.frame.records()[0]
+        length = self.applications.ints("end_ns") - self.applications.array("start_ns")
+        seconds = float((self.applications.ints("nprocs") * np.maximum(length, 0)).sum() / NS)
+        run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
+        return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": _wait_seconds(self.log)}
+
+    @property
+    def main_run(self) -> int:
+        """Row of the run with most I/O time."""
+        return int(np.nan_to_num(self.job_io.floats("io_seconds"), nan=-1.0).argmax())
+
+    @property
+    def run_words(self) -> str:
+        """The run that is judged, such as "run 2 of 3"; empty where the job has one run."""
+        several = self.logs_of_job > 1 and not self.separate
+        return f"run {self.run_number + self.main_run:,} of {self.logs_of_job:,}" if several else ""
+
+    @property
+    def logs(self) -> int:
+        return self.applications.rows
+
+    @property
+    def logs_of_job(self) -> int:
+        if self.of_job is not None:
+            return self.of_job.count
+        return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """What its logs were read from, where not from the logs themselves: `applications.form`."""
+        return frozenset(form for form in self.applications.text("form").tolist() if form is not None)
+
+    @property
+    def sums_only(self) -> bool:
+        """No file of it is known, only sums over all."""
+        return self.forms == {"totals"}
+
+    @property
+    def overlapping(self) -> bool:
+        return overlapping(self.applications)
+
+    @property
+    def whole_seconds(self) -> bool:
+        """Before log version 3.41 start and end are cut to whole seconds."""
+        return any(
+            version is not None and version < "3.41" for version in self.applications.text("log_version").tolist()
+        )
+
+
+def overlapping(runs: Frame) -> bool:
+    """Some of the runs went on at the same time."""
+    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
+    order = np.argsort(start, kind="stable")
+    return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
+
+
+def _wait_seconds(log: LogFacts | None) -> float | None:
+    """Time in waits of non-blocking PnetCDF calls: the only waiting that Darshan measures."""
+    records = log.records("PNETCDF_FILE") if log else None
+    if records is None or "PNETCDF_FILE_F_WAIT_TIME" not in (records.dtype.names or ()):
+        return None
+    return float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
+
+
+_MOST_TARGETS: Final = 1000
+_COLUMNS: Final = columns_of(
+    "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
+    "seconds: time of all processes [seconds]"
+)
+
+
+def only_files(view: JobView, pattern: str) -> JobView:
+    """The job as if it had used no other files. A pattern without a slash is one of names, else of whole paths."""
+    path = view.files.text("path")
+    wanted = [
+        category is not None and fnmatchcase(category if "/" in pattern else category.rsplit("/", 1)[-1], pattern)
+        for category in path.categories
+    ]
+    rows = np.array([*wanted, False], np.bool_)[path.codes]
+    if not rows.any():
+        raise DataUnavailable(f"No file of this job fits {pattern!r}. Paths that were hashed or dropped fit nothing.")
+    files = view.files.take(rows)
+    # A heat map is of all files.
+    return replace(view, files=files, job_io=job_io(view.applications, files), heat_maps=())
+
+
+def target_exhibit(view: JobView) -> Iterator[Exhibit]:
+    """Bytes and time by storage target, a file's divided evenly over its targets; none where no layout is recorded."""
+    records = file_records(view.applications, view.files)
+    osts = records.text("osts")
+    read, written = records.ints("read_bytes"), records.ints("write_bytes")
+    spent = sum(records.seconds(f"{name}_seconds") for name in ("meta", "read", "write"))
+    totals: dict[str, list[float]] = {}
+    for code, category in enumerate(osts.categories):
+        targets = [name for name in (category or "").split(",") if name]
+        rows = records.counted & (osts.codes == code)
+        if not targets or not rows.any():
+            continue
+        amounts = [float(values[rows].sum()) / len(targets) for values in (read, written, np.asarray(spent))]
+        count = len(np.unique(records.file[rows]))
+        for target in targets:
+            mine = totals.setdefault(target, [0.0, 0.0, 0.0, 0.0])
+            for place, amount in enumerate((count, *amounts)):
+                mine[place] += amount
+    if not totals:
+        return
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
+    rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), v[3]) for name, v in ordered)
+    title = f"{len(totals):,} storage targets, the busiest first"
+    table = ResultTable("targets", _COLUMNS, rows_shown, title)
+    caveat = "A file's bytes and time are divided evenly over its targets."
+    yield Exhibit("job_targets", "By storage target", tables=(table,), caveats=(caveat,))
+
+
+# Many logs of one job as one run: processes without MPI write a log each, and know nothing of each other.
+#
+# Deep learning and workflows run so: data loaders, tasks of a task farm. Each log alone shows little; together they
+# read the same files again and again, in small pieces. Here each log becomes a process of one run. Darshan's id of a
+# file is a hash of its path, so that files that several opened are the same file.
+
+# Two processes that overlap are a pipe; from here on it is a pattern.
+FEWEST_LOGS: Final = 4
+
+
+def are_one_run(runs: Frame) -> bool:
+    """Several logs of single processes that went on at the same time."""
+    return runs.rows >= FEWEST_LOGS and bool((runs.ints("nprocs") == 1).all()) and overlapping(runs)
+
+
+def main_run_of(view: JobView) -> JobView:
+    """The run that a job with several runs is judged by: the one with the most I/O time, as a job of its own. Processes
+    without MPI are one run together, so their view stays whole."""
+    if view.logs == 1 or are_one_run(view.applications):
+        return view
+    row = view.main_run
+    digest = str(view.applications.text("log_digest").tolist()[row])
+    seconds, read, write = (view.job_io.floats(name) for name in ("io_seconds", "read_bytes", "write_bytes"))
+    return replace(
+        view, applications=view.applications.take([row]), job_io=view.job_io.take([row]),
+        files=view.files.take(view.files.text("log_digest").equals(digest)),
+        run_number=row + 1, of_job=AllRuns(view.logs, float(np.nansum(seconds)), int(read.sum()), int(write.sum())),
+    )  # fmt: skip
+
+
+def as_one_run(view: JobView) -> JobView:
+    """The view with one row of `applications` and `job_io`, and a rank for each log; itself where that is not so."""
+    if not are_one_run(view.applications):
+        return view
+    logs = view.applications
+    rank = rows_of(logs.text("log_digest"), view.files.text("log_digest"))
+    mine = rank >= 0
+    start = logs.ints("start_ns")
+    first = int(start.argmin())
+    digest = str(logs.text("log_digest").tolist()[first])
+    partial = {name for text in logs.text("partial_modules").tolist() for name in (text or "").split(",") if name}
+    one = logs.take([first]).with_columns(
+        nprocs=np.array([view.logs], np.int64),
+        end_ns=np.array([int(logs.ints("end_ns").max())], np.int64),
+        partial_modules=encode_text([",".join(sorted(partial))]),
+    )
+    files: Frame = view.files.take(mine)
+    files = files.with_columns(
+        log_digest=encode_text([digest] * files.rows),
+        start_ns=np.full(files.rows, int(start.min()), np.int64),
+        rank=rank[mine],
+    )
+    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True)

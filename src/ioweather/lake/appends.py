@@ -1,0 +1,346 @@
+"""Appends to one table of the lake that racing writers cannot double or lose.
+
+An append opens the table at a version, leaves out the rows that it has (an anti join in DuckDB), and names the streams
+it writes. The commit is refused when another writer advanced one of these streams since; then it starts again from the
+newer version. So of several writers of the same rows exactly one commits them.
+
+Workers write the rows that they read into files (`stage`), and the process that commits compares the files with the
+table and with each other. A file that no commit names has no reader, and is removed by `vacuum`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import duckdb
+
+from ioweather.core.errors import LakeConflict, LakeError
+from ioweather.core.frames import Frame
+from ioweather.core.tables import TableSpec
+from ioweather.core.units import DAY_NS
+from ioweather.lake.convert import literal, quote, register_frame
+from ioweather.lake.database import WRITER_MEMORY, connection
+from ioweather.lake.day_files import columns_of, replace_rows, rewrite_day, written
+from ioweather.lake.delta_tables import Refused, Table, TableFault, make_table, open_table
+from ioweather.lake.table_files import DataFile, TableFiles, newest_first
+
+_LOG = logging.getLogger("ioweather.store")
+T = TypeVar("T")
+_PATIENCE_SECONDS: Final = 300.0
+# So many files of a day with about as many rows become one file. Merging large files costs more than opening them.
+_MANY_FILES, _MANY_LARGE, _LARGE_ROWS = 16, 32, 256
+# A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
+_STREAM_BUCKETS: Final = 16
+# The Delta library cuts texts in its statistics at so many characters. Names of our own files have a UUID first.
+_CUT_AT: Final = 32
+_OUR_FILE: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The rows in DuckDB's view or table `batch`: their number, days, least and greatest time, the range of each column
+    that tells rows apart and has no null, and the files that contain exactly these rows, if any."""
+
+    rows: int
+    days: frozenset[str]
+    low_ns: int
+    high_ns: int
+    ranges: Mapping[str, tuple[Any, Any]]
+    streams: frozenset[str]
+    files: Sequence[DataFile] = ()
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Rows in files of their own, not committed."""
+
+    ingest_id: str
+    rows: int
+    low_ns: int
+    files: tuple[DataFile, ...]
+
+
+def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
+    """Add the rows that are not there, and complete those that are there unfinished; returns how many. Safe against any
+    number of racing writers."""
+    if rows.rows == 0:
+        return 0
+    with _writing(spec) as con:
+        return _add(con, root, spec, _load_frame(con, spec, rows, source, ingest_id), ingest_id)[0]
+
+
+def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> Staged:
+    """Write checked rows of an append-only table into files that are on disk, and in no commit."""
+    with _writing(spec) as con:
+        batch = _load_frame(con, spec, frame, source, ingest_id)
+        with written(con, tables / spec.name, spec, "FROM batch", batch.days) as files:
+            return Staged(ingest_id, batch.rows, batch.low_ns, tuple(files))
+
+
+def commit(root: Path, spec: TableSpec, staged: Sequence[Staged]) -> int:
+    """Add staged rows that are not there; returns how many. Their files are added as they are, unless the table has
+    some of the rows, or two files have the same row."""
+    if not staged:
+        return 0
+    folder, files = root / spec.name, [file for each in staged for file in each.files]
+    for path, size in ((folder / file.path, file.size) for file in files):
+        if not path.is_file() or path.stat().st_size != size:
+            raise LakeError(f"{path} is not what a worker wrote.", hint="Run the same command again.")
+    scan = TableFiles(spec, None, tuple(str(folder / file.path) for file in files)).scan()
+    with _writing(spec) as con:
+        added, are_used = _add(con, root, spec, _load(con, spec, scan, files), "")
+    if not are_used:
+        discard(folder, files)
+    return added
+
+
+def discard(folder: Path, files: Collection[DataFile]) -> None:
+    """Remove staged files that will not be committed."""
+    for file in files:
+        (folder / file.path).unlink(missing_ok=True)
+
+
+def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
+    """Remove the rows `s` for which the condition is true, in one commit."""
+
+    def delete() -> None:
+        if (table := open_table(root, spec)) is not None:
+            replace_rows(con, table, table.files(), condition)
+
+    with _writing(spec) as con:
+        retry_refused(spec, delete)
+
+
+@contextmanager
+def _writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
+    with connection(WRITER_MEMORY) as con:
+        try:
+            yield con
+        except (OSError, TableFault, duckdb.Error) as error:
+            raise not_written(spec.name, error) from None
+
+
+def not_written(table: str, error: Exception) -> LakeError:
+    """The error to raise. Libraries report errors of the operating system within sentences of their own."""
+    for text in ("No space left on device", "Disk quota exceeded"):
+        if text in str(error):
+            hint = "Free some space, then run the same command again: what is in the lake stays."
+            return LakeError(f"{text} while writing `{table}`.", hint=hint)
+    return LakeError(f"`{table}` cannot be written: {error}.", hint="Check space and permissions.")
+
+
+def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
+    """Repeat a change until no other writer gets in its way, from a newer version of the table each time."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    attempt = 0
+    while True:
+        try:
+            return change()
+        except Refused as error:
+            attempt += 1
+            if time.monotonic() > deadline:
+                raise LakeConflict(
+                    f"{attempt} tries to change `{spec.name}` lost against other writers: {error}.",
+                    hint="Run the same command again; nothing was lost.",
+                ) from None
+            time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
+
+
+def _load_frame(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> _Batch:
+    selected = register_frame(con, "incoming", frame.select(spec.names))
+    day = f"CAST(DATE '1970-01-01' + CAST(coalesce({quote(spec.time)}, 0) // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    constants = f"{literal(source)} AS source, {literal(ingest_id)} AS ingest_id"
+    return _load(con, spec, f"SELECT *, {constants}, {day} AS day FROM ({selected})")
+
+
+def _load(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, files: Sequence[DataFile] = ()) -> _Batch:
+    """Make `batch` of the rows, one per identity; of several, the newest or the finished one. It is a view where no two
+    rows are the same and none is changed: copies of a large batch would take a gigabyte."""
+    con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
+    identity, moment = ", ".join(map(quote, spec.identity)), f"coalesce({quote(spec.time)}, 0)"
+    # A revisable row may have another time than its revision; any other row of another time is another row.
+    names = {*spec.identity, *(() if spec.revisable else (spec.time,))} - {(spec.placeholder or ("",))[0]}
+    kinds = {column.name: column.type for column in spec.columns} | {"source": "text"}
+    ranged = sorted(name for name in names if kinds[name] in ("int64", "text"))
+    bounds = (f"min({quote(name)}), max({quote(name)}), count({quote(name)})" for name in ranged)
+    system = "coalesce(system, '')" if "system" in spec.names else "NULL"
+    count, distinct, low_ns, high_ns, days, origins, *found = con.execute(
+        f"SELECT count(*), count(DISTINCT hash({identity})), min({moment}), max({moment}), list(DISTINCT day), "
+        f"list(DISTINCT [source, {system}]), {', '.join(bounds)} FROM batch"
+    ).fetchall()[0]
+    limits = zip(ranged, found[::3], found[1::3], found[2::3], strict=True)
+    ranges = {name: (low, high) for name, low, high, known in limits if known == count}
+    streams = frozenset(
+        f"{source}:" if name is None else f"{source}:{zlib.crc32(name.encode()) % _STREAM_BUCKETS:x}"
+        for source, name in origins
+    )
+    if distinct < count:
+        order = newest_first(spec, "place") if spec.revisable else "place"
+        if spec.unfinished:
+            order = f"quality & {spec.unfinished}, {order}"
+        placed = "SELECT *, row_number() OVER () AS place FROM batch"
+        count = _create_table(con, "once", f"SELECT DISTINCT ON ({identity}) * FROM ({placed}) ORDER BY {order}")
+        con.execute(f"DROP {'TABLE' if spec.revisable else 'VIEW'} batch")
+        con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS SELECT * EXCLUDE (place) FROM once")
+        files = ()
+    return _Batch(count, frozenset(days), low_ns, high_ns, ranges, streams, files)
+
+
+def _add(
+    con: duckdb.DuckDBPyConnection, root: Path, spec: TableSpec, batch: _Batch, ingest_id: str
+) -> tuple[int, bool]:
+    """Commit the rows of `batch` that are not there; returns how many rows changed, and whether the files of the batch
+    are in the table now."""
+    completed = 0
+
+    def add() -> tuple[int, bool]:
+        nonlocal completed
+        table = open_table(root, spec) or make_table(root, spec)
+        near = _files_near(table, batch)
+        stored = _stored_sql(near, batch) if near.uris else None
+        if stored is not None:
+            if spec.placeholder is None and not _has_some(con, spec, stored):
+                stored = None  # the usual case
+            elif spec.revisable:
+                _let_come_last(con, stored, ingest_id)
+                _name_origins(con, spec, stored)
+        if spec.unfinished and stored is not None and _create_table(con, "finished", _finished_sql(spec, stored)):
+            same = f"EXISTS (SELECT 1 FROM finished b WHERE {_same((*spec.identity, 'day'))})"
+            replace_rows(con, table, near, same, "finished")
+            completed += _count(con, "finished")
+            return add()  # the rows to add are those that the new version does not have
+        added, rows = batch.rows, "FROM batch"
+        if stored is not None:
+            added, rows = _create_table(con, "fresh", _fresh_sql(spec, stored)), "FROM fresh"
+        are_used = bool(batch.files) and stored is None
+        if are_used:
+            table.add(batch.files, batch.streams)
+        elif added:
+            with written(con, table.folder, spec, rows, batch.days) as files:
+                table.add(files, batch.streams)
+        if added:
+            merge_small_files(con, table, batch.days)
+        return completed + added, are_used
+
+    return retry_refused(spec, add)
+
+
+def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collection[str]) -> None:
+    """Merge files of about the same size where a day has many: each commit leaves a file, and neither reading nor the
+    next commit may take longer as the day goes on. The rows are already committed, so an error is only logged."""
+    if table.unknown_columns:
+        return  # they would be lost
+    spec, held = table.spec, table.held()
+    # By powers of sixteen: merged files are of the next size, so a row is rewritten once for each size.
+    sizes: dict[tuple[str, int], set[str]] = {}
+    columns = (held[name].to_pylist() for name in ("path", "partition.day", "num_records"))
+    for path, day, rows in zip(*columns, strict=True):
+        if day in days:
+            sizes.setdefault((day, 16 ** ((rows or 0).bit_length() // 4)), set()).add(path.rsplit("/", 1)[1])
+    for (day, rows), names in sorted(sizes.items()):
+        if len(names) < (_MANY_FILES if rows < _LARGE_ROWS else _MANY_LARGE):
+            continue
+        files = table.files().only(names)
+        # In the order of time, a reader of some hours skips the other row groups.
+        rows_by_time = f"SELECT {columns_of(spec)} FROM ({files.scan()}) ORDER BY {quote(spec.time)}"
+        try:
+            rewrite_day(con, table, files, day, rows_by_time)  # None where another writer merged them: as good
+        except (OSError, TableFault, LakeError, duckdb.Error) as error:
+            _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
+
+
+def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:
+    count: int = con.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+    return count
+
+
+def _create_table(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+    return _count(con, name)
+
+
+def _files_near(table: Table, batch: _Batch) -> TableFiles:
+    """The files that may have a row of the batch. A file without a statistic may have any row."""
+    held = table.held()
+    names = [path.rsplit("/", 1)[1] for path in held["path"].to_pylist()]
+    near = [place for place, day in enumerate(held["partition.day"].to_pylist()) if day in batch.days]
+    for column, (low, high) in batch.ranges.items():
+        if near and {f"min.{column}", f"max.{column}"} <= {*held.schema.names}:
+            least, most = held[f"min.{column}"].to_pylist(), held[f"max.{column}"].to_pylist()
+            near = [
+                place
+                for place in near
+                if (least[place] is None or least[place] <= high)
+                and (most[place] is None or most[place] >= low or _may_be_cut(names[place], most[place]))
+            ]
+    return table.files().only({names[place] for place in near})
+
+
+def _may_be_cut(name: str, greatest: Any) -> bool:
+    """Whether the text stands for a longer one. Statistics of our own files have whole texts."""
+    return isinstance(greatest, str) and len(greatest) >= _CUT_AT and not _OUR_FILE.match(name)
+
+
+def _stored_sql(files: TableFiles, batch: _Batch) -> str:
+    """The rows of these files that may be in the batch; of revisable rows, the newest ones."""
+    spec = files.spec
+    if spec.revisable:
+        ranges = (f"{quote(n)} BETWEEN {literal(r[0])} AND {literal(r[1])}" for n, r in batch.ranges.items())
+        return f"SELECT * FROM ({files.view()}) WHERE {' AND '.join(ranges) or 'TRUE'}"
+    moment = f"coalesce({quote(spec.time)}, 0)"
+    return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {batch.low_ns} AND {batch.high_ns}"
+
+
+def _has_some(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> bool:
+    return _count(con, f"batch b SEMI JOIN ({stored}) s ON {_same(spec.identity)}") > 0
+
+
+def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
+    """Give the batch a newer id than the rows it revises, also where the clock was set back."""
+    newest = con.execute(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
+    if newest is not None and newest >= ingest_id:
+        moment, _, mark = newest.partition("-")
+        con.execute("UPDATE batch SET ingest_id = ?", [f"{int(moment) + 1:0{len(moment)}d}-{mark}"])
+
+
+def _name_origins(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> None:
+    """Give rows of unknown origin the origin of the stored row with the rest of their key, where there is one only."""
+    if spec.placeholder is None:
+        return
+    column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
+    rest = [name for name in spec.key if name != spec.placeholder[0]]
+    keys = ", ".join(quote(name) for name in rest)
+    named = (
+        f"SELECT {keys}, min({column}) AS origin FROM ({stored}) WHERE {column} <> {unknown} GROUP BY {keys} "
+        f"HAVING count(DISTINCT {column}) = 1"
+    )
+    con.execute(
+        f"UPDATE batch AS b SET {column} = s.origin FROM ({named}) AS s "
+        f"WHERE b.{column} = {unknown} AND {_same(tuple(rest))}"
+    )
+
+
+def _fresh_sql(spec: TableSpec, stored: str) -> str:
+    """The batch without stored rows. A revision is new when it differs from the newest stored one."""
+    same = _same(spec.names if spec.revisable else spec.identity)
+    return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {same}"
+
+
+def _finished_sql(spec: TableSpec, stored: str) -> str:
+    """Rows of the batch that are finished, and stored unfinished."""
+    flag = f"quality & {spec.unfinished}"
+    unfinished = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
+    return f"SELECT b.* FROM batch b SEMI JOIN ({unfinished}) s ON {_same(spec.identity)} WHERE b.{flag} = 0"
+
+
+def _same(names: Collection[str]) -> str:
+    return " AND ".join(f"b.{quote(name)} IS NOT DISTINCT FROM s.{quote(name)}" for name in names)

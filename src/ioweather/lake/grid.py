@@ -1,0 +1,439 @@
+"""`series` on a regular grid: rollups over components, and matrices time x component.
+
+Rows that lie on the grid are added up; rows that do not (samples at odd seconds, jittering intervals) are split by
+overlap, so that amounts are conserved. Sealed complete days come out of storage in grid order and need no scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from ioweather.core.clock import day_start_ns
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.frames import Cells, Frame, Matrix
+from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.lake.convert import fetch_frame, literal
+from ioweather.lake.day_totals import POSSIBLE, Kind, find_totals
+from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, seal_of
+from ioweather.lake.table_files import TableFiles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _one_thread() -> duckdb.DuckDBPyConnection:
+    """Of a worker, of which there are as many as there are cores."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of one kind of component of one file system, from chosen sources, on a grid of `step_ns`."""
+
+    root: Path
+    connect: Callable[[], duckdb.DuckDBPyConnection]  # what sealed days say needs none
+    files: TableFiles
+    groups: tuple[SeriesGroup, ...]
+    step_ns: int
+    start_ns: int
+    end_ns: int
+    excluded_quality: int = 0
+    # Of the period only these stretches of time, [low, high); empty: all of it.
+    windows: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        return self.connect()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To another process it goes without its connection, which knows nothing but files, and gets one there."""
+        return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
+
+    def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
+        return tuple(group for group in self.groups if group.metric == metric)
+
+    def regular(self, metrics: Collection[str]) -> bool:
+        """Every row lies within one cell."""
+        return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
+
+    def has_whole(self, day: str) -> bool:
+        low = day_start_ns(day)
+        return self.start_ns <= low and self.end_ns >= low + DAY_NS
+
+    def excludes(self, groups: Sequence[SeriesGroup]) -> bool:
+        """Some of their rows have flags that are not wanted."""
+        return any(Quality[name.upper()] & self.excluded_quality for group in groups for name in group.flagged)
+
+    def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        """SQL condition for exactly the chosen groups, few terms: metrics and days with the same choice share one."""
+        chosen: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+        for group in groups if groups is not None else self.groups:
+            if group.metric in metrics:
+                place = chosen.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
+                place.setdefault(group.day, set()).add(group.system)
+        terms: dict[tuple[str, str, str, frozenset[str], tuple[str, ...]], list[str]] = {}
+        for (metric, source, kind, selection), days in chosen.items():
+            by_systems: dict[frozenset[str], list[str]] = {}
+            for day, systems in days.items():
+                by_systems.setdefault(frozenset(systems), []).append(day)
+            for same_systems, listed in by_systems.items():
+                terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
+        rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
+        clauses = [
+            f"(metric IN ({_listed(several)}) AND source = {literal(source)} AND component_kind = {literal(kind)} "
+            f"AND system IN ({_listed(systems)}) AND day IN ({_listed(listed)}){rows[selection]})"
+            for (source, kind, selection, systems, listed), several in terms.items()
+        ]
+        stretches = self.windows or ((self.start_ns, self.end_ns),)
+        on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
+        # On a grid no row reaches over its lines, and what a file says of its times is compared with this as it is.
+        begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
+        period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
+        quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
+        return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
+
+    def scan(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        wanted = groups if groups is not None else self.groups
+        days = {group.day for group in wanted}
+        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
+
+    def cells(self, metrics: Sequence[str]) -> str:
+        """Rows as (cell, metric, system, component, value, weight): weight is the ns of the cell that a row covers."""
+        return self.split(metrics, self.scan(metrics))
+
+    def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
+        """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
+        step = self.step_ns
+        columns = ", ".join(("metric", "system", "component", "value", "interval_ns", *more))
+        if self.regular(metrics):
+            return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
+        # Of a long row only the cells of the period are made.
+        first, last = f"greatest(start_ns, {self.start_ns})", f"least(start_ns + interval_ns, {self.end_ns}) - 1"
+        pieces = f"""SELECT *, unnest(range({first} // {step}, ({last}) // {step} + 1)) * {step} AS cell
+            FROM ({scan}) WHERE interval_ns <= {LONGEST_NS}"""
+        overlap = f"least(start_ns + interval_ns, cell + {step}) - greatest(start_ns, cell)"
+        inside = f"cell >= {self.start_ns - self.start_ns % step} AND cell < {self.end_ns}"
+        return f"SELECT cell, {columns}, {overlap} AS weight FROM ({pieces}) WHERE {inside}"
+
+    def cell_values(self, metric: str) -> str:
+        """One row per cell and component: cell, system, component, value, weight."""
+        scan = self.scan([metric])
+        if self.regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
+            # One row fills one cell; should a row be there twice, either will do.
+            return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
+        once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
+        amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
+        value = amounts if METRICS[metric].extensive else means
+        return f"""SELECT cell, system, component, {value} AS value, sum(weight)::DOUBLE AS weight
+            FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(literal(name) for name in sorted(names))
+
+
+def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Over all components: start_ns, metric, value, coverage; in time order."""
+    expected: dict[tuple[str, str], int] = {}
+    for group in selection.groups:
+        expected[(group.metric, group.day)] = expected.get((group.metric, group.day), 0) + group.components
+    table = ", ".join(f"({literal(m)}, {literal(d)}, {n})" for (m, d), n in expected.items()) or "(NULL, NULL, NULL)"
+    day = f"CAST(DATE '1970-01-01' + CAST(cell // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    sql = f"""SELECT cell AS start_ns, s.metric, value,
+            least(1.0, weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
+        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, "steps")})) s
+        LEFT JOIN (VALUES {table}) AS e(metric, day, components) ON e.metric = s.metric AND e.day = s.day
+        ORDER BY start_ns, s.metric"""
+    columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
+    return fetch_frame(selection.con, sql, columns)
+
+
+def _summed(selection: Selection, metrics: Sequence[str], kind: Kind) -> str:
+    """SELECT of cell, metric, value and weight (ns), over all components; with kind "hours", also by component. Sums of
+    sealed days are read, the rest is added up."""
+    known = _summed_days(selection, metrics, kind)
+    of_days = [group for group in selection.groups if group.day in known]
+    rest = [group for group in selection.groups if group.day not in known]
+    columns = "metric, system, component, start_ns, interval_ns, value"
+    parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
+    if known:
+        files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
+        parts.append(f"SELECT {columns}, n FROM {files} WHERE {selection.where(metrics, of_days)}")
+    extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
+    # A row that is not split counts exactly.
+    amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
+    keys = "cell, component, metric" if kind == "hours" else "cell, metric"
+    return f"""SELECT {keys}, CASE WHEN metric IN ({extensive}) THEN sum({amount})
+            ELSE sum(value * weight) / sum(weight * n) END AS value, sum(weight * n)::DOUBLE AS weight
+        FROM ({selection.split(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
+
+
+def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> dict[str, Path]:
+    """Days whose sums can be used, and the files with these. Hours are those of whole days."""
+    by_day: dict[str, list[SeriesGroup]] = {}
+    for group in selection.groups:
+        if group.metric in metrics:
+            by_day.setdefault(group.day, []).append(group)
+    if kind == "hours":
+        bad = {day for day, groups in by_day.items() if any(HOUR_NS % group.interval_ns for group in groups)}
+        bad |= {day for day in by_day if not selection.has_whole(day)}
+        if selection.windows or selection.step_ns % HOUR_NS:
+            return {}
+        by_day = {day: groups for day, groups in by_day.items() if day not in bad}
+    files = selection.files.days()
+    usable = {
+        day: files[day]
+        for day, groups in by_day.items()
+        if all(group.regular for group in groups) and not selection.excludes(groups)
+    }
+    return find_totals(selection.root, kind, usable)
+
+
+def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
+    """Amounts per cell and component. Rows come unsorted and are added up here: to group and sort them by names costs
+    several times as much as to read them."""
+    if not all(METRICS[name].extensive for name in metrics):
+        raise ValueError(f"not all of {', '.join(metrics)} are amounts")
+    con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
+    names = sorted({name for _, name in _labels(selection, selection.groups)})
+    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
+    kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
+    rows = con.execute(
+        f"""SELECT cell, enum_code(component::__component)::BIGINT AS place, (CASE metric {kinds} END)::TINYINT AS kind,
+            value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({selection.cells(metrics)})"""
+    ).fetchnumpy()
+    cell, place, kind, amount, weight = (np.ma.getdata(rows[name]) for name in rows)
+    if not len(cell):
+        return Cells(np.zeros(0, np.int64), selection.step_ns, (), {}, {})
+    there = np.bincount(place, minlength=len(names)) > 0
+    components = tuple(name for name, is_there in zip(names, there, strict=True) if is_there)
+    place = (np.cumsum(there) - 1)[place]
+    origin = cell.min()
+    step = (cell - origin) // selection.step_ns
+    seen = np.zeros(int(step.max()) + 1, np.bool_)
+    seen[step] = True
+    step = (np.cumsum(seen) - 1)[step]
+    start_ns = origin + np.flatnonzero(seen) * selection.step_ns
+    shape = len(start_ns), len(components)
+    values, coverage = {}, {}
+    for code, name in enumerate(present):
+        mine = np.flatnonzero(kind == code)
+        at = step[mine] * shape[1] + place[mine]
+        total = np.full(shape[0] * shape[1], np.nan)
+        total[at] = 0.0
+        np.add.at(total, at, amount[mine])
+        values[name] = total.reshape(shape)
+        covered_ns = np.bincount(step[mine], weights=weight[mine], minlength=shape[0])
+        coverage[name] = np.minimum(1.0, covered_ns / _expected_ns(selection, name, start_ns))
+    return Cells(start_ns, selection.step_ns, components, values, coverage)
+
+
+def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
+    means too."""
+    sql = (
+        f"SELECT cell AS start_ns, component, metric, value FROM ({_summed(selection, metrics, 'hours')}) ORDER BY ALL"
+    )
+    columns = ("start_ns", "component", "metric", "value")
+    return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
+
+
+def _expected_ns(selection: Selection, metric: str, start_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What all components together could cover of each step, on its day; NaN where there are none."""
+    components: dict[int, int] = {}
+    for group in selection.of_metric(metric):
+        number = int(np.datetime64(group.day, "D").astype(np.int64))
+        components[number] = components.get(number, 0) + group.components
+    days, at = np.unique(start_ns // DAY_NS, return_inverse=True)
+    known = np.array([components.get(int(day), np.nan) for day in days])
+    return np.asarray(selection.step_ns * known[at], np.float64)
+
+
+_COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Part of a block. Sealed days have one group each and a `condition` that picks its rows; if also `complete`, the
+    rows are all there, in grid order."""
+
+    low_ns: int
+    high_ns: int
+    groups: list[SeriesGroup]
+    condition: str | None = None
+    complete: bool = False
+
+
+@dataclass(frozen=True)
+class LazyMatrix:
+    """A BlockwiseMatrix that reads each stretch from the lake when it is asked for."""
+
+    selection: Selection
+    metric: str
+    start_ns: int
+    step_ns: int
+    steps: int
+    labels: tuple[tuple[str, str], ...]
+    components: tuple[str, ...]
+
+    def load(self) -> Matrix:
+        return self.stretch(0, self.steps)
+
+    def stretch(self, first: int, last: int) -> Matrix:
+        count = last - first
+        low = self.start_ns + first * self.step_ns
+        high = low + count * self.step_ns
+        pieces = self._pieces(low, high)
+        if len(pieces) == 1 and (reshaped := self._reshaped(pieces[0])) is not None:
+            whole = np.broadcast_to(np.float32(1.0), reshaped.shape)
+            return Matrix(self.metric, low, self.step_ns, self.components, reshaped, whole)
+        values = np.full((count, len(self.components)), np.nan)
+        coverage = np.zeros(values.shape, np.float32)
+        for piece in pieces:
+            rows = slice((piece.low_ns - low) // self.step_ns, (piece.high_ns - low) // self.step_ns)
+            reshaped = self._reshaped(piece)
+            if reshaped is not None:
+                values[rows], coverage[rows] = reshaped, 1.0
+            elif piece.groups:
+                self._scatter(piece, values[rows], coverage[rows])
+        return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
+
+    def _pieces(self, low: int, high: int) -> list[_Piece]:
+        """The block as runs of days of the same kind: sealed and complete, sealed with gaps, not sealed."""
+        # A row may begin up to its interval before the block, on the day before.
+        groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
+        if DAY_NS % self.step_ns:
+            return [_Piece(low, high, groups)]
+        pieces: list[_Piece] = []
+        for midnight in range(low // DAY_NS * DAY_NS, high, DAY_NS):
+            first, last = max(low, midnight), min(high, midnight + DAY_NS)
+            own = [g for g in groups if g.first_ns < last and g.end_ns > first]
+            piece = self._piece(first, last, own)
+            before = pieces[-1] if pieces else None
+            if before and (before.condition, before.complete) == (piece.condition, piece.complete):
+                new = [g for g in own if g not in before.groups]
+                pieces[-1] = replace(before, high_ns=last, groups=[*before.groups, *new])
+            else:
+                pieces.append(piece)
+        return pieces
+
+    def _piece(self, first: int, last: int, groups: list[SeriesGroup]) -> _Piece:
+        """One day: what its seal says."""
+        if len(groups) != 1 or groups[0].interval_ns != self.step_ns or not groups[0].regular:
+            return _Piece(first, last, groups)
+        (group,) = groups
+        seal = seal_of(self.selection.root, group.day, self.selection.files.days()[group.day])
+        entry = seal_entry(seal, group)
+        if seal is None or entry is None:
+            return _Piece(first, last, groups)
+        condition = f"metric = {literal(group.metric)}"
+        if sum(e["group"]["metric"] == group.metric for e in seal["groups"]) > 1:
+            # Only where somebody else has the metric that day: each comparison costs as much as the reading.
+            condition += (
+                f" AND source = {literal(group.source)} AND system = {literal(group.system)} "
+                f"AND component_kind = {literal(group.component_kind)} AND interval_ns = {group.interval_ns}"
+            )
+        names = [name for _, name in self.labels]
+        covers = group.first_ns <= first and group.end_ns >= last
+        return _Piece(first, last, groups, condition, entry["grid"] and entry["component_names"] == names and covers)
+
+    def _source(self, piece: _Piece) -> str:
+        """The rows of sealed days as FROM ... WHERE ..."""
+        by_day = self.selection.files.days()
+        listed = ", ".join(literal(uri) for group in piece.groups for uri in by_day[group.day])
+        trimmed = piece.groups[0].first_ns < piece.low_ns or piece.groups[-1].end_ns > piece.high_ns
+        bounds = f" AND start_ns >= {piece.low_ns} AND start_ns < {piece.high_ns}" if trimmed else ""
+        return f"FROM read_parquet([{listed}], hive_partitioning=false) WHERE {piece.condition}{bounds}"
+
+    def _value(self, piece: _Piece) -> str:
+        """The value, null where its flags are excluded."""
+        if not self.selection.excludes(piece.groups):
+            return "value"
+        return f"CASE WHEN quality & {self.selection.excluded_quality} = 0 THEN value END AS value"
+
+    def _reshaped(self, piece: _Piece) -> NDArray[np.float64] | None:
+        """Complete sealed days of one system lie in grid order: their values need only be reshaped."""
+        if not piece.complete:
+            return None
+        # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
+        values = self.selection.con.execute(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
+        if len(values) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
+            return None
+        plain = np.asarray(values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values, np.float64)
+        below = plain < 0
+        return (np.where(below, np.nan, plain) if below.any() else plain).reshape(-1, len(self.components))
+
+    def _scatter(self, piece: _Piece, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
+        """Rows in any order to their cells; a join gives each component its column."""
+        labels: list[tuple[str | int, ...]]
+        if piece.condition is not None:
+            # Sealed: every row fills one cell, and there is no second one.
+            rows = f"SELECT start_ns AS cell, component, {self._value(piece)} {self._source(piece)}"
+            joined, weight = "component", f"{self.step_ns}::DOUBLE"
+            system = piece.groups[0].system
+            labels = [(name, place) for place, (own, name) in enumerate(self.labels) if own == system]
+        else:
+            block = replace(self.selection, groups=tuple(piece.groups), start_ns=piece.low_ns, end_ns=piece.high_ns)
+            rows, joined, weight = block.cell_values(self.metric), "system, component", "weight"
+            labels = [(*label, place) for place, label in enumerate(self.labels)]
+        listed = ", ".join(f"({', '.join(literal(part) for part in label)})" for label in labels)
+        place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
+        found = self.selection.con.execute(
+            f"""SELECT {place} AS place, value, {weight} AS weight FROM ({rows})
+            JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE {POSSIBLE}"""
+        ).fetchnumpy()
+        cells = np.asarray(found["place"], np.int64)
+        values.reshape(-1)[cells] = found["value"]
+        coverage.reshape(-1)[cells] = np.minimum(np.asarray(found["weight"]) / self.step_ns, 1.0)
+
+
+def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
+    """What a seal says of a group."""
+    keys = ("source", "system", "component_kind", "metric", "selection")
+    entries = seal["groups"] if seal else []
+    return next((e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)), None)
+
+
+def matrix(selection: Selection, metric: str) -> LazyMatrix:
+    """The metric on the grid from the first to the last cell of the period that any row touches."""
+    groups = selection.of_metric(metric)
+    step = selection.step_ns
+    first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
+    last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step
+    labels = _labels(selection, groups)
+    several = len({system for system, _ in labels}) > 1
+    names = tuple(_component_name(system, name, several) for system, name in labels)
+    return LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
+
+
+def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
+    """(system, component) of all days; from the seals where days are sealed."""
+    by_day = selection.files.days()
+    listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
+    unknown: list[SeriesGroup] = []
+    for group in groups:
+        entry = seal_entry(seal_of(selection.root, group.day, by_day[group.day]), group)
+        if entry is None:
+            unknown.append(group)
+        else:
+            listed.add((group.system, tuple(entry["component_names"])))
+    found = {(system, name) for system, names in listed for name in names}
+    if unknown:
+        metrics = {group.metric for group in unknown}
+        sql = f"SELECT DISTINCT system, component FROM ({selection.scan(metrics, unknown)})"
+        found.update(selection.con.execute(sql).fetchall())
+    return tuple(sorted(found))
+
+
+def _component_name(system: str, component: str, several: bool) -> str:
+    if not several:
+        return component
+    return system if system.endswith(":" + component) else f"{system}:{component}"

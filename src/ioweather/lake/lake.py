@@ -1,0 +1,179 @@
+"""Open a lake; write to it; pin it for reading."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ioweather._version import __version__
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import LakeError
+from ioweather.core.facility import Facility, load_facility
+from ioweather.core.frames import Frame
+from ioweather.core.tables import TABLES, Checked, Complaints
+from ioweather.core.visibility import Owner
+from ioweather.core.words import names_of
+from ioweather.lake import layout
+from ioweather.lake.delta_tables import PinnedTables
+from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.table_files import TableFiles
+
+if TYPE_CHECKING:
+    from ioweather.lake.appends import Staged
+    from ioweather.lake.sandbox import SqlResult
+
+
+_LOG = logging.getLogger("ioweather.lake")
+# Whatever the ledger lists is then visible.
+LEDGER_FIRST: Final = ("ingests", *(name for name in TABLES if name != "ingests"))
+
+
+def new_ingest_id() -> str:
+    """Sortable by time, so that 'the newest row' has a meaning; unique among writers."""
+    return f"{now_ns():020d}-{secrets.token_hex(4)}"
+
+
+class LedgerEntry(NamedTuple):  # a data class takes four times as long to make, and there is one per log
+    """What became of one file."""
+
+    digest: str
+    path: str
+    bytes: int
+    source: str
+    status: str
+    rows: Mapping[str, int]
+    reason: str | None = None
+    message: str | None = None
+    refused_rows: int = 0
+    flagged_rows: int = 0
+    rows_ingest_ids: str | None = None
+
+
+_TOLD_AS_IS: Final = names_of("digest path bytes status reason message")
+
+
+@lru_cache(1024)
+def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
+    return json.dumps(dict(rows), sort_keys=True)
+
+
+class Lake:
+    """One directory, one facility. Cheap to make: nothing is read until a snapshot or an append. Snapshots of a lake
+    with an owner show what that person may see."""
+
+    def __init__(self, root: Path, owner: Owner | None = None) -> None:
+        self.root = root
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"Lake({str(self.root)!r})"
+
+    def tables(self) -> dict[str, int]:
+        """Rows per table.
+
+        >>> import ioweather
+        >>> ioweather.open_lake("my-lake").tables()["series"]
+        84
+        """
+        with self.snapshot() as snapshot:
+            return snapshot.tables()
+
+    def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
+        """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
+        from ioweather.lake.usersql import Limits, run_user_sql
+
+        with self.snapshot() as snapshot:
+            return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
+
+    def seen_by(self, owner: Owner | None) -> Lake:
+        return Lake(self.root, owner)
+
+    @property
+    def facility(self) -> Facility:
+        return load_facility(layout.facility_file(self.root))
+
+    def append(
+        self,
+        table: str,
+        rows: Frame | Checked,
+        *,
+        source: str,
+        ingest_id: str | None = None,
+        complaints: Complaints | None = None,
+    ) -> int:
+        """Add rows that can be and are not there yet; returns how many were.
+
+        Rows that nobody has checked are checked here: `complaints` hear of those that are left out, else the log does.
+        Who reads files has checked their rows before, as of when the file was read, to say which file is wrong.
+        """
+        layout.lake_directory(self.root).close()
+        if isinstance(rows, Frame):
+            rows = TABLES[table].check(rows, now_ns())
+            told = complaints if complaints is not None else Complaints()
+            told.add(rows)
+            if complaints is None and told.refused_rows:
+                _LOG.warning("%s", told)
+        from ioweather.lake import appends
+
+        where = layout.tables_dir(self.root)
+        return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
+
+    def commit(self, table: str, staged: Sequence[Staged]) -> int:
+        """Add rows that workers wrote, and are not there yet; returns how many."""
+        layout.lake_directory(self.root).close()
+        from ioweather.lake import appends
+
+        return appends.commit(layout.tables_dir(self.root), TABLES[table], staged)
+
+    def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
+        """Write to the ledger; always after the rows it speaks of, which may have the same ids for all."""
+        by_source: dict[str, list[LedgerEntry]] = {}
+        for entry in entries:
+            by_source.setdefault(entry.source, []).append(entry)
+        for source, group in by_source.items():
+            told = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
+            frame = TABLES["ingests"].frame(
+                {
+                    **{name: told[name] for name in _TOLD_AS_IS},
+                    "rows_ingest_ids": rows_ingest_ids or told["rows_ingest_ids"],
+                    "rows": [_rows_json(tuple(rows.items())) for rows in told["rows"]],
+                    "refused_count": told["refused_rows"],
+                    "flagged_count": told["flagged_rows"],
+                    "ingested_ns": now_ns(),
+                    "software_version": __version__,
+                },
+            )
+            self.append("ingests", frame, source=source)
+
+    def snapshot(self) -> Snapshot:
+        """All tables at their versions of this moment."""
+        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+
+    def pinned(self) -> Mapping[str, TableFiles]:
+        return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
+
+
+def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
+    """The lake at `path`, at IOWEATHER_LAKE, or in the user's data home. With `create`, made if absent.
+
+    >>> import ioweather
+    >>> ioweather.open_lake("my-lake")
+    Lake('my-lake')
+    """
+    root = Path(path) if path is not None else layout.default_lake_dir()
+    if not layout.is_lake(root):
+        if not create:
+            raise LakeError(
+                f"There is no lake at {root}.", hint="Make one with `ioweather ingest FILES`, or name one with --lake."
+            )
+        layout.create_lake(root)
+    elif create:
+        layout.lake_directory(root).close()
+    layout.check_version(root)
+    return Lake(root)

@@ -1,0 +1,159 @@
+"""Where things lie in a lake, and which schema version it was written with.
+
+<lake>/lake.json         schema version; written once, exclusively
+<lake>/facility.toml     who is who
+<lake>/mapping.toml      what labelled samples (Prometheus) are, beyond the mappings that are shipped
+<lake>/tables/<name>/    Delta tables, partitioned by UTC day
+<lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
+<lake>/seals/<day>.*.parquet  its sums by step, and by component and hour (`day_totals`)
+<lake>/exhibits/         cached results
+<lake>/records/          what sealed days leave for questions about months; computed again where it is missing
+<lake>/checked.json      when `lake check` ran last, and what it found
+<lake>/damaged/          table files that `lake check --set-aside` took out
+<lake>/catch_up.json     where `catch-up` looks next, and what it did last
+<lake>/inbox/<host>/     what hosts that push last told of themselves
+<lake>/queue/<host>/     what they pushed, until it is in the tables
+<lake>/counters/         what pushed counters showed last, by sender
+<lake>/refused/<host>/   what they pushed and the tables would not take
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+from ioweather._version import __version__
+from ioweather.core.clock import now_ns
+from ioweather.core.default_paths import default_lake_dir as default_lake_dir
+from ioweather.core.errors import LakeError, LakeVersionError, UnsafePlace
+from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.tables.schema import SCHEMA_VERSION
+
+_DRAFT = ".lake.json."
+# From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:
+# reads fill what older files lack with null.
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}
+
+
+def lake_marker(root: Path) -> Path:
+    return root / "lake.json"
+
+
+def is_lake(root: Path) -> bool:
+    return lake_marker(root).exists()
+
+
+def tables_dir(root: Path) -> Path:
+    return root / "tables"
+
+
+def seals_dir(root: Path) -> Path:
+    return root / "seals"
+
+
+def exhibits_dir(root: Path) -> Path:
+    return root / "exhibits"
+
+
+def records_dir(root: Path) -> Path:
+    return root / "records"
+
+
+def counters_dir(root: Path) -> Path:
+    return root / "counters"
+
+
+def facility_file(root: Path) -> Path:
+    return root / "facility.toml"
+
+
+def create_lake(root: Path) -> None:
+    """Make an empty lake, or find that somebody else just did."""
+    hint = "Choose another place (--lake, or --out of a demonstration)."
+    if unquote(str(root.absolute())) != str(root.absolute()):
+        raise LakeError(f"{root} has a code like %20 in it, which the library of tables takes for a letter.", hint=hint)
+    try:
+        opened = lake_directory(root, new=True)
+    except OSError as error:
+        raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
+    with opened as folder:
+        _mark(folder)
+
+
+def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
+    """To be written in. A new one is closed to others, for paths and user names are inside, and is made in a directory
+    of ours or of root's. Its owner may open it to a group, or to everybody's reading; never to everybody's writing."""
+    if not new and not root.exists():
+        raise LakeError(f"{root} is not there any more.", hint="Make a lake with `ioweather ingest FILE --lake DIR`.")
+    folder = PrivateDirectory.named(root, mode=0o750, keep=0o770 if new else 0o775, shared=True)
+    owner = os.fstat(folder.fd).st_uid
+    if new and owner not in (0, os.geteuid()):
+        folder.close()
+        raise UnsafePlace(
+            f"{root} belongs to uid {owner}, not to us (uid {os.geteuid()}).",
+            hint="Nothing was written. Choose another.",
+        )
+    return folder
+
+
+def _mark(folder: PrivateDirectory) -> None:
+    root = folder.path
+    # A draft is of a maker that was killed, or is just about to be done.
+    known = ("lake.json", "facility.toml")
+    foreign = [name for name in folder.names() if name not in known and not name.startswith(_DRAFT)]
+    if foreign and not is_lake(root):
+        raise LakeError(
+            f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
+        )
+    body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
+    draft, marker = f"{_DRAFT}{os.getpid()}", lake_marker(root).name
+    folder.replace(draft, json.dumps(body).encode() + b"\n", 0o644)
+    try:
+        # Exclusive and complete at once: two makers cannot both succeed.
+        os.link(draft, marker, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    except FileExistsError:
+        pass
+    except OSError:
+        folder.rename(draft, folder, marker)  # a file system without hard links
+        return
+    os.unlink(draft, dir_fd=folder.fd)  # it has two names now
+
+
+def check_version(root: Path) -> None:
+    """Migrate an older lake, refuse a newer one; never misread."""
+    found = _read_version(root)
+    while found < SCHEMA_VERSION:
+        migrate = MIGRATIONS.get(found)
+        if migrate is None:
+            raise LakeVersionError(
+                f"{root} has schema version {found}; this software reads {SCHEMA_VERSION} and cannot migrate it.",
+                hint="Ingest the original files into a new lake.",
+            )
+        migrate(root)
+        found += 1
+        _write_version(root, found)
+    if found > SCHEMA_VERSION:
+        raise LakeVersionError(
+            f"{root} has schema version {found}; this software reads up to {SCHEMA_VERSION}.",
+            hint="Upgrade ioweather.",
+        )
+
+
+def _read_version(root: Path) -> int:
+    try:
+        return int(json.loads(lake_marker(root).read_text(encoding="utf-8"))["schema_version"])
+    except FileNotFoundError:
+        raise LakeError(f"{root} is not a lake.", hint="Make one with `ioweather ingest FILE --lake DIR`.") from None
+    except OSError as error:
+        raise LakeError(f"{lake_marker(root)} cannot be read: {error.strerror}.", hint="Check the disk.") from None
+    except (ValueError, KeyError, TypeError):
+        raise LakeError(f"{lake_marker(root)} is damaged: it should name a schema_version.") from None
+
+
+def _write_version(root: Path, version: int) -> None:
+    body = json.loads(lake_marker(root).read_text(encoding="utf-8"))
+    with lake_directory(root) as folder:
+        folder.replace(lake_marker(root).name, json.dumps({**body, "schema_version": version}).encode() + b"\n", 0o644)

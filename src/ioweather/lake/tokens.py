@@ -1,0 +1,108 @@
+"""Tokens that let other hosts send rows, or a person ask for their own jobs.
+
+They lie in `<lake>/tokens.json`, readable by its owner alone, beside the tables.
+A token is 256 random bits, so its plain SHA-256 at rest tells nothing; only the hash is kept. Tokens are read again at
+every use: one that was revoked is refused from then on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import LakeError, UsageError
+from ioweather.lake.layout import lake_directory
+
+_BYTES: Final = 32
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Token:
+    """`hosts` is a pattern (n1, nid*): whose rows it may bring. With `user` it brings none: it shows that person's own
+    jobs."""
+
+    name: str
+    hosts: str
+    sha256: str
+    created_ns: int
+    user: str | None = None
+
+    def is_for(self, host: str) -> bool:
+        return self.user is None and fnmatch.fnmatchcase(host, self.hosts)
+
+
+def tokens_file(root: Path) -> Path:
+    return root / "tokens.json"
+
+
+def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> str:
+    """The token itself: it is told once and cannot be told again."""
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is no name for a token.", hint="Letters, digits, dot, dash and underscore.")
+    text = secrets.token_urlsafe(_BYTES)
+    with _changing(root) as tokens:
+        if any(token.name == name for token in tokens):
+            raise UsageError(f"There is a token {name} already.", hint="Revoke it first, or choose another name.")
+        tokens.append(Token(name, hosts, _digest(text), now_ns(), user))
+    return text
+
+
+def revoke_token(root: Path, name: str) -> None:
+    with _changing(root) as tokens:
+        kept = [token for token in tokens if token.name != name]
+        if len(kept) == len(tokens):
+            known = ", ".join(token.name for token in tokens) or "none"
+            raise UsageError(f"There is no token {name}.", hint=f"There are: {known}.")
+        tokens[:] = kept
+
+
+def list_tokens(root: Path) -> list[Token]:
+    try:
+        body = json.loads(tokens_file(root).read_text(encoding="utf-8"))
+        return [Token(**entry) for entry in body["tokens"]]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise LakeError(f"{tokens_file(root)} cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError):
+        raise LakeError(f"{tokens_file(root)} is damaged.", hint="Remove it and create the tokens again.") from None
+
+
+def find_token(root: Path, text: str) -> Token | None:
+    """Every stored hash is compared, and in constant time: how long it takes tells nothing."""
+    digest = _digest(text)
+    found = None
+    for token in list_tokens(root):
+        if hmac.compare_digest(token.sha256, digest):
+            found = token
+    return found
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+@contextmanager
+def _changing(root: Path) -> Iterator[list[Token]]:
+    """The list, to be changed in place; one writer at a time. Readable by us alone from its first moment."""
+    with lake_directory(root) as folder:
+        try:
+            fcntl.flock(folder.fd, fcntl.LOCK_EX)
+            tokens = list_tokens(root)
+            yield tokens
+            text = json.dumps({"version": 1, "tokens": [asdict(token) for token in tokens]}, indent=1)
+            folder.replace(tokens_file(root).name, text.encode())
+        except PermissionError as error:
+            raise LakeError(f"{tokens_file(root)} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,564 @@
+"""Load or slowdown of the next two hours with its interval and skill, and the best hour to start.
+
+The best start comes from the climate, and only where such advice has paid: each past day the hour is chosen from the
+days before it, and compared with the average of all hours of that day. No hour is chosen with the data that judge it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.facility import Facility
+from ioweather.core.outcomes import ForecastOutcome, Horizon
+from ioweather.core.results import (
+    Answer,
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Fact,
+    FactGroup,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
+from ioweather.core.run_outcomes import Amount
+from ioweather.core.units import (
+    DAY_NS,
+    HOUR_NS,
+    MINUTE_NS,
+    format_seconds,
+    format_time_ns,
+    ns_to_datetime,
+)
+from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
+from ioweather.stats.climatology import (
+    HOURS,
+    MEMORY_DAYS,
+    SLOTS,
+    HourlyMeans,
+    climate_replicates,
+    climate_tables,
+    hourly_means,
+)
+from ioweather.stats.forecast import CANDIDATES, COMBINED, LEVEL, Rolling, Timed, rolling_forecasts, rolling_intervals
+from ioweather.stats.intervals import Intervals, surely
+from ioweather.stats.job_load import expected_load
+from ioweather.stats.local_calendar import facility_zone, local_clock
+from ioweather.stats.resampling import BlockBootstrap
+from ioweather.stats.summary_tables import table
+
+HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
+AHEAD_NS: Final = HORIZONS_NS[-1]
+HEADLINE_NS: Final = 60 * MINUTE_NS
+SHOWN_NS: Final = 6 * HOUR_NS
+NEEDED_DAYS: Final = 3
+# [ours] Half a percent less error is nothing, even where it is certain; below two percent nobody notices it.
+LEAST_SKILL: Final = 0.005
+NOTICED: Final = 0.02
+BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from what is known"}
+# A run of hours counts where this share of them was seen.
+_SEEN: Final = 0.75
+# [ours] Advice on the start needs a gain of a twentieth, and a fortnight of judged days: an hour that was good on a
+# few days is good by chance.
+WORTH_IT: Final = 0.05
+LEAST_DAYS: Final = 14
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The forecast of one horizon, in the quantity's unit, and the skill of such forecasts in the past.
+
+    `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same of errors in the
+    quantity's own unit. `by` is the candidate shown: the combination where its skill is above zero, else the better of
+    the other two.
+    """
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Estimate
+    against: tuple[Estimate, ...]
+    skill_amount: Estimate
+    coverage: Estimate
+
+    @property
+    def skilled(self) -> bool:
+        return _is_skilled(self.skill)
+
+    @property
+    def label(self) -> str:
+        return f"in {self.horizon_ns // MINUTE_NS} min"
+
+
+@dataclass(frozen=True, eq=False)
+class BestStart:
+    """The next 24 full hours as starts (`clock` is local time in `zone`), the typical value of the `hours` from each,
+    on the scale of the data and with intervals, and the gain of choosing the hour in the past."""
+
+    start_ns: Ints
+    clock: tuple[str, ...]
+    zone: str
+    hours: int
+    typical: Floats
+    low: Floats
+    high: Floats
+    gain: Estimate
+
+    @property
+    def enough(self) -> bool:
+        return (self.gain.n or 0) >= LEAST_DAYS and self.gain.low is not None
+
+    @property
+    def best(self) -> int:
+        return int(np.argmin(self.typical))
+
+    @property
+    def pays(self) -> bool:
+        """Choosing has paid before, and the hours ahead differ."""
+        proven = self.enough and self.gain.low is not None and self.gain.low > 0
+        ahead = 1 - math.exp(self.typical[self.best] - float(self.typical.mean()))
+        return proven and (self.gain.value or 0.0) >= WORTH_IT and ahead >= WORTH_IT
+
+
+def forecast_answer(
+    given: Seen, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
+) -> Answer:
+    """The answer as of the last window that was seen; later windows must not be in the history."""
+    history, quantity = given.history, given.quantity
+    question = f"{quantity.title}: what do the next two hours bring?"
+    seen = without_maintenance(history, facility)
+    present = int(np.isfinite(seen.values).sum())
+    width = format_seconds(history.window_ns / 1e9)
+    coverage = Coverage(len(history.values), present, f"windows of {width}")
+    if present * history.window_ns < NEEDED_DAYS * DAY_NS:
+        needed = math.ceil(NEEDED_DAYS * DAY_NS / history.window_ns)
+        last = [
+            Fact("last_seen", "last seen", float(value), quantity.unit, note=format_time_ns(seen.end_ns))
+            for value in seen.values[-1:]
+        ]
+        return Answer(
+            question,
+            f"{quantity.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} days "
+            f"({needed:,} windows) are needed.",
+            facts=(FactGroup("expected", quantity.title, tuple(last)),) if last else (),
+            caveats=given.notes,
+            coverage=(coverage,),
+            name="forecast",
+            result=_outcome(seen, quantity, (), None),
+        )
+    # Horizons are whole numbers of windows.
+    horizons = {horizon for horizon in HORIZONS_NS if horizon % history.window_ns == 0}
+    if horizon_ns is not None:
+        horizons.add(-(-horizon_ns // history.window_ns) * history.window_ns)
+    windows = tuple(horizon // history.window_ns for horizon in sorted(horizons)) or (1,)
+    zone, zone_name = facility_zone(facility)
+    series = timed(seen, quantity, zone, windows[-1] * history.window_ns)
+    known = by_jobs(given.jobs, seen, quantity, windows)
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
+    hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
+    start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
+    main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
+    starts = start_exhibit(start, quantity) if start is not None and start.pays else None
+    return Answer(
+        question=question,
+        headline=_headline(quantity, float(seen.values[-1]), main),
+        facts=tuple(_facts(quantity, seen, outlooks, start, zone)),
+        exhibits=(forecast_exhibit(seen, quantity, outlooks), *([starts] if starts else [])),
+        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding(start, quantity.of)),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
+        coverage=(coverage,),
+        name="forecast",
+        result=_outcome(seen, quantity, outlooks, start),
+    )
+
+
+def without_maintenance(history: History, facility: Facility) -> History:
+    """The history with maintenance missing, as neither input nor truth, up to the last window that was seen."""
+    values = history.values.copy()
+    starts = history.start_ns + np.arange(len(values), dtype=np.int64) * history.window_ns
+    for window in facility.maintenance:
+        values[(starts < window.end_ns) & (starts + history.window_ns > window.start_ns)] = np.nan
+    seen = np.flatnonzero(np.isfinite(values))
+    return replace(history, values=values[: int(seen[-1]) + 1 if len(seen) else 0])
+
+
+def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int) -> Timed:
+    """The series on its scale, with the local clock of its windows and of those ahead."""
+    ahead = longest_ns // history.window_ns
+    times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
+    clock = local_clock(times, zone)
+    values = np.asarray(quantity.forward(history.values), np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+
+
+def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
+    """(horizons, T), on the scale of the quantity: the load of known jobs, with the rest of the load unchanged."""
+    if jobs is None:
+        return None
+    work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
+    own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
+    rest = np.maximum(history.values - own, 0.0)
+    amount = expected_load(work, windows * every, horizons, every=every)
+    return np.asarray(quantity.forward(amount + rest))
+
+
+def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
+    """One horizon: its skill, then the last forecast of the candidate that the skill allows."""
+    scored = rolling.scored()
+    error = np.abs(rolling.point - rolling.truth)
+    amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
+    n = int(scored.sum())
+    intervals = Intervals(scored, history.window_ns, on=True)
+    sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
+    horizon_ns = rolling.horizon * history.window_ns
+    label = f"in {horizon_ns // MINUTE_NS} min"
+
+    def skill_of(name: str, per_unit: Floats) -> Estimate:
+        return intervals.estimate(f"skill {label}{name}", "", per_unit, _skill_of_sums, n=n)
+
+    skill = skill_of("", sums)
+    against = tuple(
+        skill_of(f" against {name}", sums[:, [candidate, candidate, COMBINED, COMBINED + 1]])
+        for candidate, name in enumerate(CANDIDATES[:COMBINED])
+    )
+    by = COMBINED if _is_skilled(skill) else int(sums[:, :COMBINED].sum(axis=0).argmin())
+    bands = rolling_intervals(rolling, by)
+    judged = np.isfinite(bands.inside)
+    covered = Intervals(judged, history.window_ns, on=True)
+    sums_covered, judgements = covered.sums(judged, bands.inside), int(judged.sum())
+    coverage = covered.estimate(
+        f"coverage {label}", "ratio", sums_covered, lambda s: s[..., 1] / s[..., 0], n=judgements
+    )
+    value, low, high = (
+        float(last) if np.isfinite(last := quantity.back(values)[-1]) else None
+        for values in (rolling.point[by], bands.low, bands.high)
+    )
+    time_ns, skill_amount = history.end_ns + horizon_ns, skill_of(f" in {quantity.unit}", sums_amount)
+    return Outlook(horizon_ns, time_ns, CANDIDATES[by], value, low, high, skill, against, skill_amount, coverage)
+
+
+def _is_skilled(skill: Estimate) -> bool:
+    return surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
+
+
+def _skill_of_sums(sums: Floats) -> Any:
+    """1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever erred."""
+    best, own, n = sums[..., :COMBINED].min(axis=-1), sums[..., COMBINED], sums[..., COMBINED + 1]
+    return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
+
+
+def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], duration_ns: int) -> BestStart | None:
+    """Starts in the 24 hours after `after_ns`. `hourly` are means of logarithms; None where the climate is not known
+    for all starts."""
+    times = -(-after_ns // HOUR_NS) * HOUR_NS + np.arange(24, dtype=np.int64) * HOUR_NS
+    local = local_clock(times, zone[0])
+    slot = local.weekday * 24 + local.hour
+    hours = max(1, math.ceil(duration_ns / HOUR_NS))
+    recent = HourlyMeans(hourly.means[-MEMORY_DAYS:], hourly.weekday[-MEMORY_DAYS:])
+    typical = run_means(climate_tables(recent)[-1], slot, hours)
+    if not np.isfinite(typical).all():
+        return None
+    bootstrap = BlockBootstrap(len(recent.means), level=LEVEL, unit_name="day")
+    again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
+    bounds = [bootstrap.interval(again[:, place]) for place in range(len(typical))]
+    low, high = (np.array([np.nan if b[side] is None else b[side] for b in bounds], np.float64) for side in (0, 1))
+    clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
+    # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
+    gained = past_gains(hourly, hours)
+    judged = np.isfinite(gained)
+    gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be judged")
+    if judged.any():
+        intervals = Intervals(judged, DAY_NS, on=True, unit=1, unit_name="day")
+        sums = intervals.sums(judged, gained)
+        gain = intervals.estimate(
+            gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=int(judged.sum())
+        )
+    return BestStart(times, clock, zone[1], hours, typical, low, high, gain)
+
+
+def run_means(climate: Floats, slot: Ints, hours: int) -> Floats:
+    """Means over `hours` hours of the week from each slot on: (..., len(slot))."""
+    return np.asarray(climate[..., (slot[:, None] + np.arange(hours)) % SLOTS].mean(axis=-1))
+
+
+def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
+    """Per day: the mean logarithm of all its starts less that of the start chosen from the days before; NaN where the
+    day was not seen enough, or the days before make no difference between hours."""
+    means, days = hourly.means, len(hourly.means)
+    flat = np.concatenate([means.ravel(), np.full(hours, np.nan)])
+    seen = np.isfinite(flat)
+    total = np.concatenate([[0.0], np.cumsum(np.where(seen, flat, 0.0))])
+    count = np.concatenate([[0], np.cumsum(seen)])
+    first = np.arange(days * HOURS)
+    n = count[first + hours] - count[first]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        came = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
+    climate = climate_tables(hourly)
+    out = np.full(days, np.nan)
+    for day in range(1, days):
+        expected = run_means(climate[day], hourly.weekday[day] * HOURS + np.arange(HOURS), hours)
+        there = np.isfinite(came[day]) & np.isfinite(expected)
+        if there.sum() >= _SEEN * HOURS:
+            # Where the past shows no difference between hours, there is no choice and nothing to gain.
+            flat_day = np.ptp(expected[there]) < 1e-9
+            chosen = np.where(there, expected, np.inf).argmin()
+            out[day] = 0.0 if flat_day else came[day][there].mean() - came[day][chosen]
+    return out
+
+
+def _outcome(
+    seen: History, quantity: Quantity, outlooks: Sequence[Outlook], start: BestStart | None
+) -> ForecastOutcome:
+    horizons = []
+    for o in outlooks:
+        skill = Amount(o.skill.value, o.skill.low, o.skill.high)
+        horizons.append(Horizon(o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high, skill, o.coverage.value))
+    best = int(start.start_ns[start.best]) if start is not None and start.pays else None
+    now = float(seen.values[-1]) if len(seen.values) and np.isfinite(seen.values[-1]) else None
+    name, of, op, unit = quantity.filesystem, quantity.of, quantity.op, quantity.unit
+    return ForecastOutcome(name, of, op, unit, seen.window_ns, now, seen.end_ns, tuple(horizons), best)
+
+
+def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
+    text = f"{quantity.title}: {quantity.show(now)} now"
+    ahead = main.label.removeprefix("in ").replace(" min", " minutes")
+    if main.low is not None and main.high is not None:
+        text += f", {quantity.show(main.low)} to {quantity.show(main.high)} expected in {ahead} ({LEVEL:.0%})"
+    elif main.value is not None:
+        text += f", about {quantity.show(main.value)} expected in {ahead}"
+    if main.skilled:
+        return f"{text}; skill {_with_interval(main.skill)}."
+    if main.skill.value is None:
+        return f"{text}: {BY[main.by]}; how good a forecast is here was not measured yet, after so few days."
+    return f"{text}: {BY[main.by]}; no forecast does better than that here, skill {_with_interval(main.skill)}."
+
+
+def _with_interval(skill: Estimate) -> str:
+    def signed(value: float) -> str:
+        text = f"{value:.3f}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
+        return text.removeprefix("-") if float(text) == 0 else text
+
+    if skill.value is None:
+        return "not measured"
+    if skill.low is None or skill.high is None:
+        return f"{signed(skill.value)}, too few days for an interval"
+    return f"{signed(skill.value)} ({signed(skill.low)} to {signed(skill.high)})"
+
+
+def _facts(
+    quantity: Quantity, history: History, outlooks: Sequence[Outlook], start: BestStart | None, zone: dt.tzinfo
+) -> list[FactGroup]:
+    width = format_seconds(history.window_ns / 1e9)
+    until = format_time_ns(history.end_ns, zone)
+    values = [
+        Fact("now", "now", float(history.values[-1]), quantity.unit, note=f"{width} until {until[:16]}{until[19:]}")
+    ]
+    skills = []
+    for o in outlooks:
+        name = f"in_{o.horizon_ns // MINUTE_NS}_min"
+        expected = f"{BY[o.by]}; no interval yet"
+        if o.low is not None and o.high is not None:
+            expected = f"{quantity.show(o.low)} to {quantity.show(o.high)}, {BY[o.by]}"
+        values.append(Fact(name, o.label, o.value, quantity.unit, note=expected))
+        worth = f"no better than '{BY[o.by]}'"
+        if o.skill.value is None:
+            worth = "not judged yet"
+        elif o.skilled and (o.skill_amount.value or 0.0) < 0:
+            worth = "better by factors, worse by amounts"
+        elif o.skilled:
+            worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
+        skills.append(Fact(name, o.label, _with_interval(o.skill), note=worth))
+    # A forecast no better than a look at the clock is not shown as a forecast.
+    name = "expected" if any(o.skilled for o in outlooks) else "usual"
+    groups = [
+        FactGroup(name, f"{quantity.title}, in windows of {width}", tuple(values)),
+        FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(skills)),
+    ]
+    covered = [o.coverage.value for o in outlooks if o.coverage.value is not None]
+    if covered:
+        note = f"of the time, {LEVEL:.0%} intended; lowest and highest of the horizons"
+        text = f"{min(covered):.0%} to {max(covered):.0%}"
+        fact = Fact("coverage", "contained the actual value", text, note=note)
+        groups.append(FactGroup("intervals", "Intervals", (fact,)))
+    return [*groups, start_facts(start, quantity)] if start is not None else groups
+
+
+def _listed(outlooks: Sequence[Outlook]) -> str:
+    minutes = [str(o.horizon_ns // MINUTE_NS) for o in outlooks]
+    together = minutes[0] if len(minutes) == 1 else f"{', '.join(minutes[:-1])} and {minutes[-1]}"
+    return f"{together} minutes ahead"
+
+
+def _findings(outlooks: Sequence[Outlook]) -> list[Finding]:
+    better = [o for o in outlooks if o.skilled]
+    worse = [o for o in outlooks if not o.skilled]
+    off = [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]
+    found = []
+    if better:
+        most = max(better, key=lambda o: o.skill.value or 0.0)
+        text = (
+            f"The forecast beats 'as now' and 'as usual' {_listed(better)}; most {most.label}, with skill "
+            f"{_with_interval(most.skill)}."
+        )
+        found.append(Finding(text, name="skilled"))
+    if worse:
+        text = f"No forecast skill {_listed(worse)}; showing the better of 'as now' and 'as usual' there."
+        decided = not better or all(surely(o.skill, below=0.0) for o in worse)
+        found.append(Finding(text, "note" if decided else "undecided", "not_skilled"))
+    if off:
+        text = f"Intervals are too narrow {_listed(off)}: they contained the actual value less often than intended."
+        found.append(Finding(text, name="narrow_intervals"))
+    return found
+
+
+def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+    """The input of the forecast in one sentence."""
+    days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
+    known = "no jobs"
+    if jobs is not None:
+        work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
+        now = work.present & (work.window == steps - 1)
+        running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
+        known = f"{running} running and {waiting} waiting jobs by what their programs did before"
+    return Finding(f"The forecast knows the last {days:.0f} days, and {known}.", name="knows")
+
+
+def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
+    days = len(history.values) * history.window_ns / DAY_NS
+    short = "With less than two weeks, what is usual at an hour of the week is hardly known."
+    scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
+    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
+    return [
+        f"{days:.1f} days of history, of which a forecast knows at most the last {MEMORY_DAYS}; the hours of the week "
+        f"are those of {zone_name}.",
+        *([short] if days < 14 else []),
+        f"Errors are of {scale}; a value 'in 60 min' is that of the window that ends then. {unknown} not known to the "
+        "forecast.",
+    ]
+
+
+def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> Exhibit:
+    """The forecasts as a table, and as a curve that continues the last hours."""
+    unit = quantity.unit
+    rows: list[tuple[Cell, ...]] = []
+    for o in outlooks:
+        skills = o.skill.value, o.skill.low, o.skill.high, *(each.value for each in o.against), o.skill_amount.value
+        rows.append((o.horizon_ns, o.time_ns, o.value, o.low, o.high, o.by, *skills, o.coverage.value, o.skill.n))
+    forecasts = ResultTable.of(
+        "forecast",
+        f"horizon: ahead [ns]; time: window ends [time_ns]; expected [{unit}]; low: 90% from [{unit}]; "
+        f"high: 90% to [{unit}]; by [text]; skill; skill_low: skill from; skill_high: skill to; "
+        "skill_against_persistence: against as now; skill_against_climatology: against as usual; "
+        "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]",
+        rows,
+        quantity.title,
+    )
+    # Values are drawn where their window ends, so that the last one seen is now; one curve has one scale.
+    first = max(0, len(history.values) - SHOWN_NS // history.window_ns)
+    points: list[tuple[Cell, ...]] = []
+    for place, value in enumerate(history.values[first:].tolist(), first + 1):
+        seen = value if math.isfinite(value) else None
+        points.append((history.start_ns + place * history.window_ns, "seen", seen, None, None))
+    # The band opens at the last value.
+    points[-1] = (*points[-1][:3], points[-1][2], points[-1][2])
+    points += [(o.time_ns, "expected", o.value, o.low, o.high) for o in outlooks]
+    columns = (
+        *columns_of("time [time_ns]; series [text]"),
+        ResultColumn("value", quantity.of, unit),
+        *columns_of(f"low: 90% from [{unit}]; high: 90% to [{unit}]"),
+    )
+    chart = Chart.of(
+        "band",
+        ResultTable("course", columns, tuple(points), quantity.title),
+        "x=time y=value low high",
+        f"{quantity.title}, seen and expected",
+        references=(Reference("x", float(history.end_ns), "now"),),
+    )
+    estimates = [e for o in outlooks for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
+    return Exhibit("forecast", quantity.title, (forecasts,), (chart,), tuple(estimates))
+
+
+def _percent(value: float | None) -> str:
+    return "no" if value is None else f"{round(100 * value)}%"
+
+
+def _interval(gain: Estimate) -> str:
+    return f"{LEVEL:.0%} interval {_percent(gain.low)} to {_percent(gain.high)}"
+
+
+def _too_few(gain: Estimate) -> str:
+    return f"{gain.n or 0} past days are too few to tell the hours apart; {LEAST_DAYS} are needed"
+
+
+def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
+    best, gain, unit = found.best, found.gain, quantity.unit
+    note = f"on {gain.n} past days; {_interval(gain)}"
+    saved = Fact("gain", "choosing the hour saved", _percent(gain.value), note=note)
+    if found.pays:
+        typical, mean = (float(quantity.back(value)) for value in (found.typical[best], found.typical.mean()))
+        low, high = (quantity.show(quantity.back(bound[best])) for bound in (found.low, found.high))
+        ranged = f"{low} to {high} ({LEVEL:.0%})" if np.isfinite(found.low[best]) else ""
+        facts = [
+            Fact("start", "start at", found.clock[best], note=found.zone),
+            Fact("typical_then", f"typical {quantity.of} then", typical, unit, note=ranged),
+            Fact("typical", "typical of all 24 hours", mean, unit),
+            saved,
+        ]
+    else:
+        why = "the hours do not differ beyond the noise" if found.enough else _too_few(gain)
+        facts = [Fact("start", "start", "any time", note=why), *([saved] if found.enough else [])]
+    title = f"Best start in the next 24 h, for {format_seconds(found.hours * 3600)}"
+    return FactGroup("best_start", title, tuple(facts))
+
+
+def start_finding(found: BestStart | None, what: str) -> Finding:
+    name = "best_start"
+    if found is None:
+        text = f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet."
+        return Finding(text, name=name)
+    gain = found.gain
+    if not found.enough and not found.pays:
+        return Finding(f"Start any time: {_too_few(gain)}.", "undecided", name)
+    value = gain.value
+    less = f"{_percent(-value)} more" if value is not None and value < 0 else f"{_percent(value)} less"
+    chosen = f"n {gain.n} past days the hour chosen beforehand had {less} {what} than the average hour of its day"
+    if found.pays:
+        return Finding(f"The hours differ: o{chosen} ({_interval(gain)}).", name=name)
+    return Finding(
+        f"Start any time: the hours do not differ beyond the noise. O{chosen} (saved: {_interval(gain)}).",
+        "note" if gain.high is not None and gain.high < WORTH_IT else "undecided",
+        name,
+    )
+
+
+def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
+    what, unit, back = quantity.of, quantity.unit, quantity.back
+    rows = table(
+        "starts",
+        {
+            "start": ("start", "time_ns", found.start_ns),
+            "clock": (f"local ({found.zone})", "text", found.clock),
+            "typical": (f"typical {what}", unit, np.asarray(back(found.typical))),
+            "low": ("90% from", unit, np.asarray(back(found.low))),
+            "high": ("90% to", unit, np.asarray(back(found.high))),
+            "ratio": ("against all hours", "factor", np.exp(found.typical - found.typical.mean())),
+        },
+        f"Typical {what} of {found.hours} h from each start",
+    )
+    chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
+    return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))

@@ -1,0 +1,135 @@
+"""`predict`: how long a transfer will take, and over how many targets to stripe a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import PredictOutcome, StripeOutcome
+from ioweather.core.question_parameters import FILESYSTEM_SAMPLED, MODE
+from ioweather.core.results import Answer
+from ioweather.core.units import parse_size
+from ioweather.facts.incidents import without_incidents
+from ioweather.facts.response_samples import INCIDENTS, NEED
+from ioweather.facts.striping import known_targets
+from ioweather.job_io.view import JobView
+from ioweather.planning.stripe_width import recommend_stripe
+from ioweather.planning.transfer_times import predict_transfer
+
+RESPONSES: Final[Need] = replace(NEED, missing="The lake has no response times. Take some: ioweather probe --sizes")
+
+
+def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    op = params["op"] or ("write" if params["stripe"] else "read")
+    try:
+        moved = largest_file_bytes(data.of("log", JobView).files, op) if "log" in data.given else None
+        total_bytes = parse_size(str(params["size"])) if moved is None else moved
+    except ValueError as error:
+        raise UsageError(f"SIZE: {error}.") from None
+    responses, left_out = without_incidents(data.frames["responses"], data.frames.get("events"), facility)
+    try:
+        if params["stripe"]:
+            found = recommend_stripe(
+                responses,
+                facility,
+                file_bytes=total_bytes,
+                op=op,
+                filesystem=params["filesystem"],
+                mode=params["mode"],
+                targets=params["targets"],
+                directory=params["directory"],
+            )
+            found = replace(found, name="predict", result=_with_stripe(found, total_bytes))
+        else:
+            found = predict_transfer(
+                responses,
+                facility,
+                total_bytes=total_bytes,
+                request_bytes=params["request"],
+                width=params["width"],
+                op=op,
+                filesystem=params["filesystem"],
+                mode=params["mode"],
+            )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+    return replace(found, caveats=(*found.caveats, *left_out))
+
+
+def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
+    stripe = found.result
+    assert isinstance(stripe, StripeOutcome)
+    return PredictOutcome(
+        stripe.op,
+        total_bytes,
+        request_bytes=stripe.request_bytes or 0,
+        width=stripe.width or 0,
+        rounds=-(-total_bytes // (stripe.piece_bytes or total_bytes)),
+        filesystem=stripe.filesystem,
+        quantiles=stripe.quantiles,
+        stripe=stripe,
+    )
+
+
+def largest_file_bytes(files: Frame, op: str) -> int:
+    """Bytes that a run moved to or from its largest file: the file whose striping matters most."""
+    column = "read_bytes" if op == "read" else "write_bytes"
+    moved: dict[int, int] = {}
+    layers = files.text("module").tolist()
+    mpi = {r for r, layer in zip(files.array("record_id").tolist(), layers, strict=True) if layer == "MPI-IO"}
+    rows = zip(files.array("record_id").tolist(), layers, files.array(column).tolist(), strict=True)
+    for record, layer, amount in rows:
+        # The POSIX record of a file repeats what MPI-IO moved.
+        if layer == "MPI-IO" or record not in mpi:
+            moved[record] = moved.get(record, 0) + (amount or 0)
+    largest = max(moved.values(), default=0)
+    if not largest:
+        raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
+    return largest
+
+
+QUESTION = Question(
+    name="predict",
+    result=PredictOutcome,
+    needs=(Need("log", "", shape="log", param="size", optional=True), RESPONSES, INCIDENTS),
+    answer=answer,
+    params=(
+        Param("size", "Bytes to move, or a Darshan log.", required=True),
+        FILESYSTEM_SAMPLED,
+        MODE,
+        Param(
+            "op",
+            "Whether SIZE is read or written (default: read; with --stripe: written).",
+            choices=("read", "write"),
+            option="read/write",
+        ),
+        Param(
+            "request",
+            "Size of one request (default: SIZE over width, at most the largest sampled).",
+            "size",
+            metavar="SIZE",
+        ),
+        Param("width", "Requests in flight at a time.", "int", 1, least=1),
+        Param("stripe", "Recommend a stripe count for a file of SIZE.", "flag", default=False),
+        Param(
+            "targets",
+            "With --stripe: OSTs there are (default: those in the lake).",
+            "int",
+            choose=known_targets,
+            least=1,
+        ),
+        Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
+    ),
+    help="""Say how long moving SIZE will take, with an interval, from sampled response times.
+
+    SIZE may also be a Darshan log: then the largest file of that run is meant.""",
+    epilog="""
+Example: ioweather predict 1TiB --request 16MiB --width 8 --read
+Example: ioweather predict 64GiB --stripe --directory /scratch/run7
+""",
+    seen_by="public",
+)

@@ -1,1 +1,0 @@
-"""Questions that people ask: one file and one catalogue line each. Pure."""

@@ -1,0 +1,281 @@
+"""Darshan 3.x logs: an uncompressed header that points to regions of compressed streams."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from array import array
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Ints
+from ioweather.core.errors import CorruptInput, SourceError, UnknownFormat, UnsupportedVersion
+from ioweather.readers.darshan.counter_names import FIXED
+from ioweather.readers.darshan.log import DarshanLog, Module, Ragged
+from ioweather.readers.darshan.record_layout import (
+    COMPRESSIONS,
+    DXT_DTYPE,
+    HEATMAP_DTYPE,
+    LAYOUTS,
+    LUSTRE_COMPONENT_DTYPE,
+    LUSTRE_V1_DTYPE,
+    LUSTRE_V2_DTYPE,
+    MAGIC,
+    NATIVE,
+    ORDER_CHARACTER,
+    RECORD_BYTES,
+    SEGMENT_FIELDS,
+    VARIABLE,
+    ByteOrder,
+    HeaderLayout,
+    fixed_dtype,
+)
+from ioweather.readers.darshan.regions import Budget, Buffer, cut_short, damaged, expand, parse_job, parse_names
+
+MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}
+DIGEST_CHARACTERS: Final = 32
+_READ: Final = frozenset(name for name, _ in (*FIXED, *VARIABLE))
+_COMPONENT_WORDS: Final = LUSTRE_COMPONENT_DTYPE.itemsize // 8
+_HEATMAP_HEAD_WORDS: Final = 6  # the last two are pointers of the process that wrote the log
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | None = None) -> DarshanLog:
+    layout, order = _identify(data)
+    if data[16] >= len(COMPRESSIONS):
+        raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
+    compression = COMPRESSIONS[data[16]]
+    mark, count = ORDER_CHARACTER[order], layout.module_count
+    # The name map is before the modules.
+    places = struct.unpack_from(f"{mark}{2 * (count + 1)}Q", data, layout.map_offset)
+    versions = struct.unpack_from(f"{mark}{count}I", data, layout.versions_offset)
+    (partial_flags,) = struct.unpack_from(mark + layout.partial_format, data, layout.partial_offset)
+    used = [number for number, length in enumerate(places[1::2]) if length]
+    job_end = _check_tiling(sorted(places[2 * i : 2 * i + 2] for i in used), layout.bytes, len(data))
+
+    view = memoryview(data)
+    budget = Budget(len(data))
+    job = parse_job(expand(view[layout.bytes : job_end], compression, budget, "job record"), layout.job_words, order)
+    names_offset, names_length = places[:2]
+    names = parse_names(
+        expand(view[names_offset : names_offset + names_length], compression, budget, "name map"),
+        order,
+        stored_bytes=names_length,
+        with_lengths=layout.name_lengths,
+    )
+    modules: dict[str, Module] = {}
+    unknown: list[str] = []
+    skipped: list[str] = []
+    longer: list[str] = []
+    for place in used:
+        if place == 0:
+            continue
+        number = place - 1
+        name, version = layout.module_name(number), versions[number]
+        offset, length = places[2 * place : 2 * place + 2]
+        dtype = fixed_dtype(name, version, order)
+        if dtype is None and (name, version) not in VARIABLE:
+            unknown.append(f"{name} version {version}" if name in _READ else name)
+            continue
+        if wanted is not None and name not in wanted:
+            skipped.append(name)
+            continue
+        region = expand(view[offset : offset + length], compression, budget, f"{name} module")
+        partial = bool(partial_flags >> number & 1)
+        if dtype is None:
+            try:
+                modules[name] = _parse_variable(name, version, partial, region, order)
+            except SourceError:
+                if not longer:  # else a fork made these longer, too, by an unknown length
+                    raise
+                unknown.append(f"{name} of a fork")
+                continue
+            check_ranks(modules[name], job.nprocs)
+            continue
+        records = _fit_records(dtype, region, job.nprocs)
+        if records is None:
+            records = _fit_longer_records(name, dtype, region, names, job.nprocs)
+            longer.append(name)
+        if order != NATIVE:
+            records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
+        records.flags.writeable = False
+        modules[name] = Module(name, version, partial, records)
+    flagged = [number for number in range(partial_flags.bit_length()) if partial_flags >> number & 1]
+    partial_modules = tuple(layout.module_name(number) for number in flagged if number < count)
+    return DarshanLog(
+        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown),
+        digest or digest_of(data), tuple(skipped), tuple(longer),
+    )  # fmt: skip
+
+
+def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
+    order = MAGIC_BYTES.get(data[8:16])
+    version = data[:8].rstrip(b"\0")
+    if order is None:
+        if version in LAYOUTS:
+            if len(data) < 16:
+                raise cut_short(f"The log ends after {len(data)} bytes, within its header.")
+            raise damaged(f"The header says version {version.decode()} but its magic number is wrong.")
+        raise UnknownFormat(
+            "This is not a Darshan log.", hint="A log starts with its version, such as 3.41, and a magic number."
+        )
+    layout = LAYOUTS.get(version)
+    if layout is None:
+        raise UnsupportedVersion(
+            f"The log has version {version.decode('ascii', 'backslashreplace')}; "
+            f"versions {', '.join(v.version for v in LAYOUTS.values())} are read.",
+            hint="A newer ioweather may read it.",
+        )
+    if len(data) < layout.bytes:
+        raise cut_short(f"The log ends after {len(data)} bytes; its header alone has {layout.bytes}.")
+    return layout, order
+
+
+def _check_tiling(regions: list[tuple[int, ...]], header_bytes: int, file_bytes: int) -> int:
+    """End of the job region. Regions follow each other without gap or overlap to the end of the file in every log that
+    Darshan writes; anything else is a damaged header, which would silently read as another log."""
+    first = position = regions[0][0] if regions else file_bytes
+    for offset, length in regions:
+        if offset != position:
+            raise damaged(f"The header places a region at byte {offset}; {position} was expected.")
+        position = offset + length
+    if position > file_bytes:
+        raise cut_short(f"The log ends after {file_bytes} bytes; its header says that it has {position}.")
+    if position < file_bytes:
+        raise damaged(f"{file_bytes - position} bytes of the log belong to no region.")
+    if first <= header_bytes:
+        raise damaged("The header leaves no room for the job record.")
+    return first
+
+
+# Records of fixed size
+
+
+def _fit_records(dtype: np.dtype[Any], region: Buffer, nprocs: int) -> NDArray[Any] | None:
+    """The records in stored byte order; None where the region cannot have this layout."""
+    if len(region) % dtype.itemsize:
+        return None
+    records = np.frombuffer(region, dtype)
+    return records if _ranks_exist(records["rank"], nprocs) else None
+
+
+def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
+    # Most modules have few records, where a list is faster than a reduction.
+    ranks = column.tolist() if len(column) < 1000 else [column.min(), column.max()]
+    return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
+
+
+def check_ranks(module: Module, nprocs: int) -> None:
+    """The header is not protected by a checksum; a module read with another's layout shows here."""
+    if not _ranks_exist(module.records["rank"], nprocs):
+        raise _wrong_ranks(module.name, nprocs)
+
+
+def _wrong_ranks(name: str, nprocs: int) -> CorruptInput:
+    return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
+
+
+def _fit_longer_records(
+    name: str, dtype: np.dtype[Any], region: Buffer, names: Mapping[int, str], nprocs: int
+) -> NDArray[Any]:
+    """The records of a fork of Darshan that put counters of its own behind the known ones. The shortest length at which
+    every record has the id of a name and a rank that the job has is theirs, unless another version of the module has
+    it: then the version in the header, which nothing protects, is wrong."""
+    size, others = len(region), {RECORD_BYTES[key] for key in RECORD_BYTES if key[0] == name}
+    places = [dtype.fields[field][:2] for field in dtype.names or ()] if dtype.fields else []
+    formats, offsets = [kind for kind, _ in places], [offset for _, offset in places]
+    for longer in range(dtype.itemsize + 8, min(size, 2 * dtype.itemsize) + 1, 8):
+        if size % longer == 0:
+            stretched = {"names": dtype.names, "formats": formats, "offsets": offsets, "itemsize": longer}
+            records = _fit_records(np.dtype(stretched), region, nprocs)  # type: ignore[call-overload]
+            if records is not None and set(records["id"].tolist()) <= names.keys():
+                if longer in others:
+                    break
+                return records
+    if size % dtype.itemsize == 0:
+        raise _wrong_ranks(name, nprocs)
+    raise damaged(f"The {name} module has {size} bytes, which is no multiple of its record of {dtype.itemsize}.")
+
+
+# Records of variable length: LUSTRE, HEATMAP and the DXT traces. A head of words tells how many items follow it.
+
+
+def _parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
+    if len(region) % 8:
+        raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
+    words = np.require(np.frombuffer(region, ORDER_CHARACTER[order] + "i8"), np.int64, "A")
+    swapped = order != NATIVE
+    if name == "LUSTRE" and version == 1:
+        heads, ost_ids = _split_records(name, words, 7, (6, 1), (6, 0))
+        records = heads.view(LUSTRE_V1_DTYPE)[:, 0]
+        return Module(name, version, partial, records, {"ost_ids": Ragged(_offsets(heads[:, 6]), ost_ids)})
+    if name == "LUSTRE":
+        heads, rest = _split_records(name, words, 4, (2, _COMPONENT_WORDS), (3, 1))
+        is_component = _alternate(heads[:, 2] * _COMPONENT_WORDS, heads[:, 3]) & 1 == 0
+        components = rest[is_component].reshape(-1, _COMPONENT_WORDS)
+        if swapped:  # text keeps its bytes whatever the byte order of the log
+            components[:, 7:] = components[:, 7:].byteswap()
+        ragged = {
+            "components": Ragged(_offsets(heads[:, 2]), components.view(LUSTRE_COMPONENT_DTYPE)[:, 0]),
+            "ost_ids": Ragged(_offsets(heads[:, 3]), rest[~is_component]),
+        }
+        return Module(name, version, partial, heads.view(LUSTRE_V2_DTYPE)[:, 0], ragged)
+    if name == "HEATMAP":
+        heads, values = _split_records(name, words, _HEATMAP_HEAD_WORDS, (3, 1), (3, 1))
+        is_write = _alternate(heads[:, 3], heads[:, 3]) & 1 == 0
+        offsets = _offsets(heads[:, 3])
+        ragged = {"write_bins": Ragged(offsets, values[is_write]), "read_bins": Ragged(offsets, values[~is_write])}
+        records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
+        return Module(name, version, partial, records, ragged)
+    fields = SEGMENT_FIELDS[name, version]
+    heads, rest = _split_records(name, words, DXT_DTYPE.itemsize // 8, (11, len(fields)), (12, len(fields)))
+    if swapped:
+        heads[:, 3:11] = heads[:, 3:11].byteswap()
+    # In words of 8 bytes, so that all numbers can be copied at once. The fields without a name come first.
+    dtype = np.dtype([("record", "i8"), ("write", "?"), *(field for field in fields if field[0])], align=True)
+    items = rest.reshape(-1, len(fields))
+    made = np.zeros((len(items), dtype.itemsize // 8), np.int64)
+    segments = made.view(dtype)[:, 0]
+    kinds = _alternate(heads[:, 11], heads[:, 12])  # each record has its writes, then its reads
+    made[:, 0] = kinds >> 1
+    segments["write"] = kinds & 1 == 0
+    made[:, 2:] = items[:, 2 - made.shape[1] :]
+    return Module(name, version, partial, heads.view(DXT_DTYPE)[:, 0], segments=segments)
+
+
+def _split_records(
+    module: str, words: Ints, head_words: int, first: tuple[int, int], second: tuple[int, int]
+) -> tuple[Ints, Ints]:
+    """Heads of records, and all items between them. `first` and `second`: index of the head word that counts the items,
+    and words per item."""
+    view, size = words.data, len(words)
+    starts = array("q")  # a list of Python integers would be five times as large as what it describes
+    position = 0
+    while position <= size - head_words:
+        starts.append(position)
+        first_count, second_count = view[position + first[0]], view[position + second[0]]
+        if first_count < 0 or second_count < 0:  # would walk backwards, for ever
+            break
+        position += head_words + first_count * first[1] + second_count * second[1]
+    if position != size:
+        raise damaged(f"Record {max(len(starts) - 1, 0)} of the {module} module does not end where the module does.")
+    positions = np.frombuffer(starts, np.int64)[:, None] + np.arange(head_words)
+    between = np.ones(size, np.bool_)
+    between[positions] = False
+    return words[positions], words[between]
+
+
+def _offsets(counts: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _alternate(first: Ints, second: Ints) -> Ints:
+    """Twice the number of its record for each item, where each record has its first kind, then its second; and one more
+    for items of the second kind."""
+    return np.arange(2 * len(first)).repeat(np.array([first, second]).T.ravel())

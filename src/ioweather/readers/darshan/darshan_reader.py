@@ -1,0 +1,356 @@
+"""Darshan logs as rows of `applications` and `files`: one log, or hundreds at once.
+
+Hundreds of small logs cost their fixed price once: the records of all logs are laid end to end per module and record
+version, and each column is then one array operation. A column is a sum of counters; a counter that a record version
+lacks adds nothing, and a column of which no counter is there is null. Darshan marks what it did not measure with a
+negative number: that is null too.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.contracts import Content, PathPolicy, ReadContext
+from ioweather.core.errors import ForeignRows
+from ioweather.core.frames import Frame, Text
+from ioweather.core.hidden_paths import shown_command
+from ioweather.core.plugin_order import doubted_owner
+from ioweather.core.tables import encode_text
+from ioweather.core.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
+from ioweather.readers.darshan.binary import MAGIC_BYTES
+from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC
+from ioweather.readers.darshan.file_locations import FileLocations
+from ioweather.readers.darshan.log import DarshanLog, column
+from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.record_layout import LAYOUTS
+from ioweather.readers.darshan.text import is_darshan_text
+
+# (module, its records), end to end.
+Pieces: TypeAlias = Sequence[tuple[str, NDArray[Any]]]
+_PREFIX: Final = {"MPI-IO": "MPIIO_", "POSIX": "POSIX_", "STDIO": "STDIO_"}
+_NS: Final = 1e9
+# No run lasts longer (30 years): what a damaged timestamp would say.
+_LONGEST_SECONDS: Final = 1e9
+
+# Counters without their module's prefix; a mapping where modules differ. MPI-IO's READS and WRITES are of traces, which
+# do not tell collective calls from others.
+COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
+    "open_count": {"POSIX": "OPENS FOPENS", "MPI-IO": "INDEP_OPENS COLL_OPENS", "STDIO": "OPENS FDOPENS"},
+    "stream_open_count": "FOPENS",
+    "read_count": {
+        "POSIX": "READS FREADS",
+        "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS",
+        "STDIO": "READS",
+    },
+    "write_count": {
+        "POSIX": "WRITES FWRITES",
+        "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
+        "STDIO": "WRITES",
+    },
+    "seek_count": "SEEKS FSEEKS",
+    "stat_count": "STATS",
+    "sync_count": "FSYNCS FDSYNCS SYNCS FLUSHES",
+    "read_bytes": "BYTES_READ",
+    "write_bytes": "BYTES_WRITTEN",
+    "sequential_read_count": "SEQ_READS",
+    "sequential_write_count": "SEQ_WRITES",
+    "consecutive_read_count": "CONSEC_READS",
+    "consecutive_write_count": "CONSEC_WRITES",
+    "switch_count": "RW_SWITCHES",
+    "file_not_aligned_count": "FILE_NOT_ALIGNED",
+    "memory_not_aligned_count": "MEM_NOT_ALIGNED",
+    "file_alignment_bytes": "FILE_ALIGNMENT",
+    "collective_open_count": "COLL_OPENS",
+    "collective_read_count": "COLL_READS SPLIT_READS",
+    "collective_write_count": "COLL_WRITES SPLIT_WRITES",
+    "nonblocking_count": "NB_READS NB_WRITES",
+    **{
+        column: {"POSIX": f"SIZE_{verb}_{size.upper()}", "MPI-IO": f"SIZE_{verb}_AGG_{size.upper()}"}
+        for verb, columns in (("READ", READ_BINS), ("WRITE", WRITE_BINS))
+        for column, size in zip(columns, SIZE_BINS, strict=True)
+    },
+    **{f"access{i}_bytes": f"ACCESS{i}_ACCESS" for i in range(1, 5)},
+    **{f"access{i}_count": f"ACCESS{i}_COUNT" for i in range(1, 5)},
+    "fastest_rank": "FASTEST_RANK",
+    "fastest_rank_bytes": "FASTEST_RANK_BYTES",
+    "slowest_rank": "SLOWEST_RANK",
+    "slowest_rank_bytes": "SLOWEST_RANK_BYTES",
+    "read_extent_bytes": "MAX_BYTE_READ",
+    "write_extent_bytes": "MAX_BYTE_WRITTEN",
+}
+_REQUIRED: Final = frozenset({"read_count", "write_count", "read_bytes", "write_bytes"})
+_EXTENT_BYTES: Final = {"read_extent_bytes": "read_bytes", "write_extent_bytes": "write_bytes"}
+_TESTED_BY: Final = {"file_not_aligned_count": "FILE_ALIGNMENT", "file_alignment_bytes": "FILE_ALIGNMENT"}
+
+TIMES: Final = {
+    "meta_seconds": "F_META_TIME",
+    "read_seconds": "F_READ_TIME",
+    "write_seconds": "F_WRITE_TIME",
+    "max_read_seconds": "F_MAX_READ_TIME",
+    "max_write_seconds": "F_MAX_WRITE_TIME",
+    "fastest_rank_seconds": "F_FASTEST_RANK_TIME",
+    "slowest_rank_seconds": "F_SLOWEST_RANK_TIME",
+}
+SPANS: Final = {
+    "first_open_ns": "F_OPEN_START_TIMESTAMP",
+    "last_close_ns": "F_CLOSE_END_TIMESTAMP",
+    "first_read_ns": "F_READ_START_TIMESTAMP",
+    "last_read_ns": "F_READ_END_TIMESTAMP",
+    "first_write_ns": "F_WRITE_START_TIMESTAMP",
+    "last_write_ns": "F_WRITE_END_TIMESTAMP",
+}
+
+
+def count_column(name: str, pieces: Pieces) -> Ints:
+    """A count or a size; masked where it was not measured."""
+    spec = COUNTS[name]
+    words = {module: spec if isinstance(spec, str) else spec.get(module, "") for module, _ in pieces}
+    parts = [_sum_of(module, records, words[module]) for module, records in pieces]
+    values = np.concatenate([part for part, _ in parts])
+    missing = np.concatenate([absent for _, absent in parts])
+    if name in _EXTENT_BYTES:
+        # The counter is the offset of the last byte, and 0 where there was none: the bytes moved tell which.
+        missing |= np.ma.getmaskarray(moved := count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
+        values = values + 1
+    if name in _TESTED_BY:
+        missing |= np.concatenate([_sum_of(module, records, _TESTED_BY[name])[0] <= 0 for module, records in pieces])
+    if name in _REQUIRED:
+        return np.where(missing, 0, values)
+    return np.ma.MaskedArray(np.where(missing, 0, values), mask=missing) if missing.any() else values
+
+
+def time_column(name: str, pieces: Pieces) -> Floats:
+    """Seconds; NaN where the record version does not have them."""
+    return np.concatenate([_float(module, records, TIMES[name]) for module, records in pieces])
+
+
+def span_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
+    """UTC nanoseconds: the run's start plus Darshan's seconds since then. 0 there means that it did not happen."""
+    seconds = np.concatenate([_float(module, records, SPANS[name]) for module, records in pieces])
+    there = (seconds > 0) & (seconds < _LONGEST_SECONDS)
+    since = np.rint(np.where(there, seconds, 0.0) * _NS).astype(np.int64)
+    return np.ma.MaskedArray(np.where(there, start_ns + since, 0), mask=~there)
+
+
+def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools]:
+    present = [_PREFIX[module] + word for word in words.split()]
+    names = [name for name in present if name in (records.dtype.names or ())]
+    if not names:
+        return np.zeros(len(records), np.int64), np.ones(len(records), np.bool_)
+    total = np.array(records[names[0]], np.int64)
+    negative = total < 0
+    for name in names[1:]:
+        values = records[name]
+        negative |= values < 0
+        total += values
+    return total, negative
+
+
+def _float(module: str, records: NDArray[Any], word: str) -> Floats:
+    name = _PREFIX[module] + word
+    if name not in (records.dtype.names or ()):
+        return np.full(len(records), np.nan)
+    values = np.array(records[name], np.float64)
+    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
+
+
+# What rows are made of; the rest of a log (traces, heat maps) stays compressed.
+MODULES: Final = (*FILE_MODULES, "CP", "H5D", "H5F", "LUSTRE", "PNETCDF_FILE", "PNETCDF_VAR")
+_HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
+
+
+@dataclass(frozen=True)
+class DarshanSource:
+    """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
+
+    name: str = "darshan"
+    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser"
+    tables: tuple[str, ...] = ("applications", "files")
+    is_of_one_person: bool = True  # who ran the job
+    hosts: bool = False
+
+    @property
+    def modules(self) -> Collection[str]:
+        return (*MODULES, *_HOST_MODULES) if self.hosts else MODULES
+
+    def detect(self, head: bytes, path: Path) -> float:
+        """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
+        magic number."""
+        start = head[:16]
+        if start[8:] not in MAGIC_BYTES and is_darshan_text(head):
+            return 0.95
+        is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
+        if is_compressed:
+            stream: Any = zlib.decompressobj(31) if head.startswith(GZIP_MAGIC) else bz2.BZ2Decompressor()
+            try:
+                start = stream.decompress(head, 16)
+            except (zlib.error, OSError, EOFError):
+                start = b""
+        if start[8:16] in MAGIC_BYTES and start[:2] in (b"2.", b"3."):
+            return 1.0
+        if is_compressed and FIRST_VERSION.match(start):
+            return 0.9
+        # A 3.x log whose magic number is damaged is still a Darshan log, and is refused as one.
+        return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        for table, frame, _ in self.rows([self.parse(path, context)], context):
+            yield table, frame
+
+    def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> DarshanLog:
+        log = read_log(path, modules=self.modules, content=content)
+        owner = doubted_owner(path, context)
+        if owner not in (None, log.job.uid):
+            raise ForeignRows(
+                f"{path} says that user {log.job.uid} ran the job, but the file is of user {owner}.",
+                hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
+            )
+        return log
+
+    def rows(
+        self, parsed: Sequence[DarshanLog], context: ReadContext
+    ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]:
+        applications, files = rows_of_logs(parsed, context.paths)
+        yield "applications", applications, np.arange(applications.rows)
+        if files.rows:
+            yield "files", files, files.text("log_digest").codes
+
+
+DARSHAN = DarshanSource()
+
+
+def rows_of_logs(logs: Sequence[DarshanLog], paths: PathPolicy = "keep") -> tuple[Frame, Frame]:
+    """`applications` and `files` of many logs: one frame each, logs in order in the first."""
+    return _applications(logs, paths), _files(logs, paths)
+
+
+def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    jobs = [log.job for log in logs]
+    mounts: dict[tuple[tuple[str, str], ...], str | None] = {(): None}
+    for job in jobs:
+        if job.mounts not in mounts:
+            mounts[job.mounts] = json.dumps(dict(job.mounts))
+    return APPLICATIONS.frame(
+        rows=len(logs),
+        log_digest=encode_text([log.digest for log in logs]),
+        job_id=[job.job_id for job in jobs],
+        uid=[job.uid for job in jobs],
+        exe=encode_text([shown_command(job.exe, paths) for job in jobs]),
+        nprocs=[job.nprocs for job in jobs],
+        start_ns=[job.start_ns for job in jobs],
+        end_ns=[job.end_ns for job in jobs],
+        log_version=encode_text([log.version for log in logs]),
+        partial_modules=encode_text([",".join(log.partial_modules) for log in logs]),
+        mounts=encode_text([mounts[job.mounts] for job in jobs]),
+        modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
+        longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
+        hosts=[_host_count(log) for log in logs],
+        form=encode_text([None if log.form == "log" else log.form for log in logs]),
+    )
+
+
+def _host_count(log: DarshanLog) -> int | None:
+    traces = [log.modules[name].records for name in _HOST_MODULES if name in log.modules]
+    return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
+
+
+class _Batch(NamedTuple):
+    """Records of one module in one version, of all logs that have them."""
+
+    module: str
+    records: NDArray[Any]
+    log: Ints
+    members: tuple[tuple[DarshanLog, int], ...]  # each log, and how many of the records it has
+
+
+def _batches(logs: Sequence[DarshanLog]) -> Iterator[_Batch]:
+    for module in FILE_MODULES:
+        same: dict[tuple[int, int], list[tuple[int, DarshanLog, NDArray[Any]]]] = {}
+        for number, log in enumerate(logs):
+            part = log.modules.get(module)
+            # Darshan 2.x counts streams inside its one record, which is the POSIX row.
+            if part is None or not len(part.records) or (module == "STDIO" and "CP" in log.modules):
+                continue
+            # One module version has one record layout, in native byte order; the size tells those of 2.x apart.
+            layout = (part.version, part.records.dtype.itemsize)
+            same.setdefault(layout, []).append((number, log, part.records))
+        for members in same.values():
+            arrays = [records for _, _, records in members]
+            # Joining bytes is some 30 times faster than np.concatenate of structured arrays, which promotes each field.
+            joined = np.frombuffer(b"".join(a.tobytes() for a in arrays), arrays[0].dtype) if arrays[1:] else arrays[0]
+            lengths = [len(a) for a in arrays]
+            numbers = np.repeat([number for number, _, _ in members], lengths)
+            yield _Batch(module, joined, numbers, tuple(zip([log for _, log, _ in members], lengths, strict=True)))
+
+
+def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    batches = list(_batches(logs))
+    rows = sum(len(batch.records) for batch in batches)
+    if not rows:
+        return FILES.frame({spec.name: [] for spec in FILES.columns}, rows=0)
+    log = np.concatenate([batch.log for batch in batches])
+    start_ns = np.array([each.job.start_ns for each in logs], np.int64)[log]
+    rank = np.concatenate([batch.records["rank"] for batch in batches])
+    pieces = [(batch.module, batch.records) for batch in batches]
+    columns: dict[str, Any] = {
+        "log_digest": Text(log.astype(np.int32), tuple(each.digest for each in logs)),
+        "start_ns": start_ns,
+        "record_id": np.concatenate([batch.records["id"] for batch in batches]).view(np.int64),
+        "rank": rank,
+        "module": Text(
+            np.repeat(
+                [FILE_MODULES.index(batch.module) for batch in batches], [len(b.records) for b in batches]
+            ).astype(np.int32),
+            FILE_MODULES,
+        ),
+        **{name: count_column(name, pieces) for name in COUNTS},
+        **{name: time_column(name, pieces) for name in TIMES},
+        **{name: span_column(name, pieces, start_ns) for name in SPANS},
+    }
+    _only_shared(columns, rank)
+    for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
+        size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
+        size[np.ma.filled(count == 0, False)] = 0
+    locations = FileLocations(paths)
+    for batch in batches:
+        ids, first = batch.records["id"].tolist(), 0
+        for each, length in batch.members:
+            locations.add(each, ids[first : first + length])
+            first += length
+    columns |= locations.columns()
+    columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
+    return FILES.frame(columns, rows=rows)
+
+
+def _only_shared(columns: dict[str, Any], rank: Ints) -> None:
+    """Fastest and slowest rank mean nothing in a record of one rank."""
+    own = rank >= 0
+    for name in ("fastest_rank", "fastest_rank_bytes", "slowest_rank", "slowest_rank_bytes"):
+        columns[name] = np.ma.MaskedArray(columns[name], mask=np.ma.getmaskarray(columns[name]) | own)
+    for name in ("fastest_rank_seconds", "slowest_rank_seconds"):
+        columns[name] = np.where(own, np.nan, columns[name])
+
+
+def _sizes_at_open(batches: Sequence[_Batch], rows: int) -> Ints:
+    """Darshan 2.x alone records it; -1 there means that it was not looked at."""
+    sizes = np.full(rows, -1)
+    first = 0
+    for batch in batches:
+        for log, length in batch.members:
+            # The POSIX module of a 2.x log has all of its raw records, in order.
+            raw = log.modules.get("CP") if batch.module == "POSIX" else None
+            known = column(raw, "CP_SIZE_AT_OPEN") if raw is not None else None
+            if known is not None:
+                sizes[first : first + length] = known
+            first += length
+    return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)

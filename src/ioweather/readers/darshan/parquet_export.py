@@ -1,0 +1,248 @@
+"""Darshan's counters in Parquet, which sites and researchers archive instead of logs: the source `darshan_export`.
+
+A row is a record of a file, with its id and rank, as PyDarshan's `to_df()` and our `to_pandas()` have them; or a whole
+run, whose counters are sums over its files, as `darshan-parser --total` prints them. In both, columns of the job
+distinguish the runs. `export.toml` lists the names that columns may have. A SELECT could not do this: it names its
+columns, and these files differ in the counters that they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
+from ioweather.core.frames import Frame
+from ioweather.core.units import NS
+from ioweather.core.words import names_of
+from ioweather.readers.darshan.binary import check_ranks
+from ioweather.readers.darshan.counter_names import FIXED
+from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Form, Module
+from ioweather.readers.darshan.record_layout import NATIVE
+from ioweather.readers.darshan.regions import check_job
+
+_MAGIC: Final = b"PAR1"
+_ALL_FILES: Final = 0  # the record id of sums over all files
+# Counters of one file, which have no sum.
+_NO_SUM: Final = re.compile(r"RANK|VARIANCE|_MODE$|_MEM_ALIGNMENT$|TIME_SIZE$|_STRIDE\d|RENAMED_FROM")
+_LONGEST_FOOTER: Final = 16 << 20
+_MODULES: Final = {"POSIX": "POSIX_", "MPI-IO": "MPIIO_", "STDIO": "STDIO_"}
+_NEEDED: Final = ("BYTES_READ", "BYTES_WRITTEN")
+_REQUIRED: Final = ("job_id", "nprocs", "start", "end")
+# So many records at once: 90 counters each, 70 MB.
+_CHUNK_RECORDS: Final = 100_000
+_NUMBERS: Final = names_of("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE")
+_RECORD_KINDS: Final = {"id": "UBIGINT", "rank": "BIGINT", "path": "VARCHAR"}
+_Names: TypeAlias = dict[str, str]
+_HOW: Final = (
+    "Beside Darshan's counters there must be columns of the job: jobid, uid, nprocs, start_time, end_time (seconds "
+    "since 1970) and exe; see docs/sources/darshan.md."
+)
+
+
+@dataclass(frozen=True)
+class DarshanExport:
+    name: str = "darshan_export"
+    title: str = "Darshan's counters in Parquet: a row for each record, or for each run"
+    tables: tuple[str, ...] = ("applications", "files")
+
+    def detect(self, head: bytes, path: Path) -> float:
+        """Names of columns stand in the last part of a Parquet file."""
+        if not head.startswith(_MAGIC):
+            return 0.0
+        footer = _footer(path)
+        return 0.9 if any(prefix.encode() + b"BYTES_READ" in footer for prefix in _MODULES.values()) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
+        with closing(duckdb.connect(":memory:")) as con:
+            # This file and no other, whatever its contents.
+            con.execute(f"SET allowed_paths = [{quoted}]")
+            con.execute("SET enable_external_access = false")
+            con.execute("SET lock_configuration = true")
+            try:
+                for logs in _read_runs(con, path, f"read_parquet({quoted})"):
+                    applications, files = rows_of_logs(logs, context.paths)
+                    yield "applications", applications
+                    if files.rows:
+                        yield "files", files
+            except (duckdb.Error, OSError) as error:
+                reason = str(error).splitlines()[0]
+                hint = "Is the file complete?"
+                raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint=hint) from None
+
+
+SOURCE = DarshanExport()
+
+
+def _footer(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 8))
+            length = int.from_bytes(file.read(4), "little")
+            if file.read(4) != _MAGIC or not 0 < length <= min(size, _LONGEST_FOOTER):
+                return b""
+            file.seek(max(0, size - 8 - length))
+            return file.read(length)
+    except OSError:
+        return b""
+
+
+def _find_columns(path: Path, types: Mapping[str, str]) -> tuple[_Names, _Names, dict[str, _Names]]:
+    """Columns of the file: of the job, of the record, and by module those of the counters, by the name of each."""
+    names = tomllib.loads(resources.files(__package__).joinpath("export.toml").read_text(encoding="utf-8"))
+    job, record = (
+        {what: found[0] for what, options in names[part].items() if (found := [n for n in options if n in types])}
+        for part in ("job", "record")
+    )
+    counters: dict[str, _Names] = {}
+    for module, prefix in _MODULES.items():
+        known = {name for key, each in FIXED.items() if key[0] == module for name in (*each.counters, *each.fcounters)}
+        for ahead in names["prefixes"]:
+            mine = {name: ahead + name for name in sorted(known) if ahead + name in types}
+            if all(prefix + name in mine for name in _NEEDED):
+                counters[module] = mine
+                break
+    if not counters:
+        raise TruncatedInput(
+            f"{path} has counters, but not the bytes that were read and written.",
+            hint="PyDarshan's to_df() has two frames: join them, counters.merge(fcounters, on=['id', 'rank']).",
+        )
+    if missing := [what for what in _REQUIRED if what not in job]:
+        raise CorruptInput(f"{path} does not say which run its counters are of: it has no {missing[0]}.", hint=_HOW)
+    if ("id" in record) != ("rank" in record):
+        raise CorruptInput(f"{path} has one of id and rank: a record has both, a whole run none.", hint=_HOW)
+    for what in ("start", "end"):
+        kind = types[job[what]]
+        if kind not in (*_NUMBERS, "TIMESTAMP WITH TIME ZONE"):
+            raise UndatedInput(
+                f"{path}: the column {job[what]!r} is {kind.lower()}, which has no zone.",
+                hint="Write seconds since 1970, or times with a zone.",
+            )
+    return job, record, counters
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _read_runs(con: duckdb.DuckDBPyConnection, path: Path, file: str) -> Iterator[list[DarshanLog]]:
+    """The runs of a file, some at a time; rows of one run need not be adjacent."""
+    types = {row[0]: str(row[1]) for row in con.sql(f"DESCRIBE SELECT * FROM {file}").fetchall()}
+    job, record, counters = _find_columns(path, types)
+    stamps = {what: types[job[what]].startswith("TIMESTAMP") for what in ("start", "end")}
+    keys = ", ".join(f"{_quote(name)} AS job_{what}" for what, name in job.items())
+    con.execute(f"""CREATE TEMP TABLE runs AS
+        SELECT *, (sum(records) OVER (ORDER BY run) - 1) // {_CHUNK_RECORDS} AS chunk FROM (
+            SELECT *, row_number() OVER () - 1 AS run FROM (
+                SELECT *, count(*) AS records FROM (SELECT {keys} FROM {file}) GROUP BY ALL ORDER BY ALL))""")
+    shown = [f"epoch_ns(job_{what})" if stamps.get(what) else f"job_{what}" for what in job]
+    about = {
+        run: _job(path, dict(zip(job, values, strict=True)), stamps)
+        for run, *values in con.sql(f"SELECT run, {', '.join(shown)} FROM runs ORDER BY run").fetchall()
+    }
+    if not about:
+        raise EmptyInput(f"{path} holds no row.")
+    # Null is -1 in a counter and NaN in a time, as in Darshan's own logs where it did not measure.
+    wanted = [f"CAST(f.{_quote(column)} AS {_RECORD_KINDS[what]}) AS {what}_" for what, column in record.items()]
+    for columns in counters.values():
+        for name, column in columns.items():
+            kind, missing = ("DOUBLE", "'NaN'") if "_F_" in name else ("BIGINT", "-1")
+            wanted.append(f"coalesce(CAST(f.{_quote(column)} AS {kind}), {missing}) AS {name}")
+    same = " AND ".join(f"f.{_quote(name)} IS NOT DISTINCT FROM r.job_{what}" for what, name in job.items())
+    query = f"SELECT r.run, {', '.join(wanted)} FROM {file} f JOIN (FROM runs WHERE chunk = ?) r ON {same}"
+    for chunk, records in con.sql("SELECT chunk, sum(records) FROM runs GROUP BY chunk ORDER BY chunk").fetchall():
+        table: Any = con.execute(query, [int(chunk)]).fetchnumpy()
+        if len(table["run"]) != records:  # filters look at the statistics of a column, which others wrote
+            raise CorruptInput(f"{path}: statistics of its columns contradict their values.", hint="Fetch it again.")
+        for what in ("id", "rank") if "id" in record else ():
+            if np.ma.getmaskarray(table[f"{what}_"]).any():
+                raise CorruptInput(f"{path} has a record without its {record[what]}.", hint=_HOW)
+        yield list(_logs_of_chunk(path, table, record, counters, about))
+
+
+def _logs_of_chunk(
+    path: Path,
+    table: Mapping[str, NDArray[Any]],
+    record: _Names,
+    counters: Mapping[str, _Names],
+    about: Mapping[int, tuple[DarshanJob, str, str]],
+) -> Iterator[DarshanLog]:
+    whole_runs = "id" not in record
+    run = np.asarray(table["run"], np.int64)
+    order = np.argsort(run, kind="stable")
+    starts = np.flatnonzero(np.diff(run[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        job, version, digest = about[int(run[rows[0]])]
+        modules: dict[str, Module] = {}
+        for name, columns in counters.items():
+            read, written = (table[f"{_MODULES[name]}{needed}"][rows] for needed in _NEEDED)
+            here = rows[(read >= 0) | (written >= 0)]
+            if not len(here):
+                continue
+            if whole_runs and len(here) > 1:
+                raise CorruptInput(
+                    f"{path} has {len(rows)} rows of job {job.job_id} that do not tell files apart.",
+                    hint="A row for each record has the columns id and rank; a run alone has one row.",
+                )
+            kept = [column for column in columns if not whole_runs or not _NO_SUM.search(column)]
+            kinds = [(column, "f8" if "_F_" in column else "i8") for column in kept]
+            records = np.zeros(len(here), [("id", "u8"), ("rank", "i8"), *kinds])
+            records["id"] = _ALL_FILES if whole_runs else table["id_"][here]
+            records["rank"] = -1 if whole_runs else table["rank_"][here]
+            for column in kept:
+                records[column] = table[column][here]
+            modules[name] = Module(name, 0, False, records)
+            check_ranks(modules[name], job.nprocs)
+        names: dict[int, str] = {}
+        if "path" in record and not whole_runs:
+            named = zip(table["id_"][rows].tolist(), table["path_"][rows].tolist(), strict=True)
+            names = {int(number): str(name) for number, name in named if isinstance(name, str)}
+        form: Form = "totals" if whole_runs else "export"
+        yield DarshanLog(version, NATIVE, "none", job, modules, names, (), (), digest, form=form)
+
+
+def _job(path: Path, job: Mapping[str, Any], stamps: Mapping[str, bool]) -> tuple[DarshanJob, str, str]:
+    """The job of a run, the version of its log, and a digest."""
+    try:
+        start, end = (_moment(job[what], job.get(f"{what}_nanoseconds"), is_stamp) for what, is_stamp in stamps.items())
+        job_id, nprocs = (int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "nprocs"))
+        uid = _uid(job.get("uid"))
+    except (TypeError, ValueError, OverflowError):
+        raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
+    check_job(start // NS, end // NS, nprocs)
+    exe = str(job.get("exe") or "")
+    made = DarshanJob(uid, job_id, nprocs, start, end, (end - start) / NS, {}, exe, ())
+    # Of the run, not of the file: an export that is made again next month has the same runs.
+    identity = "\0".join(map(str, ("export", job_id, uid, nprocs, start, end, exe, job.get("log"))))
+    return made, str(job.get("log_version") or "unknown"), hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def _uid(value: Any) -> int:
+    """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
+    try:
+        uid = -1 if value is None else int(value)
+    except ValueError:
+        uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
+    return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)
+
+
+def _moment(value: Any, nanoseconds: Any, is_stamp: bool) -> int:
+    if is_stamp:
+        return int(value)
+    whole = int(value)
+    return whole * NS + (int(nanoseconds) if nanoseconds is not None else round((float(value) - whole) * 1e6) * 1000)

@@ -1,0 +1,141 @@
+"""Where things stand in a Darshan log: headers, module numbers and record dtypes, per version."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ioweather.core.errors import UnsupportedVersion
+from ioweather.core.words import names_of
+from ioweather.readers.darshan.counter_names import CP, CP_F, CP_LATER, FIXED, LUSTRE_COMPONENT, LUSTRE_V1
+
+ByteOrder: TypeAlias = Literal["little", "big"]
+Compression: TypeAlias = Literal["zlib", "bzip2", "none"]
+
+MAGIC: Final = 6567223
+NATIVE: Final[ByteOrder] = "little" if sys.byteorder == "little" else "big"
+ORDER_CHARACTER: Final[dict[ByteOrder, str]] = {"little": "<", "big": ">"}
+COMPRESSIONS: Final[tuple[Compression, ...]] = ("zlib", "bzip2", "none")
+METADATA_BYTES: Final = 1024
+
+# Module numbers of log version 3.41; older versions lack some, and everything behind them moves down.
+_MODULES_341: Final = names_of("""
+    NULL POSIX MPI-IO H5F H5D PNETCDF_FILE PNETCDF_VAR BG/Q LUSTRE STDIO DXT_POSIX DXT_MPIIO MDHIM APXC APMPI HEATMAP
+    DFS DAOS
+""")
+
+
+def _without(*missing: str) -> tuple[str, ...]:
+    return tuple(name for name in _MODULES_341 if name not in missing)
+
+
+@dataclass(frozen=True, eq=False)  # one per version: compared by identity, which also makes caching cheap
+class HeaderLayout:
+    """One log version's uncompressed header: field offsets, module names by number, and the job record."""
+
+    version: str
+    bytes: int
+    module_count: int
+    partial_format: str
+    partial_offset: int
+    map_offset: int
+    versions_offset: int
+    modules: tuple[str, ...]
+    job_words: int
+    name_lengths: bool
+
+    @property
+    def job_bytes(self) -> int:
+        return 8 * self.job_words + METADATA_BYTES
+
+    def module_name(self, number: int) -> str:
+        return self.modules[number] if number < len(self.modules) else f"module {number}"
+
+
+def _short(version: str, modules: tuple[str, ...], *, name_lengths: bool = False) -> HeaderLayout:
+    return HeaderLayout(version, 360, 16, "I", 20, 24, 296, modules, 5, name_lengths)
+
+
+LAYOUTS: Final[dict[bytes, HeaderLayout]] = {
+    b"3.00": _short("3.00", _without("H5D", "PNETCDF_VAR"), name_lengths=True),
+    b"3.10": _short("3.10", _without("H5D", "PNETCDF_VAR")),
+    b"3.20": _short("3.20", _without("PNETCDF_VAR")),
+    b"3.21": _short("3.21", _without("PNETCDF_VAR")),
+    b"3.41": HeaderLayout("3.41", 1328, 64, "Q", 24, 32, 1072, _MODULES_341, 7, False),
+}
+
+
+# Modules whose absence would turn the log's story into another one: their unknown versions are refused, not skipped.
+_ESSENTIAL: Final = frozenset({"POSIX", "MPI-IO", "STDIO"})
+
+
+@functools.cache
+def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | None:
+    """Record dtype of a module of fixed-size records; None where the module or the version is not known."""
+    names = FIXED.get((module, version))
+    if names is None:
+        if module in _ESSENTIAL:
+            known = ", ".join(str(v) for m, v in sorted(FIXED) if m == module)
+            raise UnsupportedVersion(
+                f"The {module} module is of version {version}; versions {known} are read.",
+                hint="The log was written by a newer Darshan: a newer ioweather may read it.",
+            )
+        return None
+    mark = ORDER_CHARACTER[order]
+    head = [("id", f"{mark}u8"), ("rank", f"{mark}i8")]
+    if names.links:
+        head.append(("file_id", f"{mark}u8"))
+    offset = 8 * len(head) + names.gap_bytes
+    tail = [(name, kind if kind.startswith("V") else mark + kind) for name, kind in names.tail]
+    counters = [(name, f"{mark}i8") for name in names.counters] + [(name, f"{mark}f8") for name in names.fcounters]
+    fields = [*head, *counters, *tail]
+    sizes = [np.dtype(kind).itemsize for _, kind in fields]
+    offsets = [8 * i for i in range(len(head))]
+    for size in sizes[len(head) :]:
+        offsets.append(offset)
+        offset += size
+    return np.dtype(
+        {"names": [n for n, _ in fields], "formats": [k for _, k in fields], "offsets": offsets, "itemsize": offset}
+    )
+
+
+RECORD_BYTES: Final = {key: np.dtype(fixed_dtype(*key, NATIVE)).itemsize for key in FIXED}
+
+
+@functools.cache
+def cp_dtype(version: str, order: ByteOrder) -> np.dtype[Any]:
+    """Darshan 1.x and 2.x: one record per file, all interfaces together. 1.x has a shorter rank, fewer counters, and
+    the end of the name behind them."""
+    mark = ORDER_CHARACTER[order]
+    without = CP_LATER.get(version, frozenset())
+    counters = [(name, f"{mark}i8") for name in CP if name not in without]
+    counters += [(name, f"{mark}f8") for name in CP_F if name not in without]
+    if without:
+        return np.dtype([("id", f"{mark}u8"), ("rank", f"{mark}i4"), ("", "V4"), *counters, ("name_suffix", "S16")])
+    return np.dtype([("id", f"{mark}u8"), ("rank", f"{mark}i8"), ("name_suffix", "S16"), *counters])
+
+
+def _head(*names: str) -> list[tuple[str, str]]:
+    return [("id", "u8"), ("rank", "i8"), *((name, "i8") for name in names)]
+
+
+# Records of variable length, in native order: what stands before the variable part.
+LUSTRE_V1_DTYPE: Final = np.dtype(_head(*LUSTRE_V1))
+LUSTRE_V2_DTYPE: Final = np.dtype(_head("components", "stripes"))
+LUSTRE_COMPONENT_DTYPE: Final = np.dtype([*((name, "i8") for name in LUSTRE_COMPONENT), ("pool", "S16")])
+HEATMAP_DTYPE: Final = np.dtype([*_head(), ("bin_width_seconds", "f8"), ("bins", "i8")])
+DXT_DTYPE: Final = np.dtype([*_head("shared"), ("hostname", "S64"), ("writes", "i8"), ("reads", "i8")])
+_SEGMENT: Final = (("offset", "i8"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8"))
+_THREADED_SEGMENT: Final = (*_SEGMENT, ("thread", "u8"))
+SEGMENT_FIELDS: Final[dict[tuple[str, int], tuple[tuple[str, str], ...]]] = {
+    ("DXT_POSIX", 1): _SEGMENT,
+    ("DXT_POSIX", 2): _THREADED_SEGMENT,
+    ("DXT_MPIIO", 1): (("", "i8"), *_SEGMENT[1:]),  # its offsets were never filled in
+    ("DXT_MPIIO", 2): _SEGMENT,
+    ("DXT_MPIIO", 3): _THREADED_SEGMENT,
+}
+VARIABLE: Final = frozenset({("LUSTRE", 1), ("LUSTRE", 2), ("HEATMAP", 1), *SEGMENT_FIELDS})

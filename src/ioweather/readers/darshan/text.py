@@ -1,0 +1,308 @@
+"""The text of darshan-parser: what people paste into tickets where they cannot send the log.
+
+Its records are read, one counter a line; floats have six decimals, and the start is known to the second. Sums alone
+(--total, --file, --perf) and the text of darshan-dxt-parser are refused with the command that prints records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.plain_values import whole_number
+from ioweather.core.units import NS
+from ioweather.readers.darshan.binary import check_ranks, digest_of
+from ioweather.readers.darshan.counter_names import FIXED, LUSTRE_COMPONENT, LUSTRE_V1, printed_version
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
+from ioweather.readers.darshan.record_layout import (
+    HEATMAP_DTYPE,
+    LUSTRE_COMPONENT_DTYPE,
+    LUSTRE_V1_DTYPE,
+    LUSTRE_V2_DTYPE,
+    NATIVE,
+    fixed_dtype,
+)
+from ioweather.readers.darshan.regions import check_job, decode_text, sort_mounts
+
+# Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
+# system, one counter a line. LUSTRE and HEATMAP print their lists so too, an item a line.
+
+_MOST: Final = 1 << 63
+_IN_USE: Final = 0x10  # LCME_FL_INIT of lustre_idl.h
+_COMPONENT: Final = re.compile(r"LUSTRE_COMP(\d{1,4})_(\w{1,40})")
+_OST: Final = re.compile(r"LUSTRE_(?:COMP\d{1,4}_)?OST_ID_\d{1,6}")
+_BIN: Final = re.compile(r"HEATMAP_(READ|WRITE)_BIN_(\d{1,6})")
+_LINK: Final = "_FILE_REC_ID"  # of datasets and variables: the file they lie in, 64 bits without a sign
+_WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")  # of components, printed as words
+
+Value = float | int | str
+Key = tuple[str, int, int]
+Records = Mapping[Key, Mapping[str, Value]]
+
+
+def modules_of_records(
+    lines: Sequence[tuple[int, str]], versions: Mapping[str, int], partial: Sequence[str]
+) -> tuple[dict[str, Module], dict[int, str], tuple[str, ...]]:
+    """Modules, names of records, and modules that are not read."""
+    records: dict[Key, dict[str, Value]] = {}
+    names: dict[int, str] = {}
+    unknown: dict[str, None] = {}
+    for module, rank, record_id, counter, value, name in _counters(lines):
+        if (module, versions.get(module, -1)) not in FIXED and module not in _LISTS:
+            unknown[module] = None
+            continue
+        records.setdefault((module, rank, record_id), {})[counter] = value
+        names.setdefault(record_id, name)
+    made: dict[str, Module] = {}
+    for module in dict.fromkeys(key[0] for key in records):
+        own = {key: values for key, values in records.items() if key[0] == module}
+        if module in _LISTS:
+            made[module] = _LISTS[module](own, module in partial)
+        else:
+            version = printed_version(module, versions[module], next(iter(own.values())))
+            made[module] = Module(module, version, module in partial, _table(module, version, own))
+    return made, names, tuple(unknown)
+
+
+def _counters(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[str, int, int, str, Value, str]]:
+    for number, line in lines:
+        parts = line.rstrip("\r").split("\t", 5)
+        rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
+        if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
+            raise TruncatedInput(
+                f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
+            )
+        value: Value
+        try:
+            value = float(parts[4]) if "_F_" in parts[3] else int(parts[4])
+        except ValueError:
+            value = parts[4] if parts[3].endswith(_WORDS) else 1 << 64
+        record_id = int(parts[2])
+        most = 1 << 64 if parts[3].endswith(_LINK) else _MOST
+        if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < most):
+            raise CorruptInput(f"Line {number}: {parts[3][:60]} is {parts[4][:40]!r}, not a number.")
+        name = parts[5].rsplit("\t", 2)[0]
+        yield parts[0], -rank if parts[1].startswith("-") else rank, record_id, parts[3], value, name
+
+
+def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
+    dtype = fixed_dtype(module, version, NATIVE)
+    assert dtype is not None
+    table = np.zeros(len(records), dtype)
+    for place, ((_, rank, record_id), values) in enumerate(records.items()):
+        table[place]["id"], table[place]["rank"] = record_id, rank
+        if FIXED[module, version].links:
+            table[place]["file_id"] = next((value for name, value in values.items() if name.endswith(_LINK)), 0)
+        for counter in (*FIXED[module, version].counters, *FIXED[module, version].fcounters):
+            table[place][counter] = _known(values, counter, module, record_id)
+    table.flags.writeable = False
+    return table
+
+
+def _known(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
+    if counter not in values:
+        raise TruncatedInput(
+            f"Record {record_id} of {module} has no {counter}: lines are missing.",
+            hint="Paste the whole output of darshan-parser.",
+        )
+    return values[counter]
+
+
+def _lustre(records: Records, partial: bool) -> Module:
+    """Darshan 3.4.5 and later print components; before, a file had one layout."""
+    osts = [[int(v) for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()]
+    if all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
+        made = [_components(record_id, values) for (_, _, record_id), values in records.items()]
+        table = np.zeros(len(records), LUSTRE_V2_DTYPE)
+        table["components"], table["stripes"] = [len(each) for each in made], [len(each) for each in osts]
+        offsets = np.concatenate([[0], np.cumsum(table["components"])])
+        ragged = {"components": Ragged(offsets, np.concatenate(made)), "ost_ids": Ragged.of(osts)}
+    else:
+        table = np.zeros(len(records), LUSTRE_V1_DTYPE)
+        for counter in LUSTRE_V1:
+            table[counter] = [_known(values, counter, "LUSTRE", key[2]) for key, values in records.items()]
+        ragged = {"ost_ids": Ragged.of(osts)}
+    return _placed("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
+
+
+def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, Any]:
+    found: dict[int, dict[str, Value]] = {}
+    for name, value in values.items():
+        if match := _COMPONENT.fullmatch(name):
+            found.setdefault(int(match[1]), {})[f"LUSTRE_COMP_{match[2]}"] = value
+    table = np.zeros(len(found), LUSTRE_COMPONENT_DTYPE)
+    for place, component in enumerate(found.values()):
+        for counter in LUSTRE_COMPONENT:
+            value = _known(component, counter, "LUSTRE", record_id)
+            # Words are of no use here, but for the one that says whether a component has objects.
+            table[place][counter] = (_IN_USE if "init" in value else -1) if isinstance(value, str) else value
+        table[place]["pool"] = str(component.get("LUSTRE_COMP_POOL_NAME", "")).encode()[:15]
+    return table
+
+
+def _heat_map(records: Records, partial: bool) -> Module:
+    bins: dict[str, list[list[int]]] = {"READ": [], "WRITE": []}
+    table = np.zeros(len(records), HEATMAP_DTYPE)
+    for place, ((_, _, record_id), values) in enumerate(records.items()):
+        table[place]["bin_width_seconds"] = _known(values, "HEATMAP_F_BIN_WIDTH_SECONDS", "HEATMAP", record_id)
+        count = 1 + max((int(match[2]) for name in values if (match := _BIN.fullmatch(name))), default=-1)
+        table[place]["bins"] = count
+        for verb, lists in bins.items():
+            lists.append([int(_known(values, f"HEATMAP_{verb}_BIN_{i}", "HEATMAP", record_id)) for i in range(count)])
+    ragged = {"write_bins": Ragged.of(bins["WRITE"]), "read_bins": Ragged.of(bins["READ"])}
+    return _placed("HEATMAP", 1, partial, records, table, ragged)
+
+
+def _placed(
+    name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
+) -> Module:
+    table["id"] = np.array([record_id for _, _, record_id in records], np.uint64)
+    table["rank"] = [rank for _, rank, _ in records]
+    table.flags.writeable = False
+    return Module(name, version, partial, table, ragged)
+
+
+_LISTS: Final = {"LUSTRE": _lustre, "HEATMAP": _heat_map}
+
+
+FIRST_LINE: Final = b"# darshan log version:"
+_MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})")
+_INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
+_SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
+_RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
+# Lines of --total, --file, --perf and darshan-dxt-parser, which stand beside records or alone.
+_OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
+# A line of --file-list: id, path, times of the file; what it says is in the records too.
+_FILE_LIST: Final = re.compile(r"\d{1,20}\t")
+_WHOLE: Final = "darshan-parser JOB.darshan > job.txt"
+
+
+def is_darshan_text(data: bytes) -> bool:
+    """Its first line may stand behind what a shell or a loader had to say."""
+    return data.startswith(FIRST_LINE) or b"\n" + FIRST_LINE in data[: 64 << 10]
+
+
+@dataclass
+class _Parts:
+    """The lines of a text, by what they are. `other_form` is a line of a form that is not read."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+    mounts: list[tuple[str, str]] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+    partial: list[str] = field(default_factory=list)
+    records: list[tuple[int, str]] = field(default_factory=list)
+    in_modules: bool = False
+    other_form: str = ""
+
+    def comment(self, line: str) -> None:
+        name, _, value = line[1:].strip().partition(": ")
+        if line.startswith("# mount entry:"):
+            path, _, kind = line.partition(":")[2].strip().partition("\t")
+            self.mounts.append((path, kind))
+        elif name == "metadata":
+            key, _, setting = value.partition(" = ")
+            self.metadata[key] = setting
+        elif match := _MODULE.match(line):
+            self.versions[match[1]] = int(match[2])
+        elif match := _INCOMPLETE.match(line):
+            self.partial.append(match[1])
+        elif _SECTION.match(line):
+            self.in_modules = True
+        elif not self.in_modules:
+            self.facts.setdefault(name, value.strip())
+
+
+def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    parts = _parts(decode_text(data))
+    job = _job(parts.facts, parts.metadata, parts.mounts)
+    log = DarshanLog(
+        parts.facts["darshan log version"], NATIVE, "none", job, {}, {}, tuple(parts.partial), (), digest_of(data)
+    )
+    if parts.records:
+        modules, names, unknown = modules_of_records(parts.records, parts.versions, parts.partial)
+        log = log._replace(modules=modules, names=names, unknown_modules=unknown, form="text")
+    elif parts.versions or parts.in_modules:
+        raise _without_records(parts.other_form)
+    for module in log.modules.values():
+        check_ranks(module, job.nprocs)
+    if wanted is not None:
+        kept = {name: module for name, module in log.modules.items() if name in wanted}
+        log = log._replace(modules=kept, skipped_modules=tuple(name for name in log.modules if name not in wanted))
+    return log
+
+
+def _parts(whole: str) -> _Parts:
+    parts = _Parts()
+    began = False
+    for number, line in enumerate(whole.split("\n"), 1):
+        began = began or line.startswith(FIRST_LINE.decode())
+        if not began or not line or line.isspace():
+            continue
+        if _OTHER_FORM.match(line):
+            parts.other_form = line
+        elif line.startswith("#"):
+            parts.comment(line.rstrip("\r"))
+        elif _RECORD.match(line):
+            parts.records.append((number, line))
+        elif not _FILE_LIST.match(line):
+            raise TruncatedInput(
+                f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
+            )
+    return parts
+
+
+def _without_records(other_form: str) -> SourceError:
+    hint = f"Print all records: {_WHOLE}"
+    if other_form.lstrip("# ").startswith(("X_", "DXT")):
+        return UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not read.", hint=hint)
+    if other_form:
+        return UnsupportedVersion("This has sums of darshan-parser, but no records.", hint=hint)
+    return TruncatedInput("The text names modules, but has no counter of them: it was cut.", hint=hint)
+
+
+def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
+    version = facts.get("darshan log version", "")
+    if not version.startswith("3."):
+        raise UnsupportedVersion(
+            f"The text is of a log of version {version[:20]}; that of 3.x is read.", hint="Ingest the log itself."
+        )
+    numbers = {name: whole_number(facts.get(name, "")) for name in ("start_time", "end_time", "nprocs")}
+    missing = [name for name, number in numbers.items() if number is None]
+    if missing:
+        raise CorruptInput(
+            f"The text has no {missing[0]}: its first lines are missing.", hint="Run darshan-parser again."
+        )
+    start, end, nprocs = (number or 0 for number in numbers.values())
+    check_job(start, end, nprocs)
+    try:
+        run_seconds = float(facts.get("run time", ""))
+    except ValueError:
+        run_seconds = float(end - start + 1)
+    # From 3.41 on the time of the run is printed with decimals; start and end are cut.
+    precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
+    # Ids of 64 bits are printed as they are; a uid of nobody as a negative number.
+    uid, job_id = (_whole(facts.get(name, "0"), name) for name in ("uid", "jobid"))
+    return DarshanJob(
+        uid=uid,
+        job_id=job_id,
+        nprocs=nprocs,
+        start_ns=start * NS,
+        end_ns=start * NS + round(run_seconds * NS) if precise else end * NS,
+        run_seconds=run_seconds,
+        metadata=metadata,
+        exe=facts.get("exe", ""),
+        mounts=sort_mounts(mounts),
+    )
+
+
+def _whole(printed: str, what: str) -> int:
+    number = whole_number(printed.removeprefix("-"))
+    if number is None:
+        raise CorruptInput(f"The text says that {what} is {printed[:40]!r}, which is not a number.")
+    return -number if printed.startswith("-") else number

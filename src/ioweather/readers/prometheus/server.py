@@ -1,0 +1,184 @@
+"""Samples out of a Prometheus server, by its HTTP API: the raw ones, with the moments at which they were scraped.
+
+A range selector in an instant query (`metric[1h]` at a time) gives every sample as it was stored. A range query would
+give values on a grid: one that shows a counter as it was up to five minutes before, and hides restarts between.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit, urlunsplit
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_bytes
+from ioweather.readers.prometheus.amounts import Amounts
+from ioweather.readers.prometheus.exposition_files import Known
+from ioweather.readers.prometheus.mapping import mappings_of
+
+_MILLISECOND_NS: Final = 1_000_000
+# What one question asks for: less where the server says that it is too much, more again after.
+_FIRST_NS, _MOST_NS, _LEAST_NS = HOUR_NS, 6 * HOUR_NS, MINUTE_NS
+_MOST_BYTES: Final = 256 << 20
+_SECONDS: Final = 120.0
+# A poll reads this much before its period: the first samples in it need one to differ from.
+_LOOKBACK_NS: Final = HOUR_NS
+# Samples of the last half minute may still be on their way.
+_SETTLED_NS: Final = 30 * NS
+
+
+class _TooMuch(Exception):
+    """The server would have to load more samples than it allows, or the answer is larger than we take."""
+
+
+@dataclass(frozen=True)
+class PrometheusServer:
+    """`match` are further conditions on labels, as PromQL has them: cluster="a",job=~"lustre.*"."""
+
+    url: str
+    match: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_url(cls, address: str, token: str | None = None) -> PrometheusServer:
+        """http://USER:PASSWORD@HOST:9090/prefix?match=cluster="a" """
+        parts = urlsplit(address)
+        options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if parts.scheme not in ("http", "https") or not parts.hostname or set(options) - {"match"}:
+            raise UsageError(
+                f"{address.rpartition('@')[2]!r} is not the address of a Prometheus server.",
+                hint='Expected http://HOST:9090, perhaps with ?match=LABEL="VALUE".',
+            )
+        headers = {}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        elif parts.username is not None:
+            words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["Authorization"] = "Basic " + base64.b64encode(words.encode()).decode()
+        place = parts.netloc.rpartition("@")[2]
+        return cls(urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", "")), options.get("match", ""), headers)
+
+    @property
+    def where(self) -> str:
+        return self.url + (f"?{urlencode({'match': self.match})}" if self.match else "")
+
+    def now_ns(self) -> int:
+        """By the server's clock."""
+        _, (seconds, _) = "", self.ask("time()", None)["result"]
+        return int(float(seconds) * 1000) * _MILLISECOND_NS
+
+    def samples(self, names: list[str], start_ns: int, end_ns: int) -> list[dict[str, Any]]:
+        """Every series of these names with its samples after start, up to end: both whole seconds."""
+        condition = f",{self.match}" if self.match else ""
+        selector = f'{{__name__=~"{"|".join(names)}"{condition}}}[{(end_ns - start_ns) // NS}s]'
+        found = self.ask(selector, end_ns)
+        if found.get("resultType") != "matrix":
+            raise SourceError(f"{self.url} answered with a {found.get('resultType')}, where samples were asked for.")
+        return list(found["result"])
+
+    def ask(self, query: str, at_ns: int | None) -> dict[str, Any]:
+        fields = {"query": query} | ({} if at_ns is None else {"time": str(at_ns // NS)})
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/query", urlencode(fields).encode(), {**self.headers, "Accept": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+                body = answer.read(_MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            body, status = error.read(1 << 20), error.code
+            reason = _reason(body)
+            if "too many samples" in reason or "maximum" in reason or status == 413:
+                raise _TooMuch(reason) from None
+            hint = "Give --token-file, or a user and a password in the address." if status in (401, 403) else ""
+            raise SourceError(f"{self.url} refused with {status}: {reason}.", hint=hint) from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "reason", error)
+            raise SourceError(f"{self.url} cannot be reached: {why}.", hint="Is that a Prometheus server?") from None
+        if len(body) > _MOST_BYTES:
+            raise _TooMuch(f"more than {format_bytes(_MOST_BYTES)}")
+        try:
+            document = json.loads(body)
+            if document["status"] != "success":
+                raise SourceError(f"{self.url} refused: {document.get('error')}.")
+            data: dict[str, Any] = document["data"]
+            return data
+        except (ValueError, KeyError, TypeError):
+            raise SourceError(f"{self.url} does not answer as a Prometheus server does.") from None
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return body[:100].decode("utf-8", "replace").strip() or "no reason"
+
+
+@dataclass
+class Poll:
+    """All of a period, piece by piece, and what could not be taken."""
+
+    server: PrometheusServer
+    context: ReadContext
+    known: Known = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mappings = mappings_of(self.context.mapping)
+        self.known = Known(self._mappings, self.context)
+        self._amounts = Amounts(by_minute=not self.context.keep_raw, cluster=self.context.cluster)
+
+    def settled_ns(self) -> int:
+        """The whole minute up to which all samples are there."""
+        return (self.server.now_ns() - _SETTLED_NS) // MINUTE_NS * MINUTE_NS
+
+    def pieces(self, since_ns: int, until_ns: int) -> Iterator[tuple[int, list[tuple[str, Frame]]]]:
+        """(up to when, the rows that end until then). Rows begin at the first sample of a minute, so that adjoining
+        polls give the rows of one."""
+        at, length = since_ns - _LOOKBACK_NS, _FIRST_NS
+        while at < until_ns:
+            border = since_ns if at < since_ns else until_ns
+            end = min(at + length, border)
+            try:
+                found = self.server.samples(self._mappings.names, at, end)
+            except _TooMuch as error:
+                if end - at <= _LEAST_NS:
+                    raise SourceError(
+                        f"{self.server.url} does not give the samples of one minute: {error}.",
+                        hint='Ask for fewer: http://HOST:9090?match=LABEL="VALUE", or a higher --query.max-samples.',
+                    ) from None
+                length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
+                continue
+            self._take(found)
+            frames = list(self._amounts.rows())
+            if end > since_ns:  # rows of the time before are in already
+                yield end, frames
+            at, length = end, min(2 * length, _MOST_NS)
+
+    def _take(self, found: list[dict[str, Any]]) -> None:
+        """In the order of time over all series: what appears is compared with when its neighbours were seen."""
+        merged = heapq.merge(*(self._of(series) for series in found), key=itemgetter(0))
+        for time_ns, key, mapped, value in merged:
+            self._amounts.add(key, mapped, time_ns, value)
+
+    def _of(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
+        try:
+            labels = dict(series["metric"])
+            name = labels.pop("__name__")
+            key = json.dumps([name, sorted(labels.items())])
+            mapped = self.known.of(key, name, labels)
+            if mapped is None:
+                return []
+            return [
+                (round(float(time) * 1000) * _MILLISECOND_NS, key, mapped, float(value))
+                for time, value in series["values"]
+            ]
+        except (KeyError, TypeError, ValueError):
+            raise SourceError(f"{self.server.url} does not answer as a Prometheus server does.") from None

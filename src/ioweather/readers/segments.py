@@ -1,0 +1,177 @@
+"""Segments of the agent's spool: NDJSON, a header line and one row per line. The source `spool`.
+
+The header names format version, host and boot. A torn last line is what a killed agent left, and is dropped. The tables
+are those that live sources fill.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
+from ioweather.core.frames import Frame
+from ioweather.core.plain_values import parse_json
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.jobs import EVENT_KINDS
+from ioweather.core.tables.schema import ColumnSpec
+from ioweather.readers.text_files import plain_head, whole_lines
+
+VERSION = 1
+_MARK = "ioweather_spool"
+_TABLES = ("events", "job_operations", "responses", "series")
+# So few at first: what is not taken anyway is known early.
+_FIRST_ROWS = 1_000
+_FRAME_ROWS = 50_000
+_LONGEST_HEADER = 4096
+_TYPES: dict[str, frozenset[type]] = {
+    "int64": frozenset({int}),
+    "float64": frozenset({int, float}),
+    "text": frozenset({str}),
+    "bool": frozenset({bool}),
+}
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+@dataclass(frozen=True)
+class SpoolSource:
+    name: str = "spool"
+    title: str = "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)"
+    tables: tuple[str, ...] = _TABLES
+
+    def detect(self, head: bytes, path: Path) -> float:
+        first = plain_head(head).lstrip().partition("\n")[0]
+        return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        """Rows before a wrong one stay; what follows it is not trusted."""
+        numbered = whole_lines(path)
+        number, header = next(numbered, (0, ""))
+        if number:
+            _check_header(header, path)
+        most = _FIRST_ROWS
+        while batch := list(islice(numbered, most)):
+            yield from _frames(batch, path, context.hosts)
+            most = _FRAME_ROWS
+
+
+def segment_host(path: Path) -> str:
+    """The host that the header names. A segment that comes over the network is looked at before it is read: it is
+    plain text, and its header is whole."""
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_HEADER)
+    if not first.startswith(b"{") or not first.endswith(b"\n"):
+        raise CorruptInput(f"{path} does not begin with the header of a spool segment.")
+    line = first.decode("utf-8", errors="replace")
+    _check_header(line, path)
+    host = _parsed(line, path, 1).get("host")
+    if not isinstance(host, str) or not host:
+        raise CorruptInput(f"{path}: the header names no host.")
+    return host
+
+
+def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
+    tables: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for number, line in batch:
+        if line and not line.isspace():
+            row = _parsed(line, path, number)
+            table = row.pop("table", None)
+            if table not in _TABLES:
+                raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
+            tables.setdefault(table, []).append((number, row))
+    for table, rows in tables.items():
+        _check_names(table, rows, path)
+        columns = {column.name: [row.get(column.name) for _, row in rows] for column in TABLES[table].columns}
+        for column in TABLES[table].columns:
+            _check_values(table, column, columns[column.name], rows, path)
+        if hosts is not None:
+            _check_hosts(table, columns, [number for number, _ in rows], path, hosts)
+        yield table, TABLES[table].frame(columns, rows=len(rows))
+
+
+def _check_header(line: str, path: Path) -> None:
+    header = _parsed(line, path, 1)
+    if header.get(_MARK) != VERSION:
+        raise UnsupportedVersion(
+            f"{path} is a spool segment of version {header.get(_MARK)}; this software reads {VERSION}.",
+            hint="Ingest it with the version that wrote it.",
+        )
+
+
+def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        body = parse_json(line)
+    except ValueError:
+        raise CorruptInput(f"{path}, line {number}: {line[:60]!r} is not JSON.") from None
+    if not isinstance(body, dict):
+        raise CorruptInput(f"{path}, line {number}: expected an object, found {line[:60]!r}.")
+    return body
+
+
+def _check_names(table: str, rows: Sequence[tuple[int, dict[str, Any]]], path: Path) -> None:
+    known = set(TABLES[table].names)
+    good: set[tuple[str, ...]] = set()  # rows of one writer have one order of names: look at each order once
+    for number, row in rows:
+        names = tuple(row)
+        if names not in good:
+            unknown = set(names) - known
+            if unknown:
+                raise CorruptInput(f"{path}, line {number}: {table} has no column {', '.join(sorted(unknown))}.")
+            good.add(names)
+
+
+def _check_values(
+    table: str, column: ColumnSpec, values: list[Any], rows: Sequence[tuple[int, dict[str, Any]]], path: Path
+) -> None:
+    """All at once; one by one only to find the line of the wrong one."""
+    closed = column.choices
+    if set(map(type, values)) <= _types(column) and (closed is None or set(values) <= closed):
+        present = [value for value in values if type(value) is int]
+        if not present or (min(present) in _INT64 and max(present) in _INT64):
+            return
+    for (number, _), value in zip(rows, values, strict=True):
+        wrong = type(value) not in _types(column) or (closed is not None and value not in closed)
+        if wrong or (type(value) is int and value not in _INT64):
+            raise CorruptInput(f"{path}, line {number}: {column.name} = {repr(value)[:60]} does not fit {table}.")
+
+
+def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence[int], path: Path, hosts: str) -> None:
+    allowed = re.compile(fnmatch.translate(hosts))
+    for named in _hosts_named(table, columns):
+        foreign = {host for host in set(named) if host is not None and not allowed.match(host)}
+        if foreign:
+            number, host = next((n, host) for n, host in zip(numbers, named, strict=True) if host in foreign)
+            raise ForeignRows(f"{path}, line {number}: a row of {host}, in what may hold rows of {hosts} alone.")
+
+
+def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[str | None]]:
+    """Every way in which rows of live sources name the host they are of, row by row; None where one names none."""
+    if (
+        table == "series"
+    ):  # a device's system is host:device, a part of a client host:part; targets of Lustre belong to their file system
+        yield [
+            {"device": system.partition(":")[0], "host": component.partition(":")[0]}.get(kind)
+            for kind, system, component in zip(
+                columns["component_kind"], columns["system"], columns["component"], strict=True
+            )
+        ]
+        return
+    if table == "job_operations":  # as do their jobs; `host` is a client
+        return
+    yield columns["host"]
+    if table == "events":  # a later row of the same id revises an event, and ids are kind:host:...
+        parts = [event_id.split(":") for event_id in columns["event_id"]]
+        yield [part[1] if len(part) > 2 and part[0] in EVENT_KINDS else None for part in parts]
+
+
+def _types(column: ColumnSpec) -> frozenset[type]:
+    return _TYPES[column.type] | {type(None)} if column.nullable else _TYPES[column.type]
+
+
+SOURCE = SpoolSource()

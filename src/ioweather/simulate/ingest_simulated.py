@@ -1,0 +1,44 @@
+"""A simulated facility into a lake of its own, through the door that every file takes."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Executor
+from pathlib import Path
+
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import UsageError
+from ioweather.core.progress import Progress, silent
+from ioweather.core.whole_files import write_whole
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake import layout
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.seal import compact
+from ioweather.simulate.generate import Generated
+
+
+def ingest_simulated(
+    made: Generated, root: Path, *, executor: Executor | None = None, progress: Progress = silent
+) -> Lake:
+    """A new lake at `root`; one that is there is replaced only if it is simulated too."""
+    if layout.is_lake(root):
+        if not open_lake(root).facility.simulated:
+            raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
+        shutil.rmtree(root)
+    lake = open_lake(root, create=True)
+    write_whole(layout.facility_file(root), made.facility.read_bytes(), 0o644)
+    system = lake.facility.filesystems[0].name
+    where = ReadContext(zone=zone_named(made.zone))
+    reports = [ingest(lake, [made.data], context=where, executor=executor, progress=progress)]
+    for name, start_ns in made.scans.items():
+        context = ReadContext(start_ns=start_ns, system=f"mount:/{system}")
+        reports.append(ingest(lake, [made.out / "scans" / name], context=context, executor=executor))
+    refused = [outcome for report in reports for outcome in report.bad]
+    if refused:
+        raise UsageError(
+            f"{len(refused)} files of the simulated facility were refused, the first: {refused[0].message}",
+            hint=f"Make it again: it may be of another version. It lies in {made.out}.",
+        )
+    compact(lake)
+    return lake

@@ -1,1 +1,0 @@
-"""GPFS (Storage Scale) as its own tools count it: mmpmon and mmperfmon."""

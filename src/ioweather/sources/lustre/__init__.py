@@ -1,1 +1,0 @@
-"""Lustre's own counters: stats text as /proc, /sys and `lctl get_param` show it."""

@@ -1,1 +1,0 @@
-"""NFS as its clients count it: /proc/self/mountstats."""

@@ -1,1 +1,0 @@
-"""Slurm accounting: what `sacct` prints, as text or JSON, into `jobs`."""

@@ -1,0 +1,444 @@
+"""What is in the file system (car11 IV): sizes of files, with and without the project that dominates; growth from scan
+to scan; and whether jobs write new files or over old ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    exhibit,
+)
+from ioweather.core.units import DAY_NS, MIB, format_bytes
+from ioweather.core.words import names_of
+from ioweather.stats.growth import Drift, drift
+from ioweather.stats.intervals import LEVEL, plain
+from ioweather.stats.job_estimates import share_estimate
+from ioweather.stats.summary_tables import table
+from ioweather.studies.car11.scans import BINS, JOBS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
+
+# car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
+_LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
+_TWO_SCANS: Final = "two scans give a rate but no interval"
+_DRIFT: Final = "random walk with drift over scans"
+_FAR_DAYS: Final = 365_000.0  # beyond a thousand years nothing is forecast
+# car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
+AGES_DAYS: Final = (64, 128)
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    scans = view(data.frames, facility)
+    if scans is None:
+        return
+    project = params["project"] or scans.dominant_project()
+    sizes = scans.histogram(-1, "size")
+    if sizes.files:
+        yield size_exhibit(scans, sizes, project)
+    yield growth_exhibit(scans, project, params["files_target"])
+
+
+@exhibit("car11.fig8")
+def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Iterator[Piece]:
+    """Of the newest scan."""
+    own = scans.project_histogram(-1, "size", project) if project else None
+    rest = sizes.without(own) if own is not None else None
+    rest = rest if rest is not None and rest.files else None
+    series = {"all files": sizes, **({f"without {project}": rest} if rest else {})}
+    ranges = {}
+    for name, bins in series.items():
+        suffix, mode = "" if bins is sizes else "_without", int(np.argmax(bins.count))
+        low, high, n = int(bins.low[mode]), int(bins.high[mode]), bins.files
+        ranges[name] = f"{format_bytes(low)} and {format_bytes(high)}"
+        method = "most frequent power-of-two range"
+        yield plain(f"mode_low{suffix}", low, "bytes", n=n, method=method)
+        yield plain(f"mode_high{suffix}", high, "bytes", n=n, method=method)
+        yield plain(f"mode_files{suffix}", int(bins.count[mode]), "count", n=n, method=method)
+        for label, limit in (_LIMITS if bins is sizes else {"1 MiB": MIB}).items():
+            share, method = bins.below(limit)[0] / n, "share below the power of two; exact count"
+            yield plain(f"below_ratio{suffix}[{label}]", share, "ratio", n=n, method=method)
+        if bins is sizes:
+            yield plain("largest", scans.numbers("largest_file_bytes")[-1], "bytes", n=n, method="maximum")
+    columns = {
+        "low": ("from", "bytes", sizes.low),
+        "high": ("to", "bytes", sizes.high),
+        "files": ("files", "count", sizes.count),
+        "bytes": ("bytes", "bytes", sizes.bytes),
+        "below": ("files below `to`", "ratio", sizes.count.cumsum() / sizes.files),
+    }
+    if rest is not None:
+        columns["rest"] = (f"files without {project}", "count", rest.count)
+    yield table("sizes", columns, "Files by size, in powers of two")
+    below = {name: (bins.high, bins.count.cumsum() / bins.files) for name, bins in series.items()}
+    line = Reference("x", float(MIB), "1 MiB")
+    yield _cdf("size_cdf", "share of files", below, "Share of files below a size", (line,))
+    total = max(1, sizes.total_bytes)
+    by_bytes = {
+        "files": (sizes.high, sizes.count.cumsum() / sizes.files),
+        "bytes": (sizes.high, sizes.bytes.cumsum() / total),
+    }
+    yield _cdf("bytes_cdf", "share", by_bytes, "Where the files are, and where the bytes")
+    named = [(name, *row) for name, bins in series.items() for row in zip(bins.low, bins.high, bins.count, strict=True)]
+    rows = ((name, int(low), int(high), int(count)) for name, low, high, count in named)
+    columns_text = "series [text]; low: file size [bytes]; high: to [bytes]; files: files [count]"
+    drawn = ResultTable.of("size_counts", columns_text, rows)
+    yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
+    files, held = sizes.below(MIB)
+    small = f"{files / sizes.files:.1%} are below 1 MiB; they hold {held / total:.1%} of the bytes"
+    yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
+    yield Finding(f"Most files lie between {ranges['all files']}.", name="usual_sizes")
+    if own is None or project is None:
+        text = "Nothing tells whose files these are, so no project can be left out."
+        yield Finding(text, "undecided", name="owners_unknown")
+    else:
+        of_files, of_bytes = own.files / sizes.files, own.total_bytes / total
+        most = f"{own.files:,} ({of_files:.1%}), and {format_bytes(own.total_bytes)} ({of_bytes:.1%} of the bytes)"
+        yield Finding(f"{project} has most files: {most}.", name="largest_owner")
+        if rest is None:
+            yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
+        else:
+            share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
+            text = f"Without {project} most files would lie between {between}, and {share:.1%} would be below 1 MiB."
+            yield Finding(text, name="without_largest_owner")
+    if not bool(scans.scans.array("complete")[-1]):
+        unreadable = scans.numbers("unreadable_count")[-1]
+        what = f"{unreadable:,} directories could not be read" if unreadable else "its list was cut short"
+        yield f"The scan is not complete: {what}."
+    yield "2 MB and 128 MB are taken as 2 MiB and 128 MiB: bins are powers of two."
+    if project is not None:
+        yield "Projects by path and group are those that the rules gave when the scan was made."
+        if scans.accounts:
+            yield "Users whom no rule names stand for the account that all their jobs are charged to."
+
+
+def _cdf(
+    name: str,
+    label: str,
+    series: Mapping[str, tuple[Ints, Floats]],
+    title: str,
+    references: tuple[Reference, ...] = (),
+) -> Chart:
+    """Edges and cumulated shares of each series."""
+    rows = [
+        (key, int(high), float(share))
+        for key, (edges, shares) in series.items()
+        for high, share in zip(edges, shares, strict=True)
+    ]
+    columns = f"series [text]; size: file size below [bytes]; share: {label} [ratio]"
+    drawn = ResultTable.of(name, columns, rows)
+    return Chart.of("cdf", drawn, "x=size y=share series", title, log="x", references=references)
+
+
+@exhibit("car11.table3")
+def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> Iterator[Piece]:
+    """How the number of files and the bytes grow from scan to scan, and when a number will be reached."""
+    moments, changes = scans.moments_ns(), scans.count > 1
+    # Allocated bytes where every scan has them, else sizes.
+    what = "size" if None in scans.numbers("capacity_bytes") else "capacity"
+    totals = {
+        "used": [n or 0 for n in scans.numbers("file_bytes" if what == "size" else "capacity_bytes")],
+        "files": [n or 0 for n in scans.numbers("file_count")],
+    }
+    own: dict[str, list[int]] = {}
+    if project:
+        of_scan = range(scans.count)
+        own["used"] = [scans.project_histogram(i, what, project).total_bytes for i in of_scan]
+        own["files"] = [scans.project_histogram(i, "size", project).files for i in of_scan]
+    columns: dict[str, tuple[str, str, list[str]]] = {
+        "scan": ("scan", "text", [*(utc_day(int(moment)) for moment in moments), *(["change"] if changes else [])])
+    }
+    for suffix, label, numbers in (("", "", totals), ("_project", f", {project}", own)):
+        for name, values in numbers.items():
+            shown = [format_bytes(value) if name == "used" else f"{value:,}" for value in values]
+            change = _growth(values)
+            shown += [f"{change:+.1%}" if change is not None else "–"] if changes else []
+            columns[f"{name}{suffix}"] = (f"{name}{label}", "text", shown)
+    yield table("growth", columns, "Growth")
+    if not changes:
+        yield Finding("Growth needs a second scan of the same tree.", "undecided", name="second_scan_needed")
+    else:
+        for name, title, unit in (("files", "Files", "count"), ("used", "Bytes", "bytes")):
+            lines = {"all": totals[name], **({str(project): own[name]} if own else {})}
+            points: list[tuple[Cell, ...]] = []
+            for series, values in lines.items():
+                points += [(int(time), series, value) for time, value in zip(moments, values, strict=True)]
+            text = f"time [time_ns]; series [text]; value: {title.lower()} [{unit}]"
+            drawn = ResultTable.of(title.lower(), text, points)
+            yield Chart.of("timeline", drawn, "x=time y=value series", f"{title} per scan")
+        yield _growth_estimates(totals, own)
+        files = totals["files"]
+        growth = drift(moments / DAY_NS, np.array(files))
+        goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
+        yield _forecasts(scans, growth, files, goal)
+        yield _growth_findings(scans, totals, own, project)
+        yield _goal_findings(growth, files, goal, moments)
+    yield f"Used is {'what files allocate' if what == 'capacity' else 'the sum of sizes; allocation is not known'}."
+    unreadable = [n for n in scans.numbers("unreadable_count") if n]
+    if unreadable:
+        yield f"{len(unreadable)} scans could not read some directories: growth may hide in them."
+    yield Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete")
+
+
+def _growth(values: Sequence[int]) -> float | None:
+    return values[-1] / values[0] - 1 if values and values[0] else None
+
+
+def _share_of_new(total: Sequence[int], own: Sequence[int]) -> float | None:
+    new = total[-1] - total[0]
+    return (own[-1] - own[0]) / new if new > 0 else None
+
+
+def _growth_estimates(totals: Mapping[str, list[int]], own: Mapping[str, list[int]]) -> Iterator[Estimate]:
+    method = "first to last scan"
+    for name, values in totals.items():
+        yield plain(f"{name}_growth", _growth(values), "ratio", method=method)
+    for suffix, numbers in (("", totals), ("_project", own)):
+        for name, values in numbers.items():
+            unit = "bytes" if name == "used" else "count"
+            yield plain(f"{name}{suffix}[first scan]", values[0], unit)
+            yield plain(f"{name}{suffix}[last scan]", values[-1], unit)
+    more_bytes, more_files = (_growth(values) for values in totals.values())
+    if more_files is not None and more_bytes is not None and more_files > 0:
+        faster = more_files / more_bytes if more_bytes > 0 else math.inf
+        yield Estimate("files_growth_over_used_growth", faster, "factor", method=method)
+    if own:
+        for name, values in own.items():
+            yield plain(f"{name}_growth_project", _growth(values), "ratio", method=method)
+        for name, word in (("files", "files"), ("used", "bytes")):
+            share = _share_of_new(totals[name], own[name])
+            yield plain(f"new_{word}_project_ratio", share, "ratio", method=method)
+
+
+def _forecasts(scans: ScanView, growth: Drift | None, files: list[int], goal: int) -> Iterator[Estimate]:
+    if growth is not None:
+        bounds = growth.rate_interval(LEVEL)
+        low, high = bounds or (None, None)
+        level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
+        yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
+    yield plain("files_forecast", goal, "count", method="asked for, or the next power of ten")
+    if growth is not None:
+        last_ns = int(scans.moments_ns()[-1])
+        yield _date("files_forecast_month", growth, goal - files[-1], last_ns)
+        # When the file system has no inode left, where it has a fixed number.
+        inodes, used = scans.numbers("total_inodes")[-1], scans.numbers("used_inodes")[-1]
+        if inodes is not None and used is not None:
+            yield _date("inodes_used_up", growth, inodes - used, last_ns)
+
+
+def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
+    """When the growth has covered a distance."""
+
+    def moment(days: float | None) -> float | None:
+        return None if days is None or days > _FAR_DAYS else float((last_ns + round(days * DAY_NS)) // DAY_NS * DAY_NS)
+
+    value = moment(growth.reaches(distance))
+    bounds = growth.reach_interval(distance, LEVEL)
+    if bounds is None:
+        return Estimate(name, value, "time_ns", n=growth.steps, method=_TWO_SCANS if value else "it does not grow")
+    low, high = moment(bounds[0]), moment(bounds[1])
+    method = _DRIFT if high is not None else f"{_DRIFT}; it may never be reached"
+    return Estimate(name, value, "time_ns", low, high, LEVEL, growth.steps, method)
+
+
+def _growth_findings(
+    scans: ScanView, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
+) -> Iterator[Finding]:
+    moments, files, used = scans.moments_ns(), totals["files"], totals["used"]
+    days = (int(moments[-1]) - int(moments[0])) / DAY_NS
+    more_files, more_bytes = (
+        "an unknown share" if change is None else f"{change:+.1%}" for change in (_growth(files), _growth(used))
+    )
+    yield Finding(
+        f"In {days:.0f} days the number of files changed by {more_files} to {files[-1]:,}, "
+        f"the bytes by {more_bytes} to {format_bytes(used[-1])}.",
+        name="growth",
+    )
+    of_files, of_bytes = (_share_of_new(totals[name], own[name]) if own else None for name in ("files", "used"))
+    if of_files is not None:
+        bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
+        text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
+        yield Finding(text, name="project_behind_growth")
+
+
+def _goal_findings(growth: Drift | None, files: list[int], goal: int, moments: Ints) -> Iterator[Finding]:
+    forecast = _date("", growth, goal - files[-1], int(moments[-1])) if growth is not None else None
+    if forecast is None or forecast.value is None:
+        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
+        return
+    if forecast.low is None:
+        between = "two scans do not say how sure that is"
+    else:
+        first = utc_day(int(forecast.low))
+        to = f"not before {first}, perhaps never"
+        if forecast.high is not None:
+            to = f"{first} to {utc_day(int(forecast.high))}"
+        between = f"{LEVEL:.0%}: {to}"
+    text = f"At this rate there are {goal:,} files on {utc_day(int(forecast.value))} ({between})."
+    yield Finding(text, name="goal")
+    more = _growth(files)
+    if more and more > 0:
+        days = (int(moments[-1]) - int(moments[0])) / DAY_NS
+        doubling = days * math.log(2) / math.log1p(more)
+        faster = days * math.log(goal / files[-1]) / math.log1p(more)
+        yield Finding(
+            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
+            f"{utc_day(int(moments[-1]) + round(faster * DAY_NS))}.",
+            name="goal_exponential",
+        )
+
+
+def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    runs, scans = data.frames.get("job_io"), view(data.frames, facility)
+    ages = scans.histogram(-1, "mtime") if scans is not None else None
+    ages = ages if ages is not None and ages.files else None
+    runs = runs if runs is not None and runs.rows else None
+    if ages is not None or runs is not None:
+        yield overwriting_exhibit(runs, ages)
+
+
+@exhibit("car11.overwrite")
+def overwriting_exhibit(runs: Frame | None, ages: Bins | None) -> Iterator[Piece]:
+    """How long data stays unmodified, from the newest scan; and the share of written files that were new, from logs."""
+    if ages is not None:
+        yield _data_age(ages)
+    if runs is None:
+        yield "No job has told which files it wrote: Darshan logs would."
+    else:
+        yield _written_files(runs, ages)
+    if ages is None:
+        yield "How long data lies unmodified comes from scans of the file system (`ioweather scan`); there are none."
+
+
+def _data_age(ages: Bins) -> Iterator[Piece]:
+    total = ages.total_bytes
+
+    def share(days: int) -> float | None:
+        return ages.from_on(days)[1] / total if total else None
+
+    for days in AGES_DAYS:
+        ratio, method = share(days), "share of bytes, exact count"
+        yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
+        if ratio is None:
+            yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")
+        else:
+            held = format_bytes(ages.from_on(days)[1])
+            text = f"{held} of the data ({ratio:.1%}) lies unmodified for {days} days or longer."
+            yield Finding(text, name="old_data")
+    yield plain("files_present", ages.files, "count", method="files in the newest scan")
+    edges = [int(edge) for edge in ages.low if edge > 0]
+    older = [ages.from_on(edge) for edge in edges]
+    yield table(
+        "data_age",
+        {
+            "age": ("not modified for (days)", "count", edges),
+            "files": ("files", "count", [files for files, _ in older]),
+            "files_ratio": ("of the files", "ratio", [files / ages.files for files, _ in older]),
+            "bytes": ("bytes", "bytes", [held for _, held in older]),
+            "bytes_ratio": ("of the bytes", "ratio", [share(edge) for edge in edges]),
+        },
+        "Age of the data by modification time",
+    )
+    series = {"files": ages.count.cumsum() / ages.files, "bytes": ages.bytes.cumsum() / max(1, total)}
+    rows = {
+        "series": ("", "text", [name for name in series for _ in ages.high]),
+        "days": ("modified within (days)", "count", [int(edge) for _ in series for edge in ages.high]),
+        "share": ("share", "ratio", np.concatenate(list(series.values()))),
+    }
+    lines = tuple(Reference("x", float(days), f"{days} days") for days in AGES_DAYS)
+    title = "Files and bytes by time since modification"
+    yield Chart.of("cdf", table("age_cdf", rows), "x=days y=share series", title, log="x", references=lines)
+    yield "Ages are by modification time in the newest scan: a copy that keeps times looks old, and a touched file new."
+    yield "Data that was written and deleted between scans is not seen."
+
+
+def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
+    """Whether written files were new: by the size at open where the log has it, else by a named proxy."""
+
+    def total(of: Frame, *names: str) -> int:
+        return sum(int(of.ints(f"{name}_count").sum()) for name in names)
+
+    both = ("write_only_file", "read_write_file")
+    written, known, new = total(runs, *both), total(runs, "size_known_file"), total(runs, "new_or_empty_file")
+    proxy_runs = runs.take(runs.text("create_rule").equals("written_whole"))
+    proxy_written, proxy = total(proxy_runs, *both), total(proxy_runs, "create")
+    proxy_ratio = proxy / proxy_written if proxy_written else None
+    yield ResultTable.of(
+        "written_files",
+        "rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]",
+        (
+            ("size at open (Darshan 2)", known, new, new / known if known else None),
+            ("proxy: written before read, and whole (Darshan 3)", proxy_written, proxy, proxy_ratio),
+        ),
+    )
+    yield plain("files_written", written, "count", n=runs.rows, method="sum over runs")
+    yield share_estimate("new_or_empty_ratio", new, known)
+    yield share_estimate("proxy_created_ratio", proxy, proxy_written)
+    yield Finding(f"Jobs wrote {written:,} files.", name="files_written")
+    if known:
+        yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
+    else:
+        text = "No log records the size of files at open (Darshan 3): whether they were new is not known."
+        yield Finding(text, "undecided", name="new_files_unknown")
+    if proxy_written:
+        text = f"By the proxy, {proxy_ratio:.1%} of {proxy_written:,} written files were the job's own."
+        yield Finding(text, name="new_files_by_proxy")
+    if written and ages is not None:
+        # car11 IV-B: jobs wrote more files than are there.
+        text = f"Jobs wrote {written:,} files; {ages.files:,} are there."
+        if written > ages.files:
+            there = f"{ages.files:,} are there: most are deleted soon, or written again"
+            text = f"Jobs wrote {written:,} files and {there}."
+        yield Finding(text, name="short_lived_files")
+    yield "New or empty before is not the same as created: an empty file that was there counts."
+    yield "The proxy takes a file that the job overwrote whole as new."
+    yield "Files of one run are counted once; a file written by several runs counts in each."
+    yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
+
+
+STUDY = Study(
+    name="contents",
+    exhibits=("car11.fig8", "car11.table3"),
+    needs=(SCANS, BINS, PROJECT_BINS, JOBS),
+    run=run,
+    params=(
+        ROOT,
+        Param("project", "project to show apart; default: the one with most files"),
+        Param("files_target", "number of files to forecast; default: the next power of ten", kind="int"),
+    ),
+)
+OVERWRITING = Study(
+    name="overwriting",
+    exhibits=("car11.overwrite",),
+    needs=(
+        Need(
+            "job_io",
+            "job_io",
+            columns=names_of("""
+                log_digest start_ns write_only_file_count read_write_file_count size_known_file_count
+                new_or_empty_file_count create_count create_rule
+            """),
+            optional=True,
+        ),
+        replace(SCANS, optional=True),
+        replace(BINS, optional=True),
+    ),
+    run=run_overwriting,
+    params=(ROOT,),
+)

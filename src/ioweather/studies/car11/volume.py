@@ -1,0 +1,403 @@
+"""How much storage is used (car11 section IV): throughput over the period (fig6), its distribution (fig7), and volume
+per day with the project behind a change of the mix (car11.volume)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core import choices
+from ioweather.core.arrays import Floats, Indices, Ints
+from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    exhibit,
+)
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
+from ioweather.stats.changepoint import Change, single_change
+from ioweather.stats.intervals import INTERVALS, Intervals, plain
+from ioweather.stats.local_calendar import day_name, facility_zone, local_clock, offsets_ns
+from ioweather.stats.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
+from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
+
+THIRD: Final = 0.33  # car11: "less than 33% of peak"
+_MAX_SHADES: Final = 40
+# A change is looked for only where each side has a week, and believed at this level.
+_MIN_SIDE_DAYS = 7
+_SIGNIFICANT = 0.05
+# A day counts in the mix when half of it was recorded.
+_MIN_DAY = 0.5
+_AFTER_DAYS = 14  # car11: "for the following two weeks"
+_PROJECTS = 10
+_CAVEATS = (
+    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
+    "itself to complete unaligned writes (read-modify-write): the read share is an upper bound of what jobs asked for.",
+    "Volume per day is the total over the time recorded; gaps are not filled.",
+)
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    if steps.usable.any():
+        intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
+        yield _throughput(steps, facility)
+        yield _distribution(steps, intervals, facility, str(params["filesystem"]))
+
+
+def _rates(steps: Steps) -> dict[str, Floats]:
+    read, write = (steps.values[metric] / steps.step_seconds for metric in choices.TRAFFIC)
+    return {"read": read, "write": write, "combined": read + write}
+
+
+@exhibit("car11.fig6")
+def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
+    rates, n, seconds = _rates(steps), int(steps.usable.sum()), steps.step_seconds
+    end_ns = steps.start_ns + steps.count * steps.step_ns
+    windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
+    missing = gaps(steps.usable)
+    longest = sorted(sorted(missing, key=lambda gap: gap[0] - gap[1])[:_MAX_SHADES])
+    rows: list[tuple[Cell, ...]] = []
+    for window in windows:
+        inside = (steps.times_ns >= window.start_ns) & (steps.times_ns < window.end_ns) & steps.usable
+        mean = float(rates["combined"][inside].mean()) if inside.any() else None
+        rows.append((window.label or "maintenance", window.start_ns, window.end_ns, mean))
+    yield ResultTable.of(
+        "maintenance",
+        "label: window [text]; start: from [time_ns]; end: to [time_ns]; mean: mean throughput in it [bytes_per_s]",
+        rows,
+        "Maintenance windows of the facility file",
+    )
+    times = [tuple(steps.start_ns + step * steps.step_ns for step in gap) for gap in longest]
+    yield ResultTable.of(
+        "gaps",
+        "start: from [time_ns]; end: to [time_ns]; length: length [seconds]",
+        ((*ends, (b - a) * seconds) for ends, (a, b) in zip(times, longest, strict=True)),
+        f"Gaps: the {len(longest)} longest of {len(missing)}",
+    )
+    shades = [shaded(w.start_ns, w.end_ns, w.label or "maintenance") for w in windows[:_MAX_SHADES]]
+    shades += [shaded(start, end, "no data") for start, end in times]
+    line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
+    title = "Throughput, lowest and highest of each stretch"
+    yield Chart.of("timeline", line, "x=time y=value", title, references=tuple(shades), facet="series")
+    # Published peaks are those of a minute; another step says its own length.
+    word = "minute" if seconds == 60 else f"{seconds:g}_seconds"
+    peaks = {way: float(np.nanmax(rate)) for way, rate in rates.items()}
+    yield [plain(f"peak_{word}_{way}", peak, "bytes_per_s", n=n, method="maximum") for way, peak in peaks.items()]
+    yield plain("maintenance_windows", len(windows), "count"), plain("gaps", len(missing), "count")
+    moved = f"{format_bytes(peaks['read'])}/s read and {format_bytes(peaks['write'])}/s written"
+    text = f"The highest throughput of any interval of {format_seconds(seconds)} was {moved}."
+    yield Finding(text, name="highest_throughput")
+    if missing:
+        lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
+        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} together.", name="gaps")
+    if windows:
+        yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
+    yield SERVER_TRAFFIC, steps.coverage("intervals")
+
+
+@exhibit("car11.fig7")
+def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Iterator[Piece]:
+    combined, there = _rates(steps)["combined"], steps.usable
+    n, peak = int(there.sum()), float(np.nanmax(combined))
+    known = facility.filesystem(filesystem)
+    nominal = known.peak_bytes_per_s if known else None
+    # One sum per statistic: intervals, bytes per second, intervals below a third of the observed and nominal peak.
+    below = [np.where(there, combined < THIRD * top, False) for top in (peak, nominal) if top is not None]
+    sums = intervals.sums(there, combined, *below)
+    mean = intervals.estimate("mean_rate", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
+    yield plain("intervals", n, "count"), mean, plain("peak_rate", peak, "bytes_per_s", n=n, method="maximum")
+    yield intervals.estimate("below_third_of_peak_ratio", "ratio", sums, lambda s: s[:, 2] / s[:, 0], n=n)
+    lines = [Reference("x", THIRD * peak, "33% of the observed peak")]
+    text = f"The mean throughput was {format_bytes(mean.value or 0.0)}/s; the peak was {format_bytes(peak)}/s."
+    yield Finding(text, name="mean_throughput"), SERVER_TRAFFIC
+    if nominal is None:
+        yield f"The nominal peak of {filesystem} is not known: set peak_bytes_per_s in facility.toml for its share."
+    else:
+        yield intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
+        yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
+        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.", name="nominal_peak")
+        lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
+    drawn = cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s")
+    title = f"Throughput of each interval of {format_seconds(steps.step_seconds)}"
+    yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectDays:
+    """`amount[i, j]`: what project i did on day first_day + j."""
+
+    projects: tuple[str, ...]
+    first_day: int
+    amount: Floats
+
+
+def days_of_jobs(jobs: Frame, facility: Facility, span: tuple[int, int]) -> ProjectDays:
+    """Node-hours by project and day of a span of local days, a job's time split at midnight."""
+    accounts, uids = jobs.text("account").tolist(), jobs.array("uid").tolist()
+    names = [facility.project_of(account=account, uid=uid) for account, uid in zip(accounts, uids, strict=True)]
+    nodes = jobs.ints("node_count", missing=1)
+    return _spread(names, jobs.array("start_ns"), jobs.array("end_ns"), nodes / HOUR_NS, facility, span)
+
+
+def days_of_runs(
+    runs: Frame, applications: Frame, jobs: Frame | None, facility: Facility, span: tuple[int, int]
+) -> tuple[ProjectDays, ProjectDays]:
+    """Bytes read, and bytes written, by project and day: a run's bytes spread evenly over its time."""
+    account_of: dict[Any, str | None] = {}
+    if jobs is not None:
+        account_of = dict(zip(jobs.array("raw_job_id").tolist(), jobs.text("account").tolist(), strict=True))
+    described = {
+        row["log_digest"]: facility.project_of(account=account_of.get(row["job_id"]), uid=row["uid"], exe=row["exe"])
+        for row in applications.select(("log_digest", "uid", "exe", "job_id")).records()
+    }
+    names = [described.get(digest, "unknown") for digest in runs.text("log_digest").tolist()]
+    start = runs.array("start_ns")
+    end = np.maximum(runs.array("end_ns"), start + 1)
+    read, write = (
+        _spread(names, start, end, runs.array(metric) / (end - start), facility, span)
+        for metric in ("read_bytes", "write_bytes")
+    )
+    return read, write
+
+
+def _spread(
+    names: list[str],
+    start_ns: NDArray[Any],
+    end_ns: NDArray[Any],
+    per_ns: Floats,
+    facility: Facility,
+    span: tuple[int, int],
+) -> ProjectDays:
+    """A constant rate per ns in [start, end), cut at local midnights. Rows without both times are left out."""
+    first, last = span
+    projects = tuple(sorted(set(names)))
+    amount = np.zeros((len(projects), max(0, last - first)))
+    zone, _ = facility_zone(facility)
+    known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
+    code = {name: i for i, name in enumerate(projects)}
+    row = np.array([code[name] for name in names], np.int64)[known]
+    starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
+    starts, ends = starts + offsets_ns(starts, zone), ends + offsets_ns(ends, zone)
+    for day in range(first, last):
+        overlap = np.minimum(ends, (day + 1) * DAY_NS) - np.maximum(starts, day * DAY_NS)
+        inside = overlap > 0
+        np.add.at(amount[:, day - first], row[inside], overlap[inside] * per_ns[known][inside])
+    return ProjectDays(projects, first, amount)
+
+
+@dataclass(frozen=True, eq=False)
+class Days:
+    """Local days: number since 1970, bytes read and written, share of the day recorded."""
+
+    day: Ints
+    read: Floats
+    write: Floats
+    recorded: Floats
+    zone: str
+
+    @property
+    def share(self) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.read / (self.read + self.write))
+
+    @property
+    def usable(self) -> Indices:
+        """Days that count in the mix."""
+        return np.flatnonzero((self.recorded >= _MIN_DAY) & (self.read + self.write > 0))
+
+
+def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    if steps.usable.any():
+        yield _volume(steps, data, facility, on=bool(params["intervals"]))
+
+
+def _days(steps: Steps, facility: Facility) -> Days:
+    zone, name = facility_zone(facility)
+    day = local_clock(steps.times_ns, zone).day
+    first, count = int(day[0]), int(day[-1] - day[0]) + 1
+    read, write, recorded = (
+        np.asarray(np.bincount(day - first, weights=np.where(steps.usable, amount, 0.0), minlength=count), np.float64)
+        for amount in (*(steps.values[metric] for metric in choices.TRAFFIC), np.ones(steps.count))
+    )
+    return Days(np.arange(first, first + count), read, write, recorded * steps.step_ns / DAY_NS, name)
+
+
+@exhibit("car11.volume")
+def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Iterator[Piece]:
+    days = _days(steps, facility)
+    n, names = len(days.day), [day_name(int(day)) for day in days.day]
+    intervals = Intervals(days.recorded > 0, DAY_NS, on=on, unit=1, unit_name="day")
+    per_day = np.stack([days.read, days.write, days.recorded], axis=1)
+    totals = [float(days.read.sum()), float(days.write.sum())]
+    read = intervals.estimate("per_day_read", "bytes", per_day, lambda s: s[:, 0] / s[:, 2], n=n)
+    write = intervals.estimate("per_day_write", "bytes", per_day, lambda s: s[:, 1] / s[:, 2], n=n)
+    yield plain("total_read", totals[0], "bytes", n=n), plain("total_write", totals[1], "bytes", n=n), read, write
+    yield intervals.estimate("read_ratio", "ratio", per_day, lambda s: s[:, 0] / (s[:, 0] + s[:, 1]), n=n)
+    per_read, per_write, all_read, all_write = (format_bytes(v or 0.0) for v in (read.value, write.value, *totals))
+    text = f"{per_read} were read and {per_write} written per day, {all_read} and {all_write} in all."
+    yield Finding(text, name="volume_per_day")
+    yield table(
+        "days",
+        {
+            "day": ("day", "date", names),
+            "read": ("read", "bytes", days.read),
+            "write": ("written", "bytes", days.write),
+            "share": ("read share", "ratio", days.share),
+            "recorded": ("recorded", "ratio", np.minimum(days.recorded, 1.0)),
+        },
+        "Volume by day",
+    )
+    use = days.usable
+    change = single_change(days.share[use], (days.read + days.write)[use], min_side=_MIN_SIDE_DAYS)
+    references: tuple[Reference, ...] = ()
+    if change is None:
+        text = f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."
+        yield Finding(text, name="change_needs_days")
+    else:
+        first_day = int(days.day[use[change.index]])
+        yield _change_estimates(days, change, on=on)
+        if change.p_value < _SIGNIFICANT:
+            sides = f"from {change.before:.1%} before to {change.after:.1%} after (p = {change.p_value:.3f})"
+            yield Finding(f"The read share changed on {day_name(first_day)}, {sides}.", name="change_of_mix")
+            references = (Reference("x", first_day * DAY_NS / 1e6, "change of the mix"),)
+            yield _projects(data, facility, first_day, days)
+        else:
+            best = f"the best candidate is {day_name(first_day)} (p = {change.p_value:.2f})"
+            yield Finding(f"No change of the mix stands out: {best}.", "undecided", name="change_of_mix")
+    # From the first to the last day that counts; those between that do not are gaps: their volume is of hours.
+    drawn = use if len(use) else np.arange(n)
+    part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
+    shown = [np.where(counts, values, np.nan)[part] for values in (days.read, days.write, days.share)]
+    label, ways = f"day in {days.zone}", ["read"] * len(names[part]) + ["write"] * len(names[part])
+    volume = {
+        "day": (label, "date", names[part] * 2),
+        "series": ("", "text", ways),
+        "value": ("volume of the day", "bytes", np.concatenate(shown[:2])),
+    }
+    mix = {"day": (label, "date", names[part]), "value": ("read share of the day", "ratio", shown[2])}
+    yield Chart.of("timeline", table("volume", volume), "x=day y=value series", "Volume per day", references=references)
+    yield Chart.of("timeline", table("mix", mix), "x=day y=value", "Read share", references=references), _CAVEATS
+    yield f"Days are those of {days.zone}.", steps.coverage("intervals")
+    yield Coverage(n, len(use), "days", {}, "at least half recorded")
+
+
+def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estimate]:
+    """Read share on both sides of the day, given the day."""
+    use = days.usable
+    method = f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.alike:.2f})"
+    yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
+    yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
+    sides: Mapping[str, Indices] = {
+        "read_ratio_before_change": use[: change.index],
+        "read_ratio_after_change": use[change.index :][:_AFTER_DAYS],
+        "read_ratio_after_change[to the end]": use[change.index :],
+    }
+    for name, chosen in sides.items():
+        intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, on=on, unit=1, unit_name="day")
+        sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
+        yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen))
+
+
+def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -> Iterator[Piece]:
+    """The projects whose own activity changed at that day: by bytes where logs tell them, and by node-hours."""
+    span = (int(days.day[0]), int(days.day[-1]) + 1)
+    split = first_day - span[0]
+
+    def sides(activity: ProjectDays) -> tuple[Floats, Floats]:
+        return activity.amount[:, :split].mean(axis=1), activity.amount[:, split:].mean(axis=1)
+
+    runs, applications, jobs = (data.frames.get(name) for name in ("runs", "applications", "jobs"))
+    if runs is not None and applications is not None and runs.rows:
+        read, write = days_of_runs(runs, applications, jobs, facility, span)
+        (read_before, read_after), (write_before, write_after) = sides(read), sides(write)
+        # How far a project moves the read share s: d(R / T) = (dR (1 - s) - dW s) / T.
+        share = float(days.read.sum() / (days.read + days.write).sum())
+        pull = (read_after - read_before) * (1 - share) - (write_after - write_before) * share
+        order = np.argsort(-np.abs(pull), kind="stable")[:_PROJECTS]
+        yield table(
+            "projects_volume",
+            {
+                "project": ("project", "text", [read.projects[i] for i in order]),
+                "read_before": ("read per day before", "bytes", read_before[order]),
+                "read_after": ("after", "bytes", read_after[order]),
+                "write_before": ("written per day before", "bytes", write_before[order]),
+                "write_after": ("after", "bytes", write_after[order]),
+            },
+            "Projects by how much they moved the mix (instrumented runs)",
+        )
+        top = int(order[0])
+        before, after = read_before[top] + write_before[top], read_after[top] + write_after[top]
+        shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
+        yield _behind(read.projects[top], before, after, shown, "moved the mix most")
+    if jobs is not None and jobs.rows:
+        activity = days_of_jobs(jobs, facility, span)
+        hours_before, hours_after = sides(activity)
+        order = np.argsort(-np.abs(hours_after - hours_before), kind="stable")[:_PROJECTS]
+        yield table(
+            "projects_node_hours",
+            {
+                "project": ("project", "text", [activity.projects[i] for i in order]),
+                "before": ("node-hours per day before", "count", hours_before[order]),
+                "after": ("after", "count", hours_after[order]),
+            },
+            "Projects by change of node-hours per day (scheduler log)",
+        )
+        top = int(order[0])
+        before, after = float(hours_before[top]), float(hours_after[top])
+        shown = f"{before:,.0f} node-hours per day before, {after:,.0f} after"
+        yield _behind(activity.projects[top], before, after, shown, "changed its node-hours most")
+
+
+def _behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
+    low, high = sorted((before, after))
+    if low > high / 2:
+        text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
+    else:
+        verb = "tapered off" if after < before else "started"
+        text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
+    return Finding(text, name="project_behind_change")
+
+
+STUDY = Study(
+    name="utilisation",
+    exhibits=("car11.fig6", "car11.fig7"),
+    needs=(choices.TRAFFIC_NEED,),
+    run=run,
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+    too_few="no interval of the period has samples of all servers that can be used",
+)
+DAILY_VOLUME = Study(
+    name="daily_volume",
+    exhibits=("car11.volume",),
+    needs=(
+        choices.TRAFFIC_NEED,
+        Need(
+            "jobs",
+            "jobs",
+            columns=("start_ns", "end_ns", "account", "uid", "node_count", "raw_job_id"),
+            where={"step": ""},
+            optional=True,
+        ),
+        Need(
+            "runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes"), optional=True
+        ),
+        Need("applications", "applications", columns=("log_digest", "uid", "exe", "job_id"), optional=True),
+    ),
+    run=run_volume,
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+)

@@ -1,1 +1,0 @@
-"""What lies on the file systems (car11 section IV): sizes, ages, growth."""

@@ -1,0 +1,423 @@
+"""Single measurements of the probe (kun19 4.3 to 4.5): ten minutes, bands, hosts side by side, and a benchmark with its
+phases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    exhibit,
+)
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.stats.bands import find_bands
+from ioweather.stats.dependence import groups_differ
+from ioweather.stats.intervals import number, plain
+from ioweather.stats.job_estimates import median_estimate, quantiles, share_estimate
+from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.rollups import ROLLUP_COLUMNS
+from ioweather.stats.slowdown import operation_series
+from ioweather.stats.summary_tables import relabelled, table, told_p
+from ioweather.studies.kun19.slowdown import expected_note
+
+# [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
+_EPISODE: Final = 2.0
+_LEAST_OF_EPISODE: Final = 3
+_POINTS: Final = 1500
+COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
+_BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
+_LEAST_OF_PHASE: Final = 5  # measurements
+_PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
+TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. --set bands_window=7d may hold more."
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Finished operations of a stretch of time."""
+
+    start_ns: Ints
+    seconds: Floats
+    op: NDArray[Any]
+    host: NDArray[Any]
+    filesystem: NDArray[Any]
+    request_bytes: Ints
+    mode: NDArray[Any]
+    cached: Bools
+    failed: int
+    other: int  # of another size or mode than most of their kind, which would not be the same measurement
+
+    def kinds(self) -> list[tuple[str, str]]:
+        return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
+
+    def of(self, filesystem: str, op: str) -> Bools:
+        return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
+
+
+def measured(responses: Frame, facility: Facility) -> Measured:
+    ok = responses.text("status").equals("ok")
+    ended = ok & responses.known("duration_ns")
+    usual = _usual_requests(responses, facility)
+    kept = np.flatnonzero(ended & usual)
+    frame = responses.take(kept)
+    systems = frame.text("system")
+    names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
+    return Measured(
+        start_ns=frame.ints("start_ns"),
+        seconds=frame.ints("duration_ns") / NS,
+        op=np.array(frame.text("op").tolist(), object),
+        host=np.array(frame.text("host").tolist(), object),
+        filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
+        request_bytes=frame.ints("request_bytes"),
+        mode=np.array(frame.text("mode").tolist(), object),
+        cached=frame.bools("cached"),
+        failed=int((~ended & usual).sum()),
+        other=int((~usual).sum()),
+    )
+
+
+def _usual_requests(responses: Frame, facility: Facility) -> Bools:
+    """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
+    of many sizes (don15) lie in the same table."""
+    systems = responses.text("system")
+    places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
+    place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
+    ops = np.stack([place[systems.codes], responses.text("op").codes]) if responses.rows else np.empty((2, 0), np.int64)
+    sizes = responses.ints("request_bytes")
+    kinds, kind, counts = np.unique(
+        np.vstack([ops, sizes, responses.text("mode").codes]), axis=1, return_inverse=True, return_counts=True
+    )
+    most: dict[tuple[int, ...], int] = {}
+    for i in np.argsort(counts, kind="stable"):
+        most[tuple(kinds[:2, i].tolist())] = int(i)
+    return np.isin(kind, list(most.values()))
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    window, day, hour = (measured(data.frames[name], facility) for name in ("window", "day", "hour"))
+    if len(window.seconds):
+        yield _every_measurement(window, int(params["window"]))
+    if len(day.seconds):
+        yield _bands(day)
+    if len(hour.seconds):
+        yield _hosts(hour)
+
+
+def _coverage(part: Measured, cached: int = 0) -> Coverage:
+    left_out = {"failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached}
+    total = len(part.seconds) + part.failed + part.other
+    return Coverage(total, len(part.seconds) - cached, "operations", {why: n for why, n in left_out.items() if n})
+
+
+def drawn_points(seconds: Floats) -> Ints:
+    """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
+    step = max(1, -(-len(seconds) // _POINTS))
+    return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
+
+
+def drawn_note(shown: Ints, seconds: Floats) -> Iterator[str]:
+    if len(shown) != len(seconds):
+        yield f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them."
+
+
+@exhibit("kun19.fig1")
+def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
+    shown = drawn_points(part.seconds)
+    rows = zip(
+        *(column[shown].tolist() for column in (part.start_ns, part.seconds, part.op, part.filesystem)), strict=True
+    )
+    columns = "time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]"
+    drawn = ResultTable.of("measurements", columns, rows)
+    title = f"Every measurement of {format_seconds(length_ns / NS)}"
+    yield Chart.of("scatter", drawn, "x=time y=seconds series=op", title, facet="filesystem", log="y")
+    for filesystem, op in part.kinds():
+        mine = part.seconds[part.of(filesystem, op)]
+        middle = float(np.median(mine))
+        slower, slow = float(mine.max()) / middle if middle else None, float((mine >= 10 * middle).mean())
+        yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds")
+        yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest over median")
+        if slow > 0:
+            text = f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."
+            yield Finding(text, name="slow_operations")
+    yield drawn_note(shown, part.seconds), _coverage(part)
+
+
+def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
+    """Whether an operation is in ten minutes that are no slow episode of its kind."""
+    calm = np.zeros(len(seconds), np.bool_)
+    rows = np.flatnonzero(mine)
+    usual = float(np.median(seconds[rows])) if len(rows) else 0.0
+    stretch = start_ns[rows] // (10 * MINUTE_NS)
+    for own in (rows[stretch == each] for each in np.unique(stretch)):
+        calm[own] = np.median(seconds[own]) < _EPISODE * usual or len(own) < _LEAST_OF_EPISODE
+    return calm
+
+
+@exhibit("kun19.bands")
+def _bands(part: Measured) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    boxes: list[tuple[Cell, ...]] = []
+    several, most = False, 0
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        mine &= _calm(part.start_ns, part.seconds, mine)
+        bands = find_bands(part.seconds[mine])
+        parts = [mine & (part.seconds >= band.low) & (part.seconds < band.high) for band in bands]
+        shares = [float(part.cached[inside].mean()) if inside.any() else 0.0 for inside in parts]
+        for i, (band, inside, cached) in enumerate(zip(bands, parts, shares, strict=True), 1):
+            # Only where one band is known to come from a cache do the others come from storage.
+            label = "cache" if cached > 0.5 else "storage" if max(shares) > 0.5 else f"band {i}"
+            rows.append((filesystem, op, i, label, band.centre, band.share, cached, band.n))
+            boxes.append((filesystem, op, label, *quantiles(part.seconds[inside])))
+            name = f"{op}_band{i}[{filesystem}]"
+            yield plain(name, band.centre, "seconds", n=band.n, method="median of the band")
+        if len(bands) > 1:
+            several = True
+            listed = ", ".join(f"{format_seconds(b.centre)} ({b.share:.0%})" for b in bands)
+            yield Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}.", name="bands")
+        most = max(most, len(bands)) if op == "read" else most
+    if most:
+        yield plain("most_read_bands", most, "count", method="largest number on any file system")
+    kind = "filesystem: file system [text]; op: operation [text]"
+    columns = f"{kind}; band [count]; label [text]; centre [seconds]; share [ratio]; cached: known as cached [ratio]"
+    yield ResultTable.of("bands", f"{columns}; n [count]", rows)
+    if rows:
+        drawn = ResultTable.of("boxes", f"{kind}; label [text]; {_BOXES.format('response time')}", boxes)
+        encoding = "x=op q05 q25 q50 q75 q95 series=label"
+        yield Chart.of("box", drawn, encoding, "Bands of response time", facet="filesystem", log="y")
+    if not several:
+        yield Finding("Every operation has one band." if rows else TOO_FEW, name="bands")
+    yield (
+        "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
+        "without that nothing tells where a band comes from."
+    )
+    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band."
+    yield _coverage(part)
+
+
+@exhibit("kun19.fig2")
+def _hosts(part: Measured) -> Iterator[Piece]:
+    """Hosts side by side, with a test of difference."""
+    rows: list[tuple[Cell, ...]] = []
+    tests: list[Estimate] = []
+    findings: list[Finding] = []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        hosts = sorted(set(part.host[mine].tolist()))
+        samples = {host: part.seconds[mine & (part.host == host)] for host in hosts}
+        rows += [(filesystem, op, host, *quantiles(values), len(values)) for host, values in samples.items()]
+        if len(hosts) < 2:
+            continue
+        p = groups_differ(list(samples.values()))
+        middles = {host: float(np.median(values)) for host, values in samples.items()}
+        odd = max(middles, key=lambda host: abs(np.log(middles[host] / float(np.median(list(middles.values()))))))
+        text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
+        if p is None:
+            text = f"{text} cannot be compared: too few independent measurements."
+            findings.append(Finding(text, "undecided", name="hosts"))
+            continue
+        method = "Welch's test of mean ranks, by independent measurements"
+        tests.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method=method))
+        if p < 0.01:
+            text = f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])})."
+            findings.append(Finding(text, name="hosts"))
+        else:
+            findings.append(Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts"))
+    columns = f"filesystem: file system [text]; op: operation [text]; host [text]; {_BOXES.format('median')}; n [count]"
+    listed = ResultTable.of("hosts", columns, rows)
+    drawn, encoding = relabelled(listed, q50="response time"), "x=host q05 q25 q50 q75 q95 series=op"
+    yield listed, Chart.of("box", drawn, encoding, "Response times by host", facet="filesystem", log="y")
+    yield plain("hosts", len(set(part.host.tolist())), "count")
+    fewest = min((int(row[-1] or 0) for row in rows), default=0)
+    yield plain("measurements_per_host", fewest, "count", method="fewest of any operation and host")
+    length = float(part.start_ns.max() - part.start_ns.min()) / NS
+    yield plain("length", length, "seconds", method="first to last"), tests
+    if tests:
+        differ = sum((test.value or 0.0) < 0.01 for test in tests)
+        yield share_estimate("hosts_differ_ratio", differ, len(tests))
+    one_host = Finding("All measurements come from one host: nothing to compare.", name="one_host")
+    yield findings or [one_host]
+    yield "Hosts that measured at the same time met the same system; the test takes them as independent."
+    yield _coverage(part)
+
+
+def run_phases(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """A benchmark as the probe felt it. Slow is longer than usual over the whole period, not over its own hour."""
+    part, phases = measured(data.frames["benchmark"], facility), data.frames["phases"]
+    if not len(part.seconds) or not phases.rows:
+        return
+    records = sorted(phases.records(), key=lambda row: row["start_ns"])
+    rollups = data.frames.get("rollups")
+    usual: dict[tuple[str, str, int, str], float] = {}
+    if rollups is not None:
+        names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
+        for series in operation_series(rollups, names, HOUR_NS):
+            seconds, _ = series.expected(facility.baseline, records[0]["start_ns"])
+            if seconds:
+                usual[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
+    yield _benchmark(part, records, usual, facility)
+
+
+@exhibit("kun19.fig3")
+def _benchmark(
+    part: Measured,
+    phases: list[dict[str, Any]],
+    usual: Mapping[tuple[str, str, int, str], float],
+    facility: Facility,
+) -> Iterator[Piece]:
+    """Every measurement (3a, 3b), and means of 60 s (3c)."""
+    stored = ~part.cached  # the cache's answers are not in what is usual either
+    slowdown = np.full(len(part.seconds), np.nan)
+    means: list[tuple[Cell, ...]] = []
+    boxes: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    unknown = []
+    during = [(part.start_ns >= phase["start_ns"]) & (part.start_ns < (phase["end_ns"] or 2**62)) for phase in phases]
+    for filesystem, op in part.kinds():
+        # All measurements of an operation have one size and mode.
+        first = int(np.argmax(part.of(filesystem, op)))
+        seconds = usual.get((filesystem, op, int(part.request_bytes[first]), str(part.mode[first])))
+        if seconds is None:
+            unknown.append(f"{filesystem} {op}")
+            continue
+        mine = part.of(filesystem, op) & stored
+        slowdown[mine] = part.seconds[mine] / seconds
+        minute, place = np.unique(part.start_ns[mine] // MINUTE_NS, return_inverse=True)
+        values = np.bincount(place, weights=slowdown[mine]) / np.bincount(place)
+        means += [(int(m) * MINUTE_NS, number(v), op, filesystem) for m, v in zip(minute, values.tolist(), strict=True)]
+        for phase, inside in zip(phases, during, strict=True):
+            if (inside & mine).sum() >= _LEAST_OF_PHASE:
+                name = f"slowdown[{phase['label']}, {filesystem} {op}]"
+                made = median_estimate(name, slowdown[inside & mine], "factor")
+                estimates.append(replace(made, method=f"{made.method}; over what is usual"))
+    for phase, inside in zip(phases, during, strict=True):
+        for filesystem, op in part.kinds():
+            own = slowdown[inside & part.of(filesystem, op)]
+            own = own[np.isfinite(own)]
+            if len(own) >= _LEAST_OF_PHASE:
+                boxes.append((str(phase["label"]), op, filesystem, *quantiles(own)))
+    shown = np.flatnonzero(stored)[drawn_points(part.seconds[stored])]
+    shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
+    points = table(
+        "measurements",
+        {
+            "time": ("", "time_ns", part.start_ns[shown]),
+            "seconds": ("response time", "seconds", part.seconds[shown]),
+            "slowdown": ("slowdown", "factor", slowdown[shown]),
+            "op": ("operation", "text", part.op[shown].tolist()),
+            "filesystem": ("", "text", part.filesystem[shown].tolist()),
+        },
+    )
+    # Nine phases without a pause are one grey block: lines where they begin, and a box of each below.
+    begins = tuple(Reference("x", float(p["start_ns"])) for p in phases if p["end_ns"])
+    chart = partial(Chart.of, facet="filesystem", log="y", references=begins)
+    yield chart("scatter", points, "x=time y=seconds series=op", "Every measurement while a benchmark ran")
+    if means:
+        yield chart("scatter", points, "x=time y=slowdown series=op", "Slowdown of every measurement")
+        columns = "time [time_ns]; slowdown: slowdown, means of 60 s [factor]; op: operation [text]; filesystem [text]"
+        title = "Slowdown, means of 60 s; lines where phases begin"
+        yield chart("timeline", ResultTable.of("run", columns, means), "x=time y=slowdown series=op", title)
+        yield estimates, plain("reduced_interval", 60, "seconds", method="as set")
+    if boxes:
+        columns = "phase [text]; op [text]; filesystem [text]; q05 [factor]; q25 [factor]; q50: slowdown [factor]"
+        drawn = ResultTable.of("phases", f"{columns}; q75 [factor]; q95 [factor]", boxes)
+        encoding = "x=phase series=op q05 q25 q50 q75 q95"
+        yield Chart.of("box", drawn, encoding, "Slowdown in each phase", facet="filesystem", log="y")
+    text = f"No phase has {_LEAST_OF_PHASE} measurements of an operation whose usual time is known."
+    if estimates:
+        worst = max(estimates, key=lambda e: e.value or 0.0)
+        where = worst.name.removeprefix("slowdown[").removesuffix("]")
+        text = f"Slowest was {where}: {worst.value or 0.0:.1f} times the usual."
+    yield Finding(text, name="slowest_phase")
+    if unknown:
+        yield f"No baseline yet for {', '.join(unknown)}."
+    exact = f"It comes from roll-ups and is right to within {RELATIVE_ERROR:.1%}."
+    yield f"{expected_note(facility.baseline)} {exact}", drawn_note(shown, part.seconds[stored])
+    yield _coverage(part, int((~stored).sum()))
+
+
+def _end(inventory: Inventory, _: Params) -> Cell:
+    last = inventory.scalar("SELECT max(start_ns) FROM responses WHERE status = 'ok'")
+    return int(last) + 1 if isinstance(last, int) else 0
+
+
+def _before_end(length: str) -> Callable[[Inventory, Params], Cell]:
+    return lambda _, values: values["last_ns"] - values.get(length, HOUR_NS)
+
+
+def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:
+    """The newest day with phases, and an hour on either side."""
+
+    def choose(inventory: Inventory, _: Params) -> Cell:
+        found = inventory.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
+        return int(found) + margin_ns if isinstance(found, int) else 0
+
+    return choose
+
+
+def _stretch(first: str) -> dict[str, Cell | tuple[Cell, ...]]:
+    return {"start_ns >=": f"${first}", "start_ns <": "$last_ns"}
+
+
+def _moment(name: str, text: str, choose: Callable[[Inventory, Params], Cell]) -> Param:
+    return Param(name, text, "int", choose=choose)
+
+
+STUDY = Study(
+    name="probing",
+    exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
+    needs=(
+        Need("window", "responses", columns=COLUMNS, where=_stretch("first_ns")),
+        Need("day", "responses", columns=COLUMNS, where=_stretch("day_ns")),
+        Need("hour", "responses", columns=COLUMNS, where=_stretch("hour_ns")),
+    ),
+    run=run,
+    params=(
+        Param("window", "length of fig1", "duration", default="10min"),
+        _moment("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", _end),
+        _moment("first_ns", "where fig1 begins (UTC ns); default: one window before the end", _before_end("window")),
+        Param("bands_window", "length of what bands are looked for in", "duration", default="24h"),
+        _moment(
+            "day_ns",
+            "where bands begins (UTC ns); default: one such length before the end",
+            _before_end("bands_window"),
+        ),
+        _moment("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", _before_end("an hour")),
+    ),
+)
+_PHASE_COLUMNS: Final = ("label", "start_ns", "end_ns")
+BENCHMARK_PHASES = Study(
+    name="benchmark_phases",
+    exhibits=("kun19.fig3",),
+    needs=(
+        Need("benchmark", "responses", columns=COLUMNS, where=_stretch("first_ns")),
+        Need("phases", "events", columns=_PHASE_COLUMNS, where={"kind": "phase", **_stretch("first_ns")}),
+        Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}, optional=True),
+    ),
+    run=run_phases,
+    params=(
+        _moment(
+            "first_ns",
+            "where it begins (UTC ns); default: an hour before the newest day's phases",
+            _bound("min(start_ns)", -HOUR_NS),
+        ),
+        _moment("last_ns", "where it ends (UTC ns); default: an hour after them", _bound("max(end_ns)", HOUR_NS)),
+    ),
+)

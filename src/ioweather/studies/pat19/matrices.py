@@ -1,0 +1,363 @@
+"""Matrices of all targets and servers of a period (pat19), reduced to the small arrays that exhibits need.
+
+A year of 248 targets is 260 million numbers. They are read in stretches of a few days; each is reduced on its own,
+perhaps by another worker, and the results are joined in time order. Memory does not grow with the period.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, starmap
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats
+from ioweather.core.choices import TRAFFIC
+from ioweather.core.contracts import Spread
+from ioweather.core.facility import Facility
+from ioweather.core.frames import BlockwiseMatrix
+from ioweather.core.results import Coverage, Finding
+from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
+from ioweather.stats.intervals import Intervals
+from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
+from ioweather.stats.resampling import sums_by_unit, unit_steps
+from ioweather.stats.rollup_steps import MIN_COVERAGE, Steps
+from ioweather.stats.series import correlation, lagged_column_sums, window_sums
+from ioweather.stats.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
+
+WAYS = ("read", "write")
+READ, WRITE = TRAFFIC
+LAGS = 5
+WINDOWS = (1, 5, 25)  # steps; pat19 uses minutes
+WIDE_TOLERANCE = 0.10
+# Which pairs are correlated: reads with reads, writes with writes, reads with the writes that follow.
+PAIRS: Mapping[str, tuple[str, str]] = {"read": (READ, READ), "write": (WRITE, WRITE), "cross": (READ, WRITE)}
+# The lag that says most: a series with its next step, reads with writes of the same step.
+NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
+# [ours] The paper speaks of weak and high correlation without a number.
+HIGH_CORRELATION = 0.5
+WEAK_CORRELATION = 0.3
+_STRETCH_DAYS = 5
+_LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
+_SHUTDOWN = f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The steps and components of one or more matrices. Where a matrix starts later, ends earlier or lacks components,
+    its values are missing."""
+
+    start_ns: int
+    step_ns: int
+    steps: int
+    components: tuple[str, ...]
+
+    @property
+    def unit(self) -> int:
+        """Steps of a unit of time that intervals are resampled by."""
+        return unit_steps(self.steps, HOUR_NS / self.step_ns)
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """Steps [first, last) of a few days each. None but the last cuts a window or a unit."""
+        multiple = math.lcm(WINDOWS[-1], self.unit)
+        length = max(1, round(_STRETCH_DAYS * DAY_NS / self.step_ns / multiple)) * multiple
+        return [(first, min(first + length, self.steps)) for first in range(0, self.steps, length)]
+
+    def rows(self, matrix: BlockwiseMatrix, first: int, last: int) -> Floats:
+        """Values of the steps [first, last), a new array; cells below MIN_COVERAGE are missing."""
+        out = np.full((last - first, len(self.components)), np.nan)
+        lead = (matrix.start_ns - self.start_ns) // self.step_ns
+        low, high = max(first, lead), min(last, lead + matrix.steps)
+        if low < high:
+            part = matrix.stretch(low - lead, high - lead)
+            place = [self.components.index(name) for name in matrix.components]
+            enough = part.coverage >= MIN_COVERAGE - 1e-6
+            out[low - first : high - first, place] = np.where(enough, part.values, np.nan)
+        return out
+
+
+def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
+    step = matrices[0].step_ns
+    if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
+        raise ValueError("matrices of one study lie on different grids")
+    start = min(matrix.start_ns for matrix in matrices)
+    end = max(matrix.start_ns + matrix.steps * step for matrix in matrices)
+    components = matrices[0].components
+    if any(matrix.components != components for matrix in matrices):
+        components = tuple(sorted({name for matrix in matrices for name in matrix.components}))
+    return Grid(start, step, (end - start) // step, components)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Amounts per step that cannot be real, and times that do not count. None: not known, nothing excluded."""
+
+    component: float | None = None
+    system: float | None = None
+    windows: tuple[tuple[int, int], ...] = ()
+
+
+def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
+    known = facility.filesystem(filesystem)
+    seconds = step_ns / 1e9
+    component = known.component_limit_bytes_per_s if known else None
+    system = known.peak_bytes_per_s if known else None
+    return Limits(
+        component * seconds if component else None,
+        system * seconds if system else None,
+        tuple((window.start_ns, window.end_ns) for window in facility.maintenance),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty where no
+    exhibit asked for them."""
+
+    components: tuple[str, ...]
+    unit: int
+    system: Steps
+    totals: Mapping[str, Floats]  # metric -> (units, targets)
+    degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
+    lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
+    nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
+    over_limit_cells: int
+
+
+@dataclass(eq=False)
+class _Reduced:
+    """One stretch of the targets: see `Targets`."""
+
+    system: dict[str, Floats]
+    silent: Bools  # steps in which nothing moved
+    reasons: dict[str, int] = field(default_factory=dict)
+    over_limit_cells: int = 0
+    totals: dict[str, Floats] = field(default_factory=dict)
+    degrees: dict[tuple[str, float, int], ParallelismCounts] = field(default_factory=dict)
+    lags: dict[tuple[str, int], Floats] = field(default_factory=dict)
+    nearest: dict[str, Floats] = field(default_factory=dict)
+
+
+def reduce_targets(
+    matrices: Mapping[str, BlockwiseMatrix],
+    limits: Limits,
+    parts: Collection[str] = ("degrees", "lags"),
+    spread: Spread = starmap,
+) -> Targets:
+    """Read and reduce every stretch; `spread` may do so in other processes. `parts` names the costly parts to make."""
+    ordered = [matrices[metric] for metric in TRAFFIC]
+    grid = common_grid(ordered)
+    done = list(spread(_reduce_stretch, [(ordered, limits, tuple(parts), *ends) for ends in grid.stretches()]))
+    system = {metric: np.concatenate([part.system[metric] for part in done] or [np.zeros(0)]) for metric in TRAFFIC}
+    reasons: dict[str, int] = {}
+    for part in done:
+        for reason, steps in part.reasons.items():
+            reasons[reason] = reasons.get(reason, 0) + steps
+    if done and len(grid.components) >= FEWEST_COMPONENTS:
+        # A shutdown over the border of two units is too short in each; correlations keep these few steps.
+        silent = shutdown_steps(np.concatenate([part.silent for part in done]), grid.step_ns / NS)
+        rest = silent & ~np.isnan(np.sum(list(system.values()), axis=0))
+        for values in system.values():
+            values[rest] = np.nan
+        if rest.any():
+            reasons[_SHUTDOWN] = reasons.get(_SHUTDOWN, 0) + int(rest.sum())
+    first = done[0] if done else _Reduced({}, np.zeros(0, np.bool_))
+    lags = {key: np.sum([part.lags[key] for part in done], axis=0) for key in first.lags}
+    nearest = {pair: np.concatenate([part.nearest[pair] for part in done]) for pair in first.nearest}
+    return Targets(
+        grid.components,
+        grid.unit,
+        Steps(grid.start_ns, grid.step_ns, system, reasons),
+        {metric: np.concatenate([part.totals[metric] for part in done]) for metric in first.totals},
+        {key: join_counts([part.degrees[key] for part in done]) for key in first.degrees},
+        {key: correlation(np.moveaxis(sums, 1, -1)) for key, sums in lags.items()},
+        {pair: np.moveaxis(sums, 1, -1) for pair, sums in nearest.items()},
+        sum(part.over_limit_cells for part in done),
+    )
+
+
+def _reduce_stretch(
+    matrices: Sequence[BlockwiseMatrix], limits: Limits, parts: Collection[str], first: int, last: int
+) -> _Reduced:
+    grid = common_grid(matrices)
+    lead = min(first, _LEAD)
+    rows = {m: grid.rows(matrix, first - lead, last) for m, matrix in zip(TRAFFIC, matrices, strict=True)}
+    out = _Reduced({metric: np.full(last - first, np.nan) for metric in TRAFFIC}, np.zeros(last - first, np.bool_))
+    edges = sorted({0, *range(lead, len(rows[READ]), grid.unit), len(rows[READ])})
+    for start, stop in pairwise(edges):
+        _clean(
+            rows, slice(start, stop), grid, first - lead + start, limits, out if start >= lead else None, start - lead
+        )
+    own = {metric: values[lead:] for metric, values in rows.items()}
+    out.totals = {metric: sums_by_unit(np.nan_to_num(values, nan=0.0), grid.unit) for metric, values in own.items()}
+    if "degrees" in parts:
+        for metric, values in own.items():
+            for window in WINDOWS:
+                activity = sorted_activity(window_sums(values, window))
+                for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
+                    out.degrees[metric, tolerance, window] = count_clusters(activity, tolerance)
+    for pair, (x, y) in PAIRS.items():
+        out.nearest[pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
+        for window in WINDOWS if "lags" in parts else ():
+            left, right = window_sums(rows[x], window), window_sums(rows[y], window)
+            out.lags[pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
+    return out
+
+
+def _clean(
+    rows: Mapping[str, Floats], chunk: slice, grid: Grid, step: int, limits: Limits, out: _Reduced | None, place: int
+) -> None:
+    """Mark cells and steps of one unit that are not real or not whole as missing, in place. Sums, and counts of what is
+    excluded, go to `out` from `place` on."""
+    blocks = [rows[metric][chunk] for metric in TRAFFIC]
+    over_limit_cells = 0
+    if limits.component is not None:
+        for block in blocks:
+            above = block > limits.component
+            over_limit_cells += int(above.sum())
+            block[above] = np.nan
+    sums = [np.nansum(block, axis=1) for block in blocks]
+    # Expected are the targets that some step of the unit has: one that came or went on another day is no gap.
+    there = [~np.isnan(block) for block in blocks]
+    present = [each.sum(axis=1) / max(1, int(each.any(axis=0).sum())) for each in there]
+    silent = np.sum(sums, axis=0) == 0
+    times = grid.start_ns + np.arange(step, step + len(silent), dtype=np.int64) * grid.step_ns
+    marks = {
+        "not recorded": np.max(present, axis=0) == 0,
+        f"less than {MIN_COVERAGE:.0%} recorded": np.min(present, axis=0) < MIN_COVERAGE - 1e-9,
+    }
+    if len(grid.components) >= FEWEST_COMPONENTS:
+        marks[_SHUTDOWN] = shutdown_steps(silent, grid.step_ns / NS)
+    if limits.windows:
+        marks["maintenance"] = np.any([(times >= begin) & (times < end) for begin, end in limits.windows], axis=0)
+    if limits.system is not None:
+        marks["above the peak of the system"] = np.max(sums, axis=0) > limits.system
+    excluded = np.zeros(len(silent), np.bool_)
+    for reason, marked in marks.items():
+        fresh = int((marked & ~excluded).sum())
+        if fresh and out is not None:
+            out.reasons[reason] = out.reasons.get(reason, 0) + fresh
+        excluded |= marked
+    for block in blocks:
+        block[excluded] = np.nan
+    if out is not None:
+        part = slice(place, place + len(silent))
+        out.silent[part] = silent
+        out.over_limit_cells += over_limit_cells
+        for metric, total in zip(TRAFFIC, sums, strict=True):
+            out.system[metric][part] = np.where(excluded, np.nan, total)
+
+
+def _by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
+    """The six sums at one lag, by the unit of the second member: (units, 6, columns)."""
+    out = []
+    for start in range(lead, len(y), unit):
+        begin, stop = max(0, start - lag), min(start + unit, len(y))
+        out.append(lagged_column_sums(x[begin:stop], y[begin:stop], (lag,), start - begin)[0])
+    return np.stack(out)
+
+
+@dataclass(frozen=True, eq=False)
+class ServerLoad:
+    """CPU load of each server: sums per unit, largest step, lagged correlations per window."""
+
+    grid: Grid
+    count: Floats  # (units, servers): steps that were there
+    total: Floats  # (units, servers): sum of load over them
+    largest: Floats
+    lags: dict[int, Floats]  # window -> (lags + 1, servers)
+    lag_one: Floats  # (units, servers, 6)
+    over_limit: int
+
+
+def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
+    grid = common_grid([matrix])
+    parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in grid.stretches()]))
+    count, total, largest, lags, lag_one, over_limit = zip(*parts, strict=True)
+    summed = {window: np.sum([each[window] for each in lags], axis=0) for window in WINDOWS}
+    return ServerLoad(
+        grid,
+        np.concatenate(count),
+        np.concatenate(total),
+        np.fmax.reduce(largest),
+        {window: correlation(np.moveaxis(sums, 1, -1)) for window, sums in summed.items()},
+        np.moveaxis(np.concatenate(lag_one), 1, -1),
+        sum(over_limit),
+    )
+
+
+def _reduce_server_stretch(
+    matrix: BlockwiseMatrix, first: int, last: int
+) -> tuple[Floats, Floats, Floats, dict[int, Floats], Floats, int]:
+    """A load above 1 is not real; it is left out and counted. Windows are means."""
+    grid = common_grid([matrix])
+    lead = min(first, _LEAD)
+    rows = grid.rows(matrix, first - lead, last)
+    above = rows > 1.0
+    rows[above] = np.nan
+    own = rows[lead:]
+    lags = {}
+    for window in WINDOWS:
+        wide = window_sums(rows, window, mean=True)
+        lags[window] = lagged_column_sums(wide, wide, range(LAGS + 1), lead // window)
+    return (
+        sums_by_unit((~np.isnan(own)).astype(np.float64), grid.unit),
+        sums_by_unit(np.nan_to_num(own, nan=0.0), grid.unit),
+        np.fmax.reduce(own, axis=0),
+        lags,
+        _by_unit(rows, rows, 1, lead, grid.unit),
+        int(above[lead:].sum()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Climate:
+    """The reduced data of one file system, and how estimates are made of them. Exhibits add to `advice`."""
+
+    targets: Targets
+    intervals: Intervals
+    component_kind: str
+    zone: dt.tzinfo
+    zone_name: str
+    burst_buffer: Steps | None = None
+    caveats: tuple[str, ...] = ()
+    advice: list[Finding] = field(default_factory=list)
+
+    @property
+    def system(self) -> Steps:
+        return self.targets.system
+
+    @property
+    def n(self) -> int:
+        return int(self.system.usable.sum())
+
+    def way(self, name: str) -> Floats:
+        """Bytes per step of the whole system, 'read' or 'write'."""
+        return self.system.values[TRAFFIC[WAYS.index(name)]]
+
+    def coverage(self) -> Iterator[Coverage]:
+        yield self.system.coverage("steps")
+        over = self.targets.over_limit_cells
+        if over:
+            cells = self.system.count * len(self.targets.components) * len(TRAFFIC)
+            excluded = {"above the limit of a component": over}
+            yield Coverage(cells, cells - over, "values", excluded, "per component and step")
+
+    def span(self, steps: int) -> str:
+        return span(steps, self.system.step_ns)
+
+
+def span(steps: int, step_ns: int) -> str:
+    """'5 min', '1 min': a window in the words of the paper."""
+    seconds = steps * step_ns / 1e9
+    return f"{seconds / 60:g} min" if seconds % 60 == 0 and seconds < 7200 else format_seconds(seconds)
+
+
+def high_share(correlations: Floats) -> Floats:
+    """Of the components that have a correlation, the share whose is high; NaN where none has."""
+    there = np.sum(~np.isnan(correlations), axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sum(correlations >= HIGH_CORRELATION, axis=-1) / there)

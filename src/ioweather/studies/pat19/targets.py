@@ -1,0 +1,328 @@
+"""The storage targets one by one (pat19 section 6): imbalance (fig10), correlation (fig12), and how many work alike
+at the same time (fig11, table1, sensitivity)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ioweather.core.arrays import Floats
+from ioweather.core.choices import TRAFFIC
+from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.units import format_bytes
+from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation, rank_correlations
+from ioweather.stats.intervals import Intervals, directed, plain
+from ioweather.stats.job_estimates import rank_estimate
+from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
+from ioweather.stats.phases import members, thresholds
+from ioweather.stats.resampling import sums_by_unit
+from ioweather.stats.series import N, correlation
+from ioweather.stats.summary_tables import table
+from ioweather.studies.pat19.matrices import (
+    HIGH_CORRELATION,
+    LAGS,
+    NEAREST_LAG,
+    WAYS,
+    WIDE_TOLERANCE,
+    WINDOWS,
+    Climate,
+    high_share,
+)
+
+# [ours] A target is worth relieving where its whole interval lies this far above the median target.
+RELIEVE = 1.25
+TABLE_DEGREES = (10, 25, 50, 75, 100)
+WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
+LEAST_TARGETS = 50  # [ours] of fewer, 8% is hardly more than one
+_MAX_NAMED = 10
+_FULLY_RECORDED = 0.9
+_UPPER_BOUND = (
+    "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
+    "fall together too, so a degree is an upper bound of what applications stripe."
+)
+
+
+@exhibit("pat19.fig10")
+def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
+    names, intervals = climate.targets.components, climate.intervals
+    n = len(names)
+    per_unit = {way: climate.targets.totals[metric] for way, metric in zip(WAYS, TRAFFIC, strict=True)}
+    sums = {way: amount.sum(axis=0) for way, amount in per_unit.items()}
+    for way, amounts in per_unit.items():
+        found, kind = imbalance(sums[way]), climate.component_kind
+        yield plain(f"mean_per_{kind}_{way}", found.mean, "bytes", n=n, method="mean over components")
+        yield intervals.estimate(f"max_over_min_{way}", "factor", amounts, max_to_min, n=n, bounds=(1.0, np.inf))
+        name = f"max_over_min_excess_{way}"
+        yield intervals.estimate(name, "ratio", amounts, lambda s: max_to_min(s) - 1, n=n, bounds=(0.0, np.inf))
+        yield plain(f"variation_{way}", found.variation, "ratio", n=n, method="sd / mean over components")
+        # Whether the targets that were busy in the first half of the period are busy in the second.
+        half = len(amounts) // 2
+        rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
+        lasting = rank_estimate(f"persistence_{way}", rho, n, "Spearman of first and second half over components")
+        yield lasting
+        if way == "write":
+            words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
+            lasts = f"{words} lasts (rank correlation of the two halves {shown})."
+            yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
+    both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
+    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlations(s[:, 0], s[:, 1]), n=n)
+    order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
+    yield table(
+        "totals",
+        {
+            "component": (climate.component_kind, "text", [names[i] for i in order]),
+            "read": ("read", "bytes", sums["read"][order]),
+            "write": ("written", "bytes", sums["write"][order]),
+        },
+        "Totals, busiest first",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for way in WAYS:
+        ranked = enumerate(np.argsort(sums[way], kind="stable").tolist(), 1)
+        rows += [(way, rank, float(sums[way][i]), names[i]) for rank, i in ranked]
+    drawn = ResultTable.of("sorted", "series [text]; rank [count]; total [bytes]; component [text]", rows)
+    title = "Totals, sorted for each direction"
+    yield Chart.of("scatter", drawn, "x=rank y=total series label=component", title)
+    # Targets whose files should move: far above the median, surely.
+    for way, amounts in per_unit.items():
+        value, low, _ = intervals.estimates(amounts, lambda s: s / np.median(s, axis=-1, keepdims=True))
+        over = [int(i) for i in np.argsort(-value) if low[i] > RELIEVE]
+        if over:
+            excess = sums[way] - np.median(sums[way])
+            shown = ", ".join(
+                f"{names[i]} ({value[i]:.2f}x, {format_bytes(excess[i])} too much)" for i in over[:_MAX_NAMED]
+            )
+            more = f" and {len(over) - _MAX_NAMED} more" if len(over) > _MAX_NAMED else ""
+            files = "often-read" if way == "read" else "often-written"
+            text = f"Move {files} files off {shown}{more}: `ioweather relieve` names them."
+            advice = Finding(text, name="files_to_move")
+            climate.advice.append(advice)
+            yield advice
+    yield climate.caveats
+    # Targets that came, went or were silent for part of the period have moved less for that reason alone.
+    steps = climate.targets.nearest["read"][..., N].sum(axis=0)
+    short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
+    if short:
+        named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
+        yield (
+            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): "
+            "their totals are smaller for that alone."
+        )
+    yield climate.coverage()
+
+
+@exhibit("pat19.fig12")
+def target_correlations(climate: Climate) -> Iterator[Piece]:
+    names, intervals, lags = climate.targets.components, climate.intervals, climate.targets.lags
+    n = len(names)
+    high: dict[str, Estimate] = {}
+    wide: dict[tuple[str, int], float] = {}
+    for pair, near in NEAREST_LAG.items():
+        nearest = climate.targets.nearest[pair]
+        yield intervals.estimate(f"lag{near}_median_{pair}", "", nearest, lambda s: _median(correlation(s)), n=n)
+        name = f"lag{near}_high_ratio_{pair}"
+        high[pair] = intervals.estimate(name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n)
+        yield high[pair]
+        for window in WINDOWS[1:]:
+            wide[pair, window] = float(_median(lags[pair, window][near]))
+            name = f"lag{near}_median_{pair}[{climate.span(window)}]"
+            yield plain(name, wide[pair, window], "", n=n, method="median over components")
+        far = float(high_share(lags[pair, 1][LAGS]))
+        yield plain(f"lag{LAGS}_high_ratio_{pair}", far, "ratio", n=n, method="share of components")
+    yield plain("targets", n, "count"), plain("lags", LAGS, "count", method="as set")
+    yield plain("window", climate.system.step_seconds, "seconds", method="as set")
+    yield table(
+        "targets",
+        {
+            "component": (climate.component_kind, "text", list(names)),
+            "read": ("reads, lag 1", "", lags["read", 1][1]),
+            "write": ("writes, lag 1", "", lags["write", 1][1]),
+            "cross": ("reads with writes, lag 0", "", lags["cross", 1][0]),
+        },
+        f"Correlation at windows of {climate.span(1)}",
+    )
+    # One curve per target is what the paper draws; quantiles over targets say the same in fewer lines.
+    rows: list[tuple[Cell, ...]] = []
+    for (pair, window), values in lags.items():
+        label = "reads then writes" if pair == "cross" else f"{pair}s with themselves"
+        for lag, row in enumerate(values):
+            known = row[~np.isnan(row)]
+            if len(known):
+                q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
+                rows.append((label, climate.span(window), lag, q05, q50, q95))
+    columns = (
+        "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
+    )
+    title = "Correlation with later windows: median target, and nine tenths of all"
+    encoding = "x=lag y=q50 low=q05 high=q95 series=window"
+    yield Chart.of("band", ResultTable.of("lags", columns, rows), encoding, title, facet="pair")
+    # How much history predicts the load of one target.
+    for way in WAYS:
+        low = high[way].low
+        enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
+        if low is not None and low > 0.5:
+            text = f"To foresee {way}s on one target, the last {climate.span(1)} on that target is enough."
+            climate.advice.append(Finding(text, name="target_history"))
+        else:
+            text = f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
+            if enough:
+                text = f"To foresee {way}s on one target, look at its last {enough}."
+            climate.advice.append(Finding(text, "undecided", name="target_history"))
+    yield climate.caveats, climate.coverage()
+
+
+def _median(values: Floats) -> Floats:
+    """Over the components that have a correlation; NaN where none has."""
+    kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
+    return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
+
+
+def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+    return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
+
+
+def _unit_sums(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
+    """Clusters, targets in clusters, clusters of at least each degree, by unit; `high`: in high phases alone."""
+    rows = _counts(climate, way, tolerance).per_interval
+    if high:
+        rows = rows * members(climate.way(way), thresholds(climate.way(way))[1], "high")[:, None]
+    return sums_by_unit(rows, climate.intervals.unit)
+
+
+def _place(degree: int, *, here: bool = False) -> int:
+    """Where the counts of an interval have this degree; `here`: scaled to the targets of this site."""
+    return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
+
+
+def _mean_degree(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 1] / sums[:, 0])
+
+
+@exhibit("pat19.fig11")
+def degree_distribution(climate: Climate) -> Iterator[Piece]:
+    targets, intervals = len(climate.targets.components), climate.intervals
+
+    def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
+        place = _place(degree, here=here)
+        return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n)
+
+    rows: list[tuple[Cell, ...]] = []
+    means = []
+    both = np.zeros((intervals.units, WIDTH))
+    for way in WAYS:
+        counts, sums = _counts(climate, way), _unit_sums(climate, way)
+        both += sums
+        n = int(counts.histogram.sum())
+        means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n))
+        yield means[-1], [below(sums, degree, f"below_ratio_{way}[{degree}]", n) for degree in (10, 20)]
+        degrees, share = counts.cdf()
+        last = int(np.flatnonzero(counts.histogram).max(initial=1))
+        rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
+    total = int(both[:, 0].sum())
+    yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
+    if targets >= LEAST_TARGETS:
+        yield below(both, 20, "few_targets_ratio", total, here=True)
+    yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
+    drawn = ResultTable.of(
+        "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
+    )
+    yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
+    read, write = (mean.value or 0.0 for mean in means)
+    text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
+    yield Finding(f"{text} in the same step.", name="degree")
+    yield climate.caveats, _UPPER_BOUND, climate.coverage()
+
+
+@exhibit("pat19.table1")
+def high_phase_counts(climate: Climate) -> Iterator[Piece]:
+    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
+    both = np.concatenate([_unit_sums(climate, way, high=True) for way in WAYS], axis=1)
+    targets = len(climate.targets.components)
+    left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
+    columns = columns_of(
+        "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
+        "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]"
+    )
+    for here in (False, True) if left_out else (False,):
+        rows: list[tuple[Cell, ...]] = []
+        for degree in TABLE_DEGREES:
+            if degree > targets and not here:
+                continue
+            place = _place(degree, here=here)
+            pair = both[:, [place, WIDTH + place]]
+            read, write = (int(part) for part in pair.sum(axis=0))
+            key = f"{degree} of {PAPER_TARGETS}" if here else f">={degree}"
+            more = climate.intervals.estimate(
+                f"difference[{key}]", "ratio", pair, lambda s: (s[:, 1] - s[:, 0]) / s[:, 0], n=read + write
+            )
+            yield Estimate(f"clusters_read[{key}]", read, "count", n=climate.n, method="exact count")
+            yield Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"), more
+            label = f"≥ {scaled(degree, targets)} ({key})" if here else f"≥ {degree}"
+            rows.append((label, float(read), float(write), more.value, more.low, more.high))
+            # The lowest degree is the paper's claim; the others only say more of it.
+            if not here and degree != TABLE_DEGREES[0] and more.value is not None:
+                words = f"In high phases writes reach a degree {key}"
+                yield directed(
+                    more,
+                    0.0,
+                    f"{words} more often than reads, by {more.value:.0%}.",
+                    f"{words} less often than reads, by {-more.value:.0%}.",
+                )
+        title = f"The same shares of {targets} targets" if here else ""
+        yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
+    yield climate.caveats, _UPPER_BOUND
+    if left_out:
+        yield (
+            f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
+            "stand beside those of the same shares of the targets."
+        )
+    yield climate.coverage()
+
+
+@exhibit("pat19.sensitivity")
+def sensitivity(climate: Climate) -> Iterator[Piece]:
+    """Mean degree by tolerance, by length of the interval, and in high phases."""
+    step, usual, intervals = climate.span(1), f"{TOLERANCE:.0%}", climate.intervals
+    wide = f"{WIDE_TOLERANCE:.0%}"
+    means: dict[str, list[float | None]] = {}
+    high = {way: _unit_sums(climate, way, high=True) for way in WAYS}
+    for way in WAYS:
+        variants = [
+            (f"mean_{way}", _unit_sums(climate, way)),
+            (f"mean_high_phases_{way}", high[way]),
+            (f"mean_{way}[{wide}]", _unit_sums(climate, way, WIDE_TOLERANCE)),
+        ]
+        made = [intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum())) for name, s in variants]
+        for window in WINDOWS[1:]:
+            rows = _counts(climate, way, TOLERANCE, window).per_interval
+            unit, step_ns = max(1, round(intervals.unit / window)), climate.system.step_ns * window
+            own = Intervals(rows[:, 0] > 0, step_ns, on=intervals.on, unit=unit, unit_name=intervals.unit_name)
+            sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
+            name = f"mean_{way}[{climate.span(window)}]"
+            made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum())))
+        means[way] = [estimate.value for estimate in made]
+        value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
+        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}"
+        yield made, Finding(f"{text}, in high phases {in_high:.2f}.", name="tolerance")
+    both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
+    yield intervals.estimate(
+        "mean_high_phases_write_minus_read",
+        "count",
+        both,
+        lambda s: s[:, 3] / s[:, 2] - s[:, 1] / s[:, 0],
+        n=int(both[:, 0].sum() + both[:, 2].sum()),
+    )
+    labels = [f"{step}, {usual}", f"{step}, {usual}, high phases", f"{step}, {wide}"]
+    labels += [f"{climate.span(window)}, {usual}" for window in WINDOWS[1:]]
+    yield table(
+        "sensitivity",
+        {
+            "variant": ("interval and tolerance", "text", labels),
+            "read": ("mean degree, reads", "count", means["read"]),
+            "write": ("mean degree, writes", "count", means["write"]),
+        },
+    )
+    yield plain("targets", len(climate.targets.components), "count")
+    yield climate.caveats, _UPPER_BOUND, climate.coverage()

@@ -1,0 +1,344 @@
+"""From the lake to exhibits: find the study, check that its needs are met, fetch them, run it and cache the result.
+
+The cache key has everything that a result depends on: table versions, parameters, period, facility, software.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, starmap
+from typing import Any, Literal
+
+from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
+from ioweather.core.errors import DataUnavailable, UnsafePlace
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.papers.claims import judged
+from ioweather.core.progress import Progress, silent
+from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
+from ioweather.core.tables import Quality
+from ioweather.core.units import MINUTE_NS
+from ioweather.facts.job_volumes import server_volumes
+from ioweather.lake import grid, layout
+from ioweather.lake.lake import Lake
+from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.parameters import check_names, resolve_params
+from ioweather.topics.stamp import of_people, provenance_of, standing_caveats
+from ioweather.topics.study_catalogue import STUDIES
+
+__all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
+
+_MOST_CACHED = 20  # results of one exhibit
+_ROWS = ("rows", "volumes")  # shapes of needs that are not samples on a grid
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty`: why a cached result of the
+    present data has nothing to show."""
+
+    id: str
+    title: str
+    study: str
+    ready: bool
+    missing: tuple[str, ...] = ()
+    empty: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.empty:
+            return f"empty: {self.empty}"
+        return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
+
+
+def study_of(exhibit_id: str) -> Study:
+    """The study that makes an exhibit; only its module is imported. An exhibit of no paper may be a plug-in's."""
+    if exhibit_id.partition(".")[0] not in PAPERS:
+        for name in STUDIES.plugins:
+            if exhibit_id in STUDIES[name].exhibits:
+                return STUDIES[name]
+    return STUDIES[exhibit_entry(exhibit_id).study]
+
+
+def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
+    """All exhibits of the five papers, in order; then, if asked for, those of other packages."""
+    rows = snapshot.filled()
+    metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
+    listed = [(entry.id, entry.title, study_of(entry.id)) for entry in exhibits()]
+    for study in (STUDIES[name] for name in STUDIES.plugins) if plugins else ():
+        listed += [(exhibit_id, study.titles[exhibit_id], study) for exhibit_id in study.exhibits]
+    lacks = {study.name: _lacks(study, rows, metrics) for _, _, study in listed}
+    return [Availability(x, title, s.name, not lacks[s.name], lacks[s.name]) for x, title, s in listed]
+
+
+def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
+    """The same, and why an exhibit is empty where its result with default parameters is cached and has nothing."""
+    provenances: dict[str, Provenance] = {}
+    out = []
+    for item in found:
+        if item.ready:
+            study = STUDIES[item.study]
+            if item.study not in provenances:
+                provenances[item.study] = _resolved(snapshot, study, {}, ALL_TIME)[1]
+            cached = _cached(snapshot, item.id, provenances[item.study])
+            why = study.too_few if cached is False else cached.empty_because if cached is not None else ""
+            item = replace(item, ready=not why, empty=why)
+        out.append(item)
+    return out
+
+
+def _resolved(
+    snapshot: Snapshot, study: Study, typed: Mapping[str, str], period: Period
+) -> tuple[dict[str, Any], Provenance]:
+    """The values of all parameters, and what the result depends on."""
+    values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
+    tables = {need.table for need in study.needs}
+    return values, provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
+
+
+def catalogue_only() -> list[Availability]:
+    """The list without a lake."""
+    return [Availability(e.id, e.title, e.study, False, ("no data yet",)) for e in exhibits()]
+
+
+def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
+    return study_of(exhibit_id).params
+
+
+def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
+    """The required needs that are not met. Where all needs are optional, one must be met."""
+    absent: dict[str, str] = {}
+    for need in study.needs:
+        kind = need.where.get("component_kind")
+        fixed = kind if isinstance(kind, str) and not kind.startswith("$") else None
+        if need.shape in _ROWS:
+            if need.table not in rows:
+                absent[need.name] = f"no rows in `{need.table}`"
+            continue
+        missing = [m for m in need.metrics if not any(m == known and fixed in (None, k) for known, k in metrics)]
+        if missing:
+            absent[need.name] = f"no {', '.join(missing)}{f' of any {fixed}' if fixed else ''} in `series`"
+    required = [need for need in study.needs if not need.optional]
+    if not required:
+        return tuple(dict.fromkeys(absent.values())) if len(absent) == len(study.needs) else ()
+    return tuple(dict.fromkeys(absent[need.name] for need in required if need.name in absent))
+
+
+def make_exhibits(
+    lake: Lake,
+    ids: Sequence[str],
+    *,
+    params: Mapping[str, str] | None = None,
+    period_ns: Period = ALL_TIME,
+    use_cache: bool = True,
+    executor: Executor | None = None,
+    progress: Progress = silent,
+) -> list[Exhibit]:
+    """The exhibits asked for, in that order. A study that makes several is run once.
+
+    With an executor, a study that spreads its work uses all workers; each of the others is one task. All read the same
+    snapshot.
+    """
+    typed = params or {}
+    studies = {exhibit_id: study_of(exhibit_id) for exhibit_id in ids}
+    unique = list({study.name: study for study in studies.values()}.values())
+    check_names(unique, typed)
+    made: dict[str, Exhibit] = {}
+    with lake.snapshot() as snapshot:
+        here = [study for study in unique if executor is None or study.spreads]
+        there = [study for study in unique if study not in here]
+        orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
+        spread: Spread = starmap
+        if executor is not None:
+            from ioweather.lake.workers import in_order  # processes and clusters: most questions need none
+
+            spread = partial(in_order, executor)
+        names = [study.name for study in (*here, *there)]
+        position = 0
+
+        def spread_and_report(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+            parts = list(inputs)
+            for done, result in enumerate(spread(task, parts), start=1):
+                if len(names) == 1:
+                    progress(done, len(parts), names[0])
+                else:
+                    progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
+                yield result
+
+        unconnected = replace(snapshot)  # a copy without its connection can be pickled
+        results = chain(
+            (_run(snapshot, *orders[study.name], spread_and_report) for study in here),
+            spread(_run, ((unconnected, *orders[study.name]) for study in there)),
+        )
+        for position, name in enumerate(names):
+            progress(position, len(names), name)
+            made |= next(results)
+        progress(len(names), len(names), "")
+    for exhibit_id in ids:
+        if exhibit_id not in made:
+            raise DataUnavailable(
+                f"{exhibit_id}: {study_of(exhibit_id).too_few}.",
+                hint="docs/reference/exhibits.md says what it needs.",
+            )
+    return [made[exhibit_id] for exhibit_id in ids]
+
+
+def each_exhibit(
+    lake: Lake,
+    ids: Sequence[str],
+    *,
+    params: Mapping[str, str] | None = None,
+    period_ns: Period = ALL_TIME,
+    executor: Executor | None = None,
+) -> dict[str, Exhibit | Exception]:
+    """Exhibits of one study, together at first; where that fails, one by one, so that each has its own reason."""
+    from ioweather.lake.workers import WorkersDied
+
+    try:
+        made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
+        return dict(zip(ids, made, strict=True))
+    except WorkersDied:
+        raise
+    except Exception:
+        found: dict[str, Exhibit | Exception] = {}
+        for exhibit_id in ids:
+            try:
+                (found[exhibit_id],) = make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)
+            except Exception as error:  # a fault in one study must not stop the other sixty
+                found[exhibit_id] = error
+        return found
+
+
+def _run(
+    snapshot: Snapshot,
+    name: str,
+    wanted: list[str],
+    typed: Mapping[str, str],
+    period: Period,
+    use_cache: bool,
+    spread: Spread = starmap,
+) -> dict[str, Exhibit]:
+    """Run one study, in this process or a worker. It reads the lake and writes only to the cache of results."""
+    study, facility = STUDIES[name], snapshot.facility
+    try:
+        values, provenance = _resolved(snapshot, study, typed, period)
+    except DataUnavailable:
+        _require(snapshot, study, wanted)  # a missing table is the better message
+        raise
+    if use_cache:
+        cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
+        if all(found is not None for found in cached.values()):
+            return {exhibit_id: found for exhibit_id, found in cached.items() if found}
+    _require(snapshot, study, wanted)
+    data = replace(fetch(snapshot, study.needs, values, period), spread=spread, wanted=frozenset(wanted))
+    results = {}
+    for exhibit in study.run(data, facility, values):
+        full = replace(
+            exhibit,
+            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
+            provenance=provenance,
+            findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
+            caveats=(*standing_caveats(facility), *exhibit.caveats),
+        )
+        results[full.id] = full
+    for exhibit_id in {*results, *wanted}:
+        _cache(snapshot, exhibit_id, provenance, results.get(exhibit_id))
+    return results
+
+
+def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
+    rows = snapshot.filled({need.table for need in study.needs})
+    sampled = any(need.shape not in _ROWS for need in study.needs)
+    metrics = {(group.metric, group.component_kind) for group in snapshot.series()} if sampled else set()
+    lacks = _lacks(study, rows, metrics)
+    if lacks:
+        raise DataUnavailable(
+            f"{', '.join(wanted)}: the lake has {'; '.join(lacks)}.",
+            hint="Ingest such files first; `ioweather show` shows what each exhibit needs.",
+        )
+
+
+def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], period: Period) -> StudyData:
+    """Fetch the rows, matrices and rollups that a study needs."""
+    step_ns = int(values.get("resolution") or MINUTE_NS)
+    frames, matrices, caveats = {}, {}, []
+    for need in needs:
+        if not need.is_wanted(values):
+            continue
+        where: dict[str, Any] = {
+            name: values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+            for name, value in need.where.items()
+        }
+        try:
+            if need.shape == "rows":
+                frames[need.name] = snapshot.frame(
+                    need.table, need.columns, where, None if need.any_time or period == ALL_TIME else period
+                )
+                continue
+            if need.shape == "volumes":
+                frames[need.name] = server_volumes(snapshot, period)
+                continue
+            selection = snapshot.selection(
+                where["filesystem"],
+                where["component_kind"],
+                need.metrics,
+                step_ns,
+                period_ns=period,
+                excluded_quality=sum(Quality[flag.upper()] for flag in need.exclude_flags),
+            )
+            if need.shape == "rollup":
+                frames[need.name] = grid.rollup(selection, need.metrics)
+            else:
+                matrices[need.name] = {
+                    metric: grid.matrix(selection, metric) for metric in need.metrics if selection.of_metric(metric)
+                }
+            flagged: Counter[str] = Counter()
+            for group in selection.groups:
+                flagged.update(group.flagged)
+            if flagged:
+                listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(flagged.items()))
+                caveats.append(f"Flagged samples in the data read: {listed}.")
+        except DataUnavailable:
+            if not need.optional:
+                raise
+    return StudyData(frames, matrices, period, step_ns, tuple(caveats))
+
+
+def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
+    stable = replace(provenance, made_ns=0, lake="")
+    key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
+    return layout.exhibits_dir(snapshot.root) / exhibit_id / f"{key}.json"
+
+
+def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
+    """None: not cached. False: the study made no such exhibit of these data."""
+    try:
+        body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
+        return False if body is None else exhibit_from_json(body)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
+    file = _cache_file(snapshot, exhibit_id, provenance)
+    try:
+        with (
+            layout.lake_directory(snapshot.root) as lake,
+            lake.inside("exhibits", mode=0o750, keep=0o775, shared=True) as exhibits,
+            exhibits.inside(file.parent.name, mode=0o750, keep=0o775, shared=True) as folder,
+        ):
+            folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
+            # Results of older table versions are useless: discard the oldest.
+            names = [name for name in folder.names() if name.endswith(".json")]
+            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in names}
+            for old in sorted(names, key=age.__getitem__)[:-_MOST_CACHED]:
+                folder.discard(old)
+    except (OSError, UnsafePlace):
+        return  # a read-only lake works without a cache

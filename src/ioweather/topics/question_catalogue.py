@@ -1,0 +1,70 @@
+"""Every question, by name: one line adds one, and so does an entry point `ioweather.questions` of another package.
+
+What `ioweather --help` says of ours stands here, so that the list needs no question to be loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ioweather.core.registry import Catalogue
+
+if TYPE_CHECKING:
+    from ioweather.core.contracts import Question
+
+_LINES = {
+    "claims": (
+        "ioweather.studies.claims:QUESTION",
+        "Check the claims of five papers here and at other sites.",
+    ),
+    "compare": ("ioweather.job_io.compare:QUESTION", "Compare runs before and after a change, and say what changed."),
+    "events": ("ioweather.diagnosis.events:QUESTION", "List what happened: slow episodes, phases, incidents, gaps."),
+    "forecast": ("ioweather.planning.forecast:QUESTION", "Say what the next two hours bring, and when to start."),
+    "health": (
+        "ioweather.diagnosis.health:QUESTION",
+        "Say which servers and targets were unhealthy, and what it cost.",
+    ),
+    "job": ("ioweather.diagnosis.job:QUESTION", "Show the I/O of one job on one screen, from its log or its id."),
+    "now": ("ioweather.diagnosis.now:QUESTION", "Say how slow storage is at this moment."),
+    "predict": ("ioweather.planning.predict:QUESTION", "Say how long a transfer will take, with an interval."),
+    "predictability": (
+        "ioweather.studies.predictability:QUESTION",
+        "Show how predictable run times are.",
+    ),
+    "project": ("ioweather.studies.project:QUESTION", "Show one project: volume, jobs, performance, findings."),
+    "relieve": ("ioweather.planning.relieve:QUESTION", "Say which files to move off a full or busy OST."),
+    "runs": (
+        "ioweather.diagnosis.list_jobs:QUESTION",
+        "List runs: the newest, the slowest against similar ones, the largest.",
+    ),
+    "storage": ("ioweather.diagnosis.file_systems:QUESTION", "Show what file systems, one server or one target did."),
+    "stripe": ("ioweather.planning.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
+    "triage": (
+        "ioweather.diagnosis.triage:QUESTION",
+        "List the programs where a fix wins most, and what was fixed since.",
+    ),
+    "what_if": ("ioweather.diagnosis.what_if:QUESTION", "Say how long others' I/O would have taken without a job."),
+    "who": ("ioweather.diagnosis.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),
+    "why": ("ioweather.diagnosis.why:QUESTION", "Was it my job or the storage system?"),
+}
+TITLES = {name: title for name, (_, title) in _LINES.items()}
+
+
+def _fault(name: str, question: Any) -> str:
+    """What makes an object of another package no question."""
+    from ioweather.core.contracts import Question
+
+    if not isinstance(question, Question):
+        return f"it is a {type(question).__name__}, not an ioweather.core.contracts.Question"
+    if question.name != name:
+        return f"it calls itself {question.name!r}"
+    return "" if question.help else "its `help` does not say what it answers"
+
+
+QUESTIONS: Catalogue[Question] = Catalogue(
+    "question", {name: place for name, (place, _) in _LINES.items()}, group="ioweather.questions", fault=_fault
+)
+
+
+def title_of(name: str) -> str:
+    """One line; of a question of another package the first of its help."""
+    return TITLES[name] if name in TITLES else QUESTIONS[name].help.partition("\n")[0]

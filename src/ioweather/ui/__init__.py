@@ -1,0 +1,1 @@
+"""The surfaces: commands, dashboard, report, charts and the Python functions."""

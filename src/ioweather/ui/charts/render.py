@@ -1,0 +1,192 @@
+"""Charts as Vega-Lite specifications and as pictures: SVG, PNG or PDF, without a browser and without a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from ioweather.core.errors import UsageError
+from ioweather.core.results import Chart, Exhibit
+from ioweather.ui.charts.alt_text import describe
+from ioweather.ui.charts.columns import BARS, BOX, HISTOGRAM
+from ioweather.ui.charts.compose import HOVER, Kind, PanelKind
+from ioweather.ui.charts.curves import BAND, CDF, TIMELINE
+from ioweather.ui.charts.grids import HEATMAP, MATRIX
+from ioweather.ui.charts.reading import legible
+from ioweather.ui.charts.scatter import SCATTER
+from ioweather.ui.charts.theme import Spec, Theme, config, recolour
+from ioweather.ui.charts.umami import UMAMI
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "band": BAND,
+    "bars": BARS,
+    "box": BOX,
+    "cdf": CDF,
+    "heatmap": HEATMAP,
+    "histogram": HISTOGRAM,
+    "matrix": MATRIX,
+    "scatter": SCATTER,
+    "timeline": TIMELINE,
+    "umami": UMAMI,
+}
+
+Format: TypeAlias = Literal["svg", "png", "pdf"]
+Column: TypeAlias = Literal["single", "double"]
+# Columns of IEEE and ACM. Letters of 11 pixels of 1/96 inch are about 8 points there.
+COLUMN_INCHES: Final[Mapping[Column, float]] = {"single": 3.5, "double": 7.16}
+_PX_PER_INCH: Final = 96
+_NUMBERS: Final = (float, int)
+_PRINT_DOTS_PER_INCH: Final = 300
+_POINTS_PER_INCH: Final = 72
+
+# For editors and notebooks. What is written here is the same in versions 5 and 6; the installed vl-convert draws
+# with the newest it has, which is the one its Vega was made for.
+_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+_STACK_SPACING: Final = 34
+# A legend stays with its plot, below the title; a shared one would stand above everything.
+_INDEPENDENT: Final = {
+    "scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")
+}
+_ID: Final = re.compile(r'\bid="([^"]+)"')
+_SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+_USE: Final = re.compile(r"url\(#([^)]+)\)")
+# Vega gives its groups of marks a role without a name, whatever the configuration says. The picture as a whole has one.
+_NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledescription="[^"]*"')
+
+
+def spec(chart: Chart, theme: Theme = "light", width: int = 640, height: int | None = None) -> Spec:
+    """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide; its plots `height`
+    pixels high, where that is given."""
+    return _finished(_body(chart, width, height), describe(chart), theme)
+
+
+def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> Spec:
+    """All charts of an exhibit as one picture, one below the other."""
+    if not exhibit.charts:
+        raise UsageError(
+            f"Exhibit {exhibit.id} has no chart to draw.", hint="Write it as .html, .json or .csv to see its tables."
+        )
+    bodies = [_body(chart, width) for chart in exhibit.charts]
+    if len(bodies) == 1 and not exhibit.charts[0].title:
+        bodies[0] = _body(replace(exhibit.charts[0], title=exhibit.title), width)
+    text = " ".join(describe(chart) for chart in exhibit.charts)
+    if len(bodies) == 1:
+        return _finished(bodies[0], text, theme)
+    for body in bodies:  # plots stand one below the other, so their titles begin where the plots do
+        if "title" in body:
+            body["title"] = body["title"] | {"frame": "group"}
+    stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
+    return _finished(stacked, text, theme)
+
+
+def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: float = 1.0) -> bytes:  # noqa: A002
+    """A chart as a picture. `scale` enlarges PNG; SVG and PDF have no pixels."""
+    return draw(spec(chart, theme), format, scale)
+
+
+def exhibit_figure(
+    exhibit: Exhibit,
+    format: Format = "svg",  # noqa: A002
+    theme: Theme = "light",
+    scale: float = 2.0,
+    origin: str = "",
+    column: Column | None = None,
+) -> bytes:
+    """All charts of an exhibit as one picture; `origin`, whose it is and of when, stands below it. `column`: as wide as
+    one column of a printed paper or as both, PNG then in 300 dots per inch."""
+    inches = COLUMN_INCHES[column] if column else None
+    made = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
+    return draw(_with_origin(made, origin, theme) if origin else made, format, scale, inches)
+
+
+def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
+    outer = {key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole}
+    inner = {key: value for key, value in whole.items() if key not in outer}
+    words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
+    below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
+    made: Spec = recolour({**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}, theme)
+    return made
+
+
+def draw(
+    specification: Spec,
+    format: Format = "svg",  # noqa: A002
+    scale: float = 1.0,
+    inches: float | None = None,
+    prefix: str = "i",
+) -> bytes:
+    """Any specification made here as a picture; exactly so many `inches` wide, where they are given. Drawings in a page
+    must not share the `prefix` of their ids."""
+    if format not in get_args(Format):
+        raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
+    import vl_convert  # 30 ms and a V8: only when something is drawn
+
+    # No address is allowed: a specification that asks for one fails instead of waiting for a network.
+    drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
+    svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
+    if inches is not None:
+        svg, scale = _as_wide_as(svg, inches, format)
+    if format == "svg":
+        return svg.encode()
+    return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
+
+
+def _as_wide_as(svg: str, inches: float, format: Format) -> tuple[str, float]:  # noqa: A002
+    """The drawing, and the scale that PNG needs. A PDF has a point for each unit of the drawing."""
+    found = _SIZE.search(svg)
+    assert found is not None
+    width, height = float(found[1]), float(found[2])
+    if format == "png":
+        return svg, inches * _PRINT_DOTS_PER_INCH / width
+    unit, per_inch = ("in", 1) if format == "svg" else ("", _POINTS_PER_INCH)
+    across, down = (f"{inches * per_inch * part / width:.5g}{unit}" for part in (width, height))
+    return _SIZE.sub(f'width="{across}" height="{down}"', svg, count=1), 1.0
+
+
+def _prefixed_ids(svg: str, prefix: str) -> str:
+    """The drawing with its ids in the order of their appearance after `prefix`. Vega counts them through the life of a
+    process, so the same chart would not give the same bytes twice."""
+    numbers = {name: f"{prefix}{i}" for i, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    svg = _ID.sub(lambda match: f'id="{numbers[match[1]]}"', svg)
+    return _USE.sub(lambda match: f"url(#{numbers.get(match[1], match[1])})", svg)
+
+
+def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
+    kind = KINDS[chart.kind]
+    if height is not None and isinstance(kind, PanelKind):
+        usual = kind.size
+        kind = replace(kind, size=lambda *of: (usual(*of)[0], height))
+    missing = [channel for channel in kind.required if channel not in chart.encoding]
+    unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
+    if missing or unknown:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        raise UsageError(
+            f"The {chart.kind} chart {chart.title!r} {wrong}.",
+            hint=f"A {chart.kind} is drawn from {', '.join(kind.required)} and optionally {', '.join(kind.optional)}.",
+        )
+    return kind.build(chart, width)
+
+
+def _finished(body: Spec, description: str, theme: Theme) -> Spec:
+    whole: Spec = _legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
+    recoloured: Spec = recolour(whole, theme)
+    return recoloured
+
+
+def _legible(value: Any) -> Any:
+    if isinstance(value, dict):  # numbers, which rows are made of, are not looked at one by one
+        return {k: v if type(v) in _NUMBERS else _legible(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_legible(item) for item in value]
+    return legible(value) if isinstance(value, str) else value
+
+
+def _printed(value: Any) -> Any:
+    """The specification without what only a pointer can reach."""
+    if isinstance(value, dict):
+        return {k: v if k == "data" else _printed(v) for k, v in value.items() if k != "tooltip"}
+    if isinstance(value, list):
+        return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
+    return value

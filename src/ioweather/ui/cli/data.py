@@ -1,0 +1,541 @@
+"""Commands that bring data in: `ingest`, `scan`, `facility`, `sql`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import tomllib
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import ProjectRule
+from ioweather.core.words import names_of
+from ioweather.ui.cli.options import (
+    converted,
+    engine_options,
+    executor,
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    paths_option,
+    progress_bar,
+)
+from ioweather.ui.cli.screen import say, say_json
+
+if TYPE_CHECKING:
+    from ioweather.core.contracts import PathPolicy
+    from ioweather.core.facility import Facility
+    from ioweather.ingestion.ingest import IngestReport
+    from ioweather.ingestion.scan_tree import ScanReport
+    from ioweather.ingestion.watch import CaughtUp
+    from ioweather.lake.lake import Lake
+
+INGEST_EPILOG = """\b
+Exit codes: 0 everything is in; 1 some files were refused (the rest is in);
+2 nothing was done. Sources: `ioweather ingest --list-sources`.
+
+\b
+With --watch: directories named here, or in [watch] of facility.toml. The
+first pass reads files of the last day, later ones those that changed since;
+older files: --all. The agent runs a pass every minute, or a timer does
+(deploy/systemd/ioweather-catch-up.timer).
+
+\b
+Examples:
+  ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
+  ioweather ingest --watch /darshan/logs --lake /srv/weather
+"""
+
+
+@click.command(epilog=INGEST_EPILOG)
+@click.argument("paths", nargs=-1, metavar="[PATH|URL]...")
+@lake_option
+@output_options
+@click.option("--source", help="Read as this source instead of looking at the content.")
+@click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
+@click.option(
+    "--select",
+    "select_file",
+    type=click.Path(path_type=Path),
+    help="File with the SELECT that makes rows of the table.",
+)
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path),
+    help="TOML file: which metric of Prometheus, telegraf, collectd or LDMS is which.",
+)
+@click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
+@click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token for a server.")
+@click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
+@click.option("--host", help="Host the file speaks of, where it does not say.")
+@click.option("--system", help="File system the file speaks of, where it does not say.")
+@click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
+@paths_option("What to do with file paths in Darshan logs.")
+@click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Read files that are in already too; rows that are in are not added twice. Rows of a wrong --zone stay until "
+    "`ioweather lake forget FILE`.",
+)
+@click.option("--no-create", is_flag=True, help="Only into a lake that is there: make none.")
+@engine_options("one per core")
+@click.option("--watch", is_flag=True, help="Read new files of directories and new accounting; judge finished runs.")
+@click.option("--once", is_flag=True, help="With --watch: one pass instead of until Ctrl-C.")
+@click.option("--all", "everything", is_flag=True, help="With --watch: every file, however old.")
+@click.option("--no-accounting", is_flag=True, help="With --watch: do not ask sacct.")
+@click.option("--no-judge", is_flag=True, help="With --watch: only read; judge nothing.")
+@click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
+def ingest(
+    paths: tuple[str, ...],
+    lake_dir: str | None,
+    as_json: bool,
+    as_csv: bool,
+    source: str | None,
+    table: str | None,
+    select_file: Path | None,
+    map_file: Path | None,
+    engine: dict[str, Any],
+    list_sources: bool,
+    no_create: bool,
+    again: bool,
+    token_file: Path | None,
+    watch: bool,
+    once: bool,
+    everything: bool,
+    no_accounting: bool,
+    no_judge: bool,
+    **known: Any,
+) -> int:
+    """Read files, directories and servers into the lake, whatever they are.
+
+    Files are recognised by their content. A file that is in already is skipped; a file that grew adds only what is
+    new. A bad file is refused with its reason, and the rest goes in. Servers are a Prometheus (http://HOST:9090) and a
+    database of LMT (mysql://USER@HOST/filesystem_NAME): all that is new since the last time.
+    """
+    form = output_form(as_json, as_csv)
+    if list_sources:
+        return _list_sources(form)
+    if watch:
+        directories = [Path(path) for path in paths]
+        return _watch(
+            open_lake_at(lake_dir, create=True), directories, as_json, once, everything, no_accounting, no_judge
+        )
+    if once or everything or no_accounting or no_judge:
+        raise UsageError("--once, --all, --no-accounting and --no-judge go with --watch.")
+    if not paths:
+        raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
+    if table is not None and map_file is not None:
+        raise _no_map(table, map_file)
+    if (table is None) != (select_file is None):
+        raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
+    from ioweather.ingestion.ingest import IngestReport, is_address
+    from ioweather.ingestion.ingest import ingest as run
+    from ioweather.ingestion.site_mapping import own_mapping
+
+    lake = open_lake_at(lake_dir, create=not no_create)
+    context = _context(known, lake.facility)
+    select = (table, _text_of(select_file, "--select")) if table and select_file else None
+    if not table:
+        context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
+    token = _text_of(token_file, "--token-file") if token_file else None
+    addresses = [path for path in paths if is_address(path)]
+    if addresses:  # what asks servers is not loaded for files
+        from ioweather.ingestion.remote_servers import ingest_server, server_at
+    servers = [server_at(path, context, token) for path in addresses]
+    files = [Path(path) for path in paths if not is_address(path)]
+    report = IngestReport()
+    with progress_bar() as progress:
+        if files:
+            with executor(engine, lake_dir, progress) as pool:
+                ask = partial(run, context=context, source=source, select=select, again=again)
+                report = ask(lake, files, executor=pool, progress=progress)
+        for server in servers:
+            report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
+    _print_ingested(report, form, str(lake.root))
+    return 1 if report.bad or report.missing else 0
+
+
+def _context(known: dict[str, Any], facility: Facility) -> Any:
+    from ioweather.core.clock import parse_time_ns, zone_named
+    from ioweather.core.contracts import ReadContext
+    from ioweather.core.units import parse_duration_ns
+
+    zone_name = known["zone"] or facility.zone
+    zone = zone_named(zone_name) if zone_name else None
+    return ReadContext(
+        zone=zone,
+        start_ns=converted(lambda text: parse_time_ns(text, zone), known["start"], "--start"),
+        interval_ns=converted(parse_duration_ns, known["interval"], "--interval"),
+        host=known["host"],
+        system=known["system"],
+        cluster=known["cluster"] or (facility.clusters[0] if len(facility.clusters) == 1 else None),
+        paths=known["path_policy"],
+        keep_raw=known["raw"],
+    )
+
+
+def _labels_mapping(file: Path) -> dict[str, Any]:
+    """Checked here: a mistake in it is one, and not one per file."""
+    from ioweather.readers.prometheus.mapping import mappings_of
+
+    document = _mapping(file)
+    if "metric" not in document:
+        raise UsageError(
+            f"--map {file} has no [[metric]], as samples with labels need; for CSV use --as and --select.",
+            hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
+        )
+    mappings_of(document)
+    return document
+
+
+def _no_map(table: str, file: Path) -> UsageError:
+    from ioweather.ingestion.sql_mapping import select_of
+
+    sql = select_of(_mapping(file))
+    return UsageError(
+        f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE; examples are in "
+        "docs/how-to/any-csv.md.",
+        hint=f"This does what {file} did; write it to map.sql: {sql}" if sql else "",
+    )
+
+
+def _text_of(file: Path, option: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{option} {file}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--map {file}: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
+
+
+def _list_sources(form: str) -> int:
+    from ioweather.readers.reader_catalogue import SOURCES
+    from ioweather.ui.cli.render import print_rows
+
+    rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
+    print_rows(("source", "reads", "into", "package"), rows, form)
+    return 0
+
+
+def _print_ingested(report: IngestReport, form: str, lake: str) -> None:
+    if form == "json":
+        body = {
+            "lake": lake,
+            "read": len(report.good),
+            "known": report.known,
+            "refused": [
+                {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
+            ],
+            "rows_added": dict(report.rows_added),
+            "rows_refused": sum(o.refused_rows for o in report.outcomes),
+            "rows_flagged": sum(o.flagged_rows for o in report.outcomes),
+            "flagged": [{"path": str(o.path), "rows": o.flagged_rows, "message": o.message} for o in report.flagged],
+            "noted": [{"path": str(o.path), "message": o.message} for o in report.noted],
+            "not_computed": report.missing,
+            "seconds": round(report.seconds, 3),
+        }
+        say_json(body)
+        return
+    if form == "csv":
+        from ioweather.ui.cli.render import print_rows
+
+        every = [(str(o.path), o.status, o.source, o.reason, o.message) for o in report.outcomes]
+        print_rows(("path", "status", "source", "reason", "message"), every, "csv")
+        return
+    added = ", ".join(f"{n:,} rows of {table}" for table, n in sorted(report.rows_added.items()) if n) or "no new rows"
+    files = len(report.outcomes)
+    text = f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}."
+    say(text, wrap=80)
+    if report.known:
+        say(f"{report.known:,} files were in already.")
+    _print_refused(report)
+    if report.missing:
+        say("All rows are in the lake. Not computed from them")
+        _print_messages(report.missing, "ioweather ingest --json")
+    if report.noted:
+        say(f"{len(report.noted):,} hold more than could be taken")
+        _print_messages([outcome.message or "" for outcome in report.noted], "ioweather ingest --csv")
+    if report.flagged:
+        rows = sum(outcome.flagged_rows for outcome in report.flagged)
+        say(f"{rows:,} rows flagged, in {len(report.flagged):,} files")
+        _print_messages([outcome.message or str(outcome.path) for outcome in report.flagged], "ioweather doctor")
+
+
+def _print_messages(messages: list[str], where: str, most: int = 3) -> None:
+    for message in messages[:most]:
+        say(message, wrap=78, first="  - ", rest="    ")
+    if len(messages) > most:
+        say(f"    ... and {len(messages) - most:,} more: {where}")
+
+
+def _print_refused(report: IngestReport) -> None:
+    """Grouped by reason, a few of each: a hundred strangers in a directory are one line of news."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for outcome in report.bad:
+        groups.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
+    for (status, reason), messages in sorted(groups.items()):
+        verb = "refused" if status == "quarantined" else "read in part"
+        say(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
+        _print_messages(messages, "ioweather lake quarantine")
+
+
+def _watch(
+    lake: Lake,
+    directories: list[Path],
+    as_json: bool,
+    once: bool,
+    everything: bool,
+    no_accounting: bool,
+    no_judge: bool,
+) -> int:
+    """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
+
+    Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
+    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.ingestion.watch import catch_up
+
+    for path in directories:
+        if not path.is_dir():
+            raise UsageError(f"--watch {path}: this is not a directory.")
+    settings = watch_settings_from(lake.facility.sections.get("watch", {}))
+    if directories:
+        settings = replace(settings, directories=tuple(path.absolute() for path in directories))
+    if no_accounting:
+        settings = replace(settings, accounting=False)
+    while True:
+        done = catch_up(lake, settings, everything=everything, judge=not no_judge)
+        if as_json:
+            say_json(asdict(done))
+        else:
+            _print_pass(done)
+        if once:
+            return 1 if done.refused or done.troubles else 0
+        time.sleep(max(1.0, settings.every_ns / 1e9 - done.seconds))
+
+
+def _print_pass(done: CaughtUp) -> None:
+    if done.busy:
+        say("Another pass is at work on this lake; nothing was done.")
+        return
+    rows = ", ".join(f"{n:,} rows of {table}" for table, n in done.rows_added.items()) or "no new rows"
+    say(f"{done.read:,} new files read, {len(done.refused):,} refused: {rows}.", wrap=80)
+    say(f"{done.verdicts:,} verdicts made.")
+    if done.left_files or done.left_verdicts:
+        say(f"{done.left_files:,} files and {done.left_verdicts:,} verdicts are left for the next pass.")
+    for text in (*list(done.refused.values())[:3], *done.troubles):
+        say(text, wrap=78, first="  - ", rest="    ")
+
+
+_CSV_COLUMNS = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
+
+SCAN_EPILOG = """\b
+It reads only, stays on one file system, follows no links, enters no
+snapshots, and leaves access times as they are where it may.
+Exit codes: 0 all was read; 1 some directories could not be; 130 stopped
+(--resume goes on).
+
+\b
+Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
+"""
+
+
+@click.command(epilog=SCAN_EPILOG)
+@click.argument("path", type=click.Path(path_type=Path))
+@lake_option
+@output_options
+@click.option("--entries", is_flag=True, help="Keep the list of all entries too (table scan_entries).")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
+@engine_options("one per core")
+@click.option("--resume", is_flag=True, help="Go on with a scan of this tree that was interrupted.")
+@click.option("--restart", is_flag=True, help="Forget an interrupted scan and start over.")
+@click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    metavar="NAME=GLOB",
+    help="Paths that belong to a project, before what facility.toml says.",
+)
+@paths_option("What to do with paths that are kept (largest files, entries).")
+def scan(
+    path: Path,
+    lake_dir: str | None,
+    as_json: bool,
+    as_csv: bool,
+    entries: bool,
+    rate: float | None,
+    engine: dict[str, Any],
+    resume: bool,
+    restart: bool,
+    projects: tuple[str, ...],
+    path_policy: PathPolicy,
+) -> int:
+    """Walk a directory tree and count what is in it: sizes, ages, owners, names.
+
+    Nothing is kept per file unless --entries asks for it. Existing lists (GPFS policies, find, lfs find) go in with
+    `ioweather ingest`.
+    """
+    form = output_form(as_json, as_csv)
+    if resume and restart:
+        raise UsageError("--resume and --restart exclude each other.")
+    from ioweather.ingestion.scan_tree import ScanRequest
+    from ioweather.ingestion.scan_tree import scan as run
+    from ioweather.lake.workers.local import usable_cores
+
+    request = ScanRequest(
+        root=path,
+        workers=engine["workers"] or usable_cores(),
+        rate=rate,
+        entries=entries,
+        resume=resume,
+        restart=restart,
+        projects=[_rule(text) for text in projects],
+        paths=path_policy,
+    )
+    try:
+        with progress_bar() as progress, executor(engine, lake_dir, progress, clusters_only=True) as pool:
+            report = run(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
+    except KeyboardInterrupt:
+        say("Stopped. Run the same command with --resume to go on.", err=True)
+        return 130
+    _print_scan(report, form, path_policy)
+    return 1 if report.tally.counts["unreadable"] else 0
+
+
+def _rule(text: str) -> ProjectRule:
+    name, equals, pattern = text.partition("=")
+    if not (name and equals and pattern):
+        raise UsageError(f"--project {text}: expected NAME=GLOB.")
+    return ProjectRule(name=name, path=pattern)
+
+
+def _print_scan(report: ScanReport, form: str, paths: PathPolicy) -> None:
+    from ioweather.ingestion.scan_summary import summary
+    from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
+    from ioweather.ui.cli.render import print_answer, print_rows
+
+    if form == "json":
+        row = scans_frame(report.facts, report.tally, paths).records()[0]
+        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3)}
+        body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
+        say_json({**body, "largest": json.loads(row["largest"] or "{}")})
+        return
+    if form == "csv":
+        rows = bins_frame(report.facts, report.tally).records()
+        print_rows(_CSV_COLUMNS, [tuple(row[name] for name in _CSV_COLUMNS) for row in rows], form)
+        return
+    print_answer(summary(report))
+    say("", f"In the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")
+
+
+@click.group(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")
+def facility() -> None:
+    """Name the file systems: write or check the lake's facility.toml."""
+
+
+@facility.command(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")
+@lake_option
+@click.option("--name", default="this facility", show_default=True, help="Name of the facility.")
+@click.option("--zone", default="UTC", show_default=True, help="Time zone of the facility.")
+@click.option("--force", is_flag=True, help="Overwrite a facility.toml that is there.")
+def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
+    """Write a facility.toml that names what the lake holds, to be edited by hand."""
+    from ioweather.core.clock import zone_named
+    from ioweather.lake import layout
+    from ioweather.ui.facility_draft import draft_facility
+
+    zone_named(zone)
+    lake = open_lake_at(lake_dir, create=True)
+    file = layout.facility_file(lake.root)
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already.", hint="Edit it, or overwrite it with --force.")
+    with lake.snapshot() as snapshot:
+        text = draft_facility(snapshot, name=name, zone=zone)
+    file.write_text(text, encoding="utf-8")
+    say(f"Wrote {file}. Edit it, then: ioweather facility check")
+
+
+@facility.command(epilog="Example: ioweather facility check --json")
+@lake_option
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def check(lake_dir: str | None, as_json: bool) -> int:
+    """Check facility.toml, and list names in the data that it does not map."""
+    from ioweather.lake.workers import cluster_settings
+    from ioweather.ui.facility_draft import systems_of
+
+    lake = open_lake_at(lake_dir)
+    known = lake.facility
+    cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
+    with lake.snapshot() as snapshot:
+        unmapped = sorted(name for name in systems_of(snapshot) if not known.is_mapped(name))
+    if as_json:
+        body: dict[str, Any] = {
+            "name": known.name,
+            "zone": known.zone,
+            "filesystems": [fs.name for fs in known.filesystems],
+        }
+        body |= {"projects": len(known.projects), "unmapped": unmapped}
+        say_json(body)
+    else:
+        say(
+            f"{known.name}: {', '.join(fs.name for fs in known.filesystems) or 'no file system'}; "
+            f"project rules: {len(known.projects)}; zone {known.zone or 'not set'}."
+        )
+        for name in unmapped:
+            say(f"  not mapped to a file system: {name}")
+        if not unmapped:
+            say("Every name in the data is mapped.")
+    return 1 if unmapped else 0
+
+
+SQL_EPILOG = """\b
+Tables and columns are listed by
+  SELECT table_name, column_name FROM information_schema.columns
+
+\b
+Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
+"""
+
+
+@click.command(epilog=SQL_EPILOG)
+@click.argument("query", required=False)
+@lake_option
+@output_options
+@click.option("--timeout", default=30.0, show_default=True, help="Seconds after which the query is stopped.")
+@click.option("--rows", default=10_000, show_default=True, help="Most rows to print.")
+@click.option("--memory", default="1GiB", show_default=True, help="Most memory to use.")
+def sql(
+    query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
+) -> None:
+    """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
+    from ioweather.lake.usersql import Limits, run_user_sql
+    from ioweather.ui.cli.render import print_rows
+
+    text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
+    if not text.strip():
+        raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
+    form = output_form(as_json, as_csv)
+    with open_lake_at(lake_dir).snapshot() as snapshot:
+        result = run_user_sql(snapshot, text, Limits(rows, timeout, memory))
+    if form == "text" and result.columns == ("explain_key", "explain_value"):
+        say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
+    else:
+        print_rows(result.columns, result.rows, form)
+    if result.truncated:
+        say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)

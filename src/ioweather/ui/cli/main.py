@@ -1,0 +1,254 @@
+"""`ioweather`: the commands, imported one by one, and how errors end them.
+
+Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an answer the data do not allow);
+2 not done (a usage error, a lake that cannot be opened).
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import gc
+import os
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ioweather._version import __version__
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.printable import joined
+from ioweather.ui.cli.screen import say
+
+# Matrices here are small: threads of the linear algebra would only spin.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Collect garbage rarely: a command is short, and nearly all of its objects stay in use.
+_GC_THRESHOLD = 100_000
+DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
+# Commands by group, in the order of `--help`: name -> (module, attribute, one line for the list). A command of a
+# question has no attribute: it follows from the question of the same name.
+_ASK, _DATA, _MEASURE, _SERVE = (f"ioweather.ui.cli.{name}" for name in ("ask", "data", "measure", "serve"))
+GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "Ask about a job": {
+        "job": (_ASK, "", "I/O of one job on one screen (log file or job id)"),
+        "why": (_ASK, "", "Was it my job or the storage system?"),
+        "compare": (_ASK, "", "Runs before and after a change: what changed, what it cost"),
+        "jobs": (_ASK, "", "List jobs: newest, slowest, largest"),
+    },
+    "Ask about storage": {
+        "now": (_ASK, "", "How slow is storage right now?"),
+        "fs": (_ASK, "", "One file system, server or target over time"),
+        "health": (_ASK, "", "Which components are sick, since when, who is affected"),
+        "who": (_ASK, "", "Which jobs slow others down?"),
+        "events": (_ASK, "", "What happened, on one time line"),
+    },
+    "Plan": {
+        "predict": (_ASK, "", "How long a transfer takes, and how to stripe it"),
+        "forecast": (_ASK, "", "The next two hours, and when to start"),
+        "relieve": (_ASK, "", "Which files to move off a full or busy OST"),
+    },
+    "Study a facility": {
+        "show": (_ASK, "show", "Tables and figures of five papers from this site's data"),
+        "claims": (_ASK, "", "Check the claims of five papers at this site"),
+        "report": (_SERVE, "report", "Write a report for directors, operators or researchers"),
+        "project": (_ASK, "", "One project: volume, jobs, performance, findings"),
+        "triage": (_ASK, "", "Programs where a fix would help most"),
+    },
+    "Bring data in": {
+        "ingest": (_DATA, "ingest", "Read files, directories or servers into the lake"),
+        "scan": (_DATA, "scan", "Count sizes, ages and owners in a directory tree"),
+        "probe": (_MEASURE, "probe", "Measure response times of a file system"),
+        "agent": (_MEASURE, "agent", "Measure all the time; export metrics"),
+        "lake": ("ioweather.ui.cli.lake", "lake", "Contents of the lake; seal, back up, check, export"),
+        "facility": (_DATA, "facility", "Write or check facility.toml"),
+        "sql": (_DATA, "sql", "Query the lake in SQL, read-only"),
+    },
+    "Run and try": {
+        "up": (_SERVE, "up", "Measure this directory and open the dashboard"),
+        "serve": (_SERVE, "serve", "Serve the dashboard and the API"),
+        "demo": (_SERVE, "demo", "Make a small sample facility and ask it questions"),
+        "simulate": (_SERVE, "simulate", "Make a facility with known truth; score the answers"),
+        "doctor": (_SERVE, "doctor", "What works here, what is missing, what to do"),
+    },
+}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+# Names of version 0.2, with what to type instead.
+OLD_NAMES = {
+    "catch-up": ("ingest", "--watch", "--once"),
+    "collect": ("agent", "run"),
+    "exhibits": ("show",),
+    "export": ("agent", "export"),
+    "predictability": ("show", "predictability"),
+    "runs": ("jobs",),
+    "sample": ("probe", "--sizes", "paper"),
+    "storage": ("fs",),
+    "stripe": ("predict", "--stripe"),
+    "what-if": ("who", "--without"),
+}
+# Their answers differ in form from that of the new command: for this release they stay questions of their own.
+_OLD_QUESTIONS = ("stripe", "what-if")
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is run or when its help is shown; the list of `--help` needs no import."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = cmd_name.replace("_", "-")
+        if name in COMMANDS and COMMANDS[name][1]:
+            module, attribute, _ = COMMANDS[name]
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        from ioweather.ui.cli.ask import command_of, question_of  # `--help` needs no question
+
+        question = question_of(cmd_name)
+        return command_of(question) if question is not None else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in OLD_NAMES:
+            words = OLD_NAMES[args[0]]
+            new = " ".join(words)
+            say(f"ioweather: `{args[0]}` is now `{new}`; the old name goes with the next release.", err=True)
+            if args[0] not in _OLD_QUESTIONS:
+                args = [*words, *args[1:]]
+        if args[0] == "why":
+            from ioweather.ui.cli import why_served
+
+            if why_served.is_served(args[1:]):
+                return "why", why_served.why, args[1:]
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=2)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", line) for name, (_, _, line) in group.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="Start here: ioweather demo",
+)
+@click.version_option(__version__, prog_name="ioweather")
+@click.option("-v", "--verbose", count=True, help="Log progress to stderr (-vv for more).")
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="IOWEATHER_LOG",
+    metavar="FILE",
+    help="Also write events to this file (default: $IOWEATHER_LOG).",
+)
+@click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error ($IOWEATHER_DEBUG=1).")
+def cli(verbose: int, log_file: Path | None, log_json: bool, debug: bool) -> None:
+    """Explain storage performance: how slow it is, why, and what to change."""
+    from ioweather.core.logs import set_up
+
+    if debug:
+        os.environ[DEBUG] = "1"  # workers are to know, too
+    set_up(verbose=verbose, file=log_file, as_json=log_json)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: errors of ours become one line and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
+            stream.reconfigure(errors="backslashreplace")
+    threading.excepthook = _thread_failed
+    gc.set_threshold(_GC_THRESHOLD)
+    code = run(arguments)
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if not others:
+        atexit._run_exitfuncs()
+    elif not any(thread.daemon for thread in others):
+        sys.exit(code)  # after they are done; the dashboard's may be in native code, which cannot be stopped
+    # An interpreter that ends takes apart every object: a tenth of the time of most commands.
+    with suppress(OSError, ValueError):  # the reader went away
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def _thread_failed(failed: threading.ExceptHookArgs) -> None:
+    from ioweather.ui.cli.unexpected import explained
+
+    if os.environ.get(DEBUG) or failed.exc_value is None:
+        threading.__excepthook__(failed)
+    elif not isinstance(failed.exc_value, SystemExit):
+        _complain(explained(failed.exc_value))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    try:
+        outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        _show(error)
+        return 2
+    except click.Abort:
+        say("Stopped.", err=True)
+        return 130
+    except DataUnavailable as error:
+        _complain(error)
+        return 1
+    except IoweatherError as error:
+        _complain(error)
+        return 2
+    except KeyboardInterrupt:
+        say("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away (head, less): no complaint
+        return 0
+    except OSError as error:  # no permission, a disk that fails
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = f" {error.filename}" if error.filename else ""
+            _complain(IoweatherError(f"{error.strerror} while writing{where}."))
+        else:
+            _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
+        return 2
+    except BaseException as error:
+        from ioweather.ui.cli.unexpected import explained, is_fault
+
+        if not is_fault(error) or os.environ.get(DEBUG):
+            raise
+        _complain(explained(error))
+        return 2
+
+
+def _show(error: click.ClickException) -> None:
+    """As click does; but its messages quote what was typed, which may be names that a shell found."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None and error.message == context.get_help():  # a group alone: click's message is the help
+        say(*error.message.splitlines(), err=True)
+        return
+    if context is not None:
+        help_option = context.help_option_names[-1]
+        say(context.get_usage(), f"Try '{context.command_path} {help_option}' for help.", "", err=True)
+    say(f"Error: {joined(error.format_message())}", err=True)
+
+
+def _complain(error: IoweatherError) -> None:
+    from ioweather.core.logs import to_journal
+
+    say(f"{'<3>' if to_journal() else ''}ioweather: {joined(str(error))}", err=True)  # <3>: an error, in the journal

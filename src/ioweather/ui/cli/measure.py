@@ -1,0 +1,379 @@
+"""`ioweather probe`, `ioweather agent run` and `ioweather agent export`: measure storage, and publish the state."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ioweather.core.default_paths import default_lake_dir, default_spool_dir
+from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.units import parse_duration_ns, parse_size
+from ioweather.ui.cli.options import converted, lake_option, path_option
+from ioweather.ui.cli.screen import say
+
+if TYPE_CHECKING:
+    from ioweather.agent.agent import AgentSettings
+    from ioweather.agent.sensor import LiveSource
+    from ioweather.agent.spool import Spool
+    from ioweather.agent.status import Status
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spool_option(function: F) -> F:
+    text = "Directory of waiting rows and status.json (default: $IOWEATHER_SPOOL, else in your state home)."
+    return path_option("--spool", "DIR", text, name="spool_dir")(function)
+
+
+def run_options(function: F) -> F:
+    """Options of every command that measures for a while."""
+    ending = click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
+    mark = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")
+    return ending(mark(function))
+
+
+def duration_ns(text: str | None, option: str) -> Any:
+    return converted(parse_duration_ns, text, option)
+
+
+def size_bytes(text: str | None, option: str) -> Any:
+    return converted(parse_size, text, option)
+
+
+PROBE_EPILOG = """\b
+Each cycle reads and writes one request in a large file and stats, reads,
+deletes and creates a small one (kun19). The small files (3901 bytes) go
+through the page cache; the large file does not where that can be avoided.
+
+\b
+With --sizes: one file per request size (don15); the paper's twelve take
+2 GiB, and as much again per OST. `nocache` empties the cache before reads
+and syncs writes: run it once per batch job, for months. `cache` repeats;
+the paper gave it 30 min.
+
+\b
+Exit codes: 0 done; 1 done, but rows are not in the lake; 2 not done.
+
+\b
+Examples:
+  ioweather probe /scratch /home --for 10min --lake weather
+  ioweather probe /scratch --sizes paper --mode nocache --lake weather
+"""
+
+
+@click.command(epilog=PROBE_EPILOG)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--period", default="1s", show_default=True, metavar="DURATION", help="Time between two cycles.")
+@click.option("--request", metavar="SIZE", help="Size of a data request (default: 1MiB).")
+@click.option("--file-size", metavar="SIZE", help="Size of the large file (default: 64MiB).")
+@click.option("--pool", type=click.IntRange(2), help="Number of small files (default: 100).")
+@click.option("--small-file", metavar="SIZE", help="Size of a small file (default: 3901).")
+@click.option("--paper", is_flag=True, help="The paper's sizes: a file of 200 GiB and a pool of 200,000.")
+@click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
+@click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
+@click.option("--sizes", metavar="SIZE,...", help="Sample by request size: a list, or `paper` (512KiB to 1GiB).")
+@click.option("--mode", type=click.Choice(["both", "cache", "nocache"]), help="With --sizes: client cache or not.")
+@click.option("--rounds", type=click.IntRange(1), help="With --sizes: times through all sizes (default: 1).")
+@click.option(
+    "--busy",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="With --sizes: largest share of the time that it measures (default: 0.1).",
+)
+@click.option("--osts", metavar="N,...", help="With --sizes: files on each of these OSTs (needs `lfs`).")
+@click.option("--fill-rate", metavar="SIZE", help="Most bytes a second while large files are made (default: 200MiB).")
+@click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
+@click.option("--seed", help="Repeat the places or the order of the measurements (default: new ones).")
+@click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
+@click.option("--system", help="Name of the file system in the lake (default: its mount point).")
+@run_options
+@click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
+@spool_option
+@click.option("--json", "as_json", is_flag=True, help="Print every row at once, one JSON object a line.")
+def probe(
+    paths: tuple[Path, ...],
+    duration: str | None,
+    annotate: str | None,
+    lake_dir: str | None,
+    spool_dir: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Measure how long small operations take on the file systems of PATHS.
+
+    One process per path; an operation that hangs is shown while it hangs, and the other paths go on. Missed cycles and
+    errors are results too. With --sizes: response times of reads and writes by request size.
+    """
+    from ioweather.agent.agent import AgentSettings
+
+    run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, retry=False)
+    targets = list(dict.fromkeys(str(path.absolute()) for path in paths))
+    try:
+        if options["sizes"]:
+            sources = _samplers(targets, options, run)
+        else:
+            sources, load = _probes(targets, options, run)
+            if not as_json:
+                say(f"Per path: {load}.", err=True)
+    except SourceError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    return run_agent(sources, run, spool_dir, lake_dir, as_json)
+
+
+def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> tuple[list[LiveSource], str]:
+    """The probes, and the load that each puts on storage."""
+    from ioweather.agent.probe import Probe, ProbeSettings
+    from ioweather.agent.target_probe import TargetProbe
+
+    for name in ("mode", "rounds", "busy", "osts"):
+        if options[name] is not None:
+            raise UsageError(f"--{name} goes with --sizes.")
+    given = {
+        "period_ns": duration_ns(options["period"], "--period"),
+        "block_bytes": size_bytes(options["request"], "--request"),
+        "file_bytes": size_bytes(options["file_size"], "--file-size"),
+        "pool_files": options["pool"],
+        "small_file_bytes": size_bytes(options["small_file"], "--small-file"),
+        "fill_bytes_per_s": size_bytes(options["fill_rate"], "--fill-rate"),
+        "keep_files": options["keep"],
+    }
+    base = ProbeSettings.paper() if options["paper"] else ProbeSettings()
+    settings = replace(base, **{name: value for name, value in given.items() if value is not None})
+    folder, system, mount = options["directory"], options["system"], options["require_mount"]
+    sources: list[LiveSource] = [
+        Probe(target, settings, run.run_id, folder, system, options["seed"], run.host, mount) for target in targets
+    ]
+    if options["each_target"]:
+        same = (folder, system, run.host, mount, settings.keep_files)
+        sources += [TargetProbe(target, settings.period_ns, run.run_id, *same) for target in targets]
+    return sources, settings.load
+
+
+def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -> list[LiveSource]:
+    from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
+
+    text = options["sizes"].strip()
+    sizes = () if text == "paper" else tuple(size_bytes(part, "--sizes") for part in text.split(",") if part.strip())
+    try:
+        osts = tuple(int(part) for part in (options["osts"] or "").split(",") if part.strip())
+    except ValueError:
+        raise UsageError(f"--osts {options['osts']}: expected numbers, such as 0,1,5.") from None
+    mode = options["mode"] or "both"
+    settings = SamplerSettings(
+        sizes=sizes or PAPER_SIZES,
+        modes=("cache", "nocache") if mode == "both" else (mode,),
+        rounds=options["rounds"] or (None if run.duration_ns else 1),
+        busy_ratio=options["busy"] or 0.1,
+        osts=osts,
+        fill_bytes_per_s=size_bytes(options["fill_rate"] or "200MiB", "--fill-rate"),
+        keep_files=options["keep"],
+    )
+    folder, system, seed = options["directory"], options["system"], options["seed"]
+    return [Sampler(target, settings, run.run_id, folder, system, seed, run.host) for target in targets]
+
+
+def run_agent(
+    sources: Sequence[LiveSource], settings: AgentSettings, spool_dir: Path | None, lake_dir: str | None, as_json: bool
+) -> int:
+    """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
+    not in the lake."""
+    from ioweather.agent.agent import Agent
+    from ioweather.agent.ship import Shipper
+
+    spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
+    shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
+    with _live_table(as_json) as show:
+        agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
+        status = agent.run()
+    failed = [member.message for member in agent.members if member.failed and not member.is_ready]
+    if failed and len(failed) == len(agent.members):
+        raise UsageError(" ".join(dict.fromkeys(failed)))
+    return 0 if as_json and lake_dir is None else _print_end(status, lake_dir)
+
+
+def _spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
+    """The usual spool, or a new one where an agent uses that: a person can probe while the agent runs."""
+    from ioweather.agent.spool import Spool, SpoolBusy
+
+    usual = given or default_spool_dir()
+    try:
+        return Spool(usual, host, run_id)
+    except SpoolBusy:
+        if given is not None:
+            raise
+        own = usual.with_name(f"{usual.name}-{run_id}")
+        say(f"An agent is running; this run writes to {own}.", err=True)
+        return Spool(own, host, run_id)
+
+
+def _print_row(line: str) -> None:
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the pipe ended: end in the usual way
+        os.kill(os.getpid(), signal.SIGTERM)
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the rows until then
+
+
+@contextlib.contextmanager
+def _live_table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
+    if as_json or not sys.stdout.isatty():
+        yield None
+        return
+    from rich.live import Live
+
+    from ioweather.ui.cli.render import console, status_table
+
+    # No refresh thread: children are forked, and a fork of a process with threads can deadlock.
+    with Live(console=console(), auto_refresh=False, transient=True) as live:
+        yield lambda status: live.update(status_table(status), refresh=True)
+
+
+def _print_end(status: Status, lake_dir: str | None) -> int:
+    """Print the measured response times and the place of the rows."""
+    from ioweather.ui.cli.render import console, status_table
+
+    console().print(status_table(status))
+    spool = status.spool
+    if lake_dir is None:
+        say(f"{spool.written_rows:,} rows wait in {spool.directory}.")
+        say(f"Into the lake: ioweather ingest {shlex.quote(spool.directory + '/segments')}")
+    elif spool.last_ship_ok and not spool.refused_files:
+        say(f"{spool.written_rows:,} rows are in {lake_dir}.")
+    else:
+        say(f"Not all rows are in {lake_dir}: {spool.message} They wait in {spool.directory}.", err=True)
+        return 1
+    return 0
+
+
+@click.group(epilog="Example: ioweather agent run --lake /srv/weather")
+def agent() -> None:
+    """Measure all the time: run the agent of this host, and export its state to Prometheus."""
+
+
+RUN_EPILOG = """\b
+facility.toml sets what runs and how often: `probes` of a file system,
+[collect] and [watch]. Runs in the foreground: docs/how-to/run-the-agent.md
+has systemd and Slurm. Rows wait in the spool until the lake takes them.
+
+\b
+Example: ioweather agent run probe block --lake /srv/weather
+"""
+
+
+@agent.command(name="run", epilog=RUN_EPILOG)
+@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "gpfs", "nfs", "slurm"]))
+@lake_option
+@spool_option
+@click.option("--no-ship", is_flag=True, help="Leave the rows in the spool.")
+@run_options
+def agent_run(
+    kinds: tuple[str, ...],
+    lake_dir: str | None,
+    spool_dir: Path | None,
+    no_ship: bool,
+    duration: str | None,
+    annotate: str | None,
+) -> int:
+    """Run the agent: probe, block devices, Lustre, GPFS, NFS, Slurm.
+
+    Without a name: all that facility.toml and this machine offer.
+    """
+    from ioweather.agent.agent import Agent, AgentSettings
+    from ioweather.agent.agent_settings import settings_from, sources_for
+    from ioweather.agent.journal import Journal
+    from ioweather.agent.ship import CatchUp, Shipper
+    from ioweather.agent.spool import Spool
+    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.core.facility import load_facility
+
+    lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
+    facility = load_facility(lake / "facility.toml")
+    settings = settings_from(facility.sections.get("collect", {}))
+    run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
+    sources = sources_for(kinds, facility, settings, run.run_id, run.host)
+    where, limit = spool_dir or default_spool_dir(), settings.spool_limit_bytes
+    spool = Spool(where, run.host, run.run_id, limit_bytes=limit, keep=settings.spool_keep)
+    shipper = (
+        None
+        if no_ship
+        else Shipper(
+            lake, settings.ship_period_ns, server=settings.server, lake_was_there=(lake / "lake.json").exists()
+        )
+    )
+    watch = watch_settings_from(facility.sections.get("watch", {}))
+    catch_up = None
+    if watch.directories and shipper is not None and shipper.server is None:
+        has_slurm = any(source.name == "slurm" for source in sources)
+        catch_up = CatchUp(lake, watch.every_ns, accounting=watch.accounting and not has_slurm)
+    say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
+    journal = Journal()
+    status = Agent(sources, spool, run, shipper=shipper, catch_up=catch_up, on_status=journal).run()
+    journal.end(status)
+    return 1 if status.spool.dropped_rows or status.spool.refused_files else 0
+
+
+EXPORT_EPILOG = """\b
+Alert rules, a dashboard and the list of metrics: docs/how-to/prometheus.md.
+
+\b
+Example: ioweather agent export --host 127.0.0.1 --port 9754
+"""
+
+
+@agent.command(name="export", epilog=EXPORT_EPILOG)
+@spool_option
+@path_option("--lake", "DIR", "Also the queue and the verdict counts of this lake.", name="lake_dir")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--listen", hidden=True, metavar="HOST:PORT", help="As --host and --port; deprecated.")
+@path_option("--textfile", "FILE", "Write the metrics to this file instead (it must end in .prom for node_exporter).")
+@click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
+@click.option("--once", is_flag=True, help="With --textfile: write it once.")
+def agent_export(
+    spool_dir: Path | None,
+    lake_dir: Path | None,
+    host: str,
+    port: int,
+    listen: str | None,
+    textfile: Path | None,
+    every: str,
+    once: bool,
+) -> int:
+    """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
+    from ioweather.agent.exporter_server import parse_listen, serve, write_textfile, write_textfile_every
+    from ioweather.ingestion.queue_metrics import QueueCollector
+
+    directory = spool_dir or default_spool_dir()
+    others = [QueueCollector(lake_dir)] if lake_dir else []
+    if once and textfile is None:
+        raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
+    if textfile is not None and once:
+        write_textfile(directory, textfile, lake=lake_dir, others=others)
+        return 0
+    until = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: until.set())
+    if textfile is not None:
+        write_textfile_every(
+            directory, textfile, duration_ns(every, "--every") / 1e9, until, lake=lake_dir, others=others
+        )
+        return 0
+    if listen is not None:
+        host, port = parse_listen(listen)
+    say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
+    log = logging.getLogger("ioweather.export")
+    log.info("started: %s at %s:%d", directory, host, port)
+    serve(directory, host, port, until, lake=lake_dir, others=others)
+    log.info("stopped")
+    return 0

@@ -1,0 +1,57 @@
+"""`ioweather why JOBID --server URL`: the verdict of a server. It is a command of its own so that a login node needs
+the standard library and click alone, not what computes a verdict."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from ioweather.core.errors import UsageError
+from ioweather.core.printable import many_lines
+from ioweather.ui.cli.screen import say
+
+SERVER_OPTIONS = (
+    click.Option(["--line"], is_flag=True, help="One plain line; the recorded verdict where there is one."),
+    click.Option(["--block"], is_flag=True, help="One block of plain text, for a mail or a login message."),
+    click.Option(["--server"], metavar="URL", envvar="IOWEATHER_SERVER",
+                 help="Ask this server instead of a lake, for a job of your own."),
+    click.Option(["--token-file"], type=click.Path(path_type=Path), metavar="FILE",
+                 help="Your token for it (default: ~/.config/ioweather/token)."),
+)  # fmt: skip
+
+
+def is_served(arguments: list[str]) -> bool:
+    """Whether the arguments of `why` ask a server. Help is that of all of `why`."""
+    if {"-h", "--help"} & set(arguments):
+        return False
+    named = any(each == "--server" or each.startswith("--server=") for each in arguments)
+    return named or bool(os.environ.get("IOWEATHER_SERVER"))
+
+
+def _ask(
+    job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
+) -> None:
+    if others:
+        raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
+    from ioweather.agent.push import ask_server  # every `why` comes by here, and most ask no server
+
+    form = "line" if line else "block"
+    text = f"/api/v1/jobs/{quote(job)}/text?form={form}"
+    path = f"/api/v1/ask/why?job={quote(job)}" if as_json else text
+    say(*many_lines(ask_server(server, token_file, path)).split("\n"))
+
+
+why = click.Command(
+    "why",
+    callback=_ask,
+    params=[
+        click.Argument(["job"]),
+        click.Argument(["others"], nargs=-1, type=click.UNPROCESSED),
+        click.Option(["--json", "as_json"], is_flag=True),
+        *SERVER_OPTIONS,
+    ],
+    context_settings={"ignore_unknown_options": True},
+)

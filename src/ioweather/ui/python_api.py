@@ -1,0 +1,212 @@
+"""The public functions over a lake: what the commands do, for programs and notebooks."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ioweather.core.clock import parse_time_ns, zone_named
+from ioweather.core.contracts import Param, Question, ReadContext
+from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
+from ioweather.core.units import parse_duration_ns
+from ioweather.lake.place import lake_at
+from ioweather.topics.ask import ask, zone_of
+from ioweather.topics.parameters import period_between
+from ioweather.topics.question_catalogue import QUESTIONS, title_of
+
+if TYPE_CHECKING:
+    from ioweather.ingestion.ingest import IngestReport
+    from ioweather.lake.lake import Lake
+    from ioweather.lake.usersql import SqlResult
+
+AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
+
+
+def ingest(
+    *paths: str | os.PathLike[str],
+    lake: AnyLake = None,
+    source: str | None = None,
+    zone: str | None = None,
+    start: str | int | None = None,
+    interval: str | int | None = None,
+    host: str | None = None,
+    system: str | None = None,
+    cluster: str | None = None,
+    raw: bool = False,
+) -> IngestReport:
+    """Read files, directories and servers into the lake, which is made if it is not there, as `ioweather ingest` does.
+
+    Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s', or
+    ns), `host`, `system` and `cluster` are what the files do not say. Bad files are in the report, and raise nothing.
+
+    >>> import ioweather
+    >>> report = ioweather.ingest("iostat.log", lake="my-lake", zone="UTC", host="oss1")
+    >>> report
+    <IngestReport: 1 read, 0 known, 0 refused; 84 rows of series>
+    """
+    from ioweather.ingestion.ingest import ingest as run
+    from ioweather.ingestion.ingest import is_address
+    from ioweather.ingestion.site_mapping import own_mapping
+
+    opened = lake_at(lake, create=True)
+    facility = opened.facility
+    named = zone or facility.zone
+    where = zone_named(named) if named else None
+    context = ReadContext(
+        zone=where,
+        start_ns=parse_time_ns(start, where) if isinstance(start, str) else start,
+        interval_ns=parse_duration_ns(interval) if isinstance(interval, str) else interval,
+        host=host,
+        system=system,
+        cluster=cluster or (facility.clusters[0] if len(facility.clusters) == 1 else None),
+        keep_raw=raw,
+        mapping=own_mapping(opened.root),
+    )
+    report = run(opened, [Path(path) for path in paths if not is_address(str(path))], context=context, source=source)
+    for address in (str(path) for path in paths if is_address(str(path))):
+        from ioweather.ingestion.remote_servers import ingest_server, server_at
+
+        report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
+    return report
+
+
+def exhibits(lake: AnyLake = None) -> ResultTable:
+    """All exhibits, and whether this lake can make them: columns id, title, study, ready, missing.
+
+    >>> import ioweather
+    >>> ioweather.exhibits("my-lake").to_polars().columns
+    ['id', 'title', 'study', 'ready', 'missing']
+    """
+    from ioweather.topics.analyse import availability
+
+    with lake_at(lake).snapshot() as snapshot:
+        found = availability(snapshot, plugins=True)
+    columns = tuple(map(ResultColumn, ("id", "title", "study", "ready", "missing")))
+    rows = tuple((item.id, item.title, item.study, item.ready, "; ".join(item.missing)) for item in found)
+    return ResultTable("exhibits", columns, rows, "Exhibits, and what this lake lacks for them")
+
+
+def sql(
+    query: str, lake: AnyLake = None, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB"
+) -> SqlResult:
+    """One SELECT or EXPLAIN in DuckDB's SQL over the tables of the lake, bounded in rows, time and memory.
+
+    >>> import ioweather
+    >>> ioweather.sql("SELECT metric, count(*) AS n FROM series GROUP BY metric ORDER BY 1 LIMIT 1", "my-lake").rows
+    (('await_seconds', 7),)
+    """
+    return lake_at(lake).sql(query, rows=rows, seconds=seconds, memory=memory)
+
+
+def show(exhibit_id: str, lake: AnyLake = None, **params: Any) -> ShownExhibit:
+    """The exhibit made from the lake (default: the user's own). Keyword arguments are the study's parameters.
+
+    A notebook draws it; `.tables`, `.estimates` and `.charts` are its data, and each table has `.to_pandas()`.
+    """
+    from ioweather.topics.analyse import make_exhibits
+
+    typed = {name: str(value) for name, value in params.items()}
+    (made,) = make_exhibits(lake_at(lake), [exhibit_id], params=typed)
+    return ShownExhibit(**{field.name: getattr(made, field.name) for field in fields(Exhibit)})
+
+
+def simulate_facility(
+    out: str | os.PathLike[str], *, preset: str = "laptop", days: int | None = None, seed: int = 1
+) -> Lake:
+    """A synthetic facility: its files in `out`, as real tools write them, and the lake of them in `out`/lake.
+
+    What was planted is in `out`/truth.json; `ioweather simulate --list` names the presets.
+    """
+    from ioweather.simulate.generate import generate
+    from ioweather.simulate.ingest_simulated import ingest_simulated
+    from ioweather.simulate.presets import for_days, preset_named
+
+    chosen = preset_named(preset)
+    made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)
+    return ingest_simulated(made, Path(out) / "lake")
+
+
+class ShownExhibit(Exhibit):
+    """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
+
+    def _repr_html_(self) -> str:
+        from ioweather.ui.charts import exhibit_fragment
+
+        return exhibit_fragment(self)
+
+
+class ShownAnswer(Answer):
+    """An Answer that notebooks show as a page; its data are the answer's own."""
+
+    def _repr_html_(self) -> str:
+        from ioweather.ui.charts.page import answer_fragment
+
+        return answer_fragment(self)
+
+
+def shown(answer: Answer) -> ShownAnswer:
+    return ShownAnswer(**{field.name: getattr(answer, field.name) for field in fields(Answer)})
+
+
+def function_of(name: str) -> Callable[..., Answer]:
+    """The question as a function: arguments are its parameters, and `lake`, `start`, `end`."""
+    question = QUESTIONS[name]
+    arguments = signature_of(question)
+
+    def asked(*args: Any, **kwargs: Any) -> Answer:
+        bound = dict(arguments.bind(*args, **kwargs).arguments)
+        first = [param.name for param in question.params if param.required]
+        if first and question.params[0].many:
+            bound[first[0]] = tuple(bound[first[0]])
+        lake, start, end = (bound.pop(key, None) for key in ("lake", "start", "end"))
+        return shown(ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake))))
+
+    asked.__name__ = asked.__qualname__ = name
+    asked.__doc__ = question.help or title_of(name)
+    asked.__signature__ = arguments  # type: ignore[attr-defined]
+    return asked
+
+
+def signature_of(question: Question) -> inspect.Signature:
+    parameters = [_argument(param) for param in question.params]
+    parameters.append(_keyword("lake", "Lake | str | os.PathLike[str] | None"))
+    if question.period:
+        parameters += [_keyword(name, "str | int | None") for name in ("start", "end")]
+    return inspect.Signature(parameters, return_annotation="Answer")
+
+
+_KINDS = {
+    "text": "str",
+    "int": "int",
+    "float": "float",
+    "duration": "str | int",
+    "size": "str | int",
+    "flag": "bool",
+    "time": "str | int",
+}
+
+
+def _argument(param: Param) -> inspect.Parameter:
+    kind = f"Literal[{', '.join(map(json.dumps, param.choices))}]" if param.choices else _KINDS[param.kind]
+    if param.required and param.many:
+        return inspect.Parameter(param.name, inspect.Parameter.VAR_POSITIONAL, annotation="str | os.PathLike[str]")
+    if param.required:
+        annotation = kind if param.kind != "text" else "str | int | os.PathLike[str]"
+        return inspect.Parameter(param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+    if param.positional:
+        annotation = "str | int | os.PathLike[str] | None"
+        return inspect.Parameter(
+            param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
+        )
+    if param.many:
+        return _keyword(param.name, "Sequence[str | os.PathLike[str]]", ())
+    return _keyword(param.name, kind if param.default is not None else f"{kind} | None", param.default)
+
+
+def _keyword(name: str, annotation: str, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

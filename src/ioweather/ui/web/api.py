@@ -1,0 +1,295 @@
+"""/api/v1: everything the dashboard shows, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Annotated, Any, Final, Literal
+
+import anyio.to_thread
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from ioweather._version import __version__
+from ioweather.core.cells import csv_text
+from ioweather.core.contracts import Question
+from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import EventOutcome
+from ioweather.core.papers import PAPERS, exhibit_entry, published
+from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
+from ioweather.diagnosis.job_text import job_text
+from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
+from ioweather.topics.question_catalogue import QUESTIONS, title_of
+from ioweather.ui.answer_schema import answer_schema
+from ioweather.ui.web.live import Feed
+from ioweather.ui.web.queries import JOB_COLUMNS, find_jobs, inventory
+from ioweather.ui.web.requests import Between, StudyParams, period_of
+from ioweather.ui.web.shared_answers import JOB_ID, job_answers
+from ioweather.ui.web.sqlpage import SqlQuestion, ask
+from ioweather.ui.web.statuses import may_answer
+from ioweather.ui.web.topics import topic_of
+from ioweather.ui.web.uploads import answers_for_log, few_at_once, received
+from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
+
+router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
+_BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
+    "type": "string", "format": "binary"}}}}}  # fmt: skip
+_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
+    "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
+    "image/png": {}}}}  # fmt: skip
+_JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
+_TABLE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
+}
+JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
+ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
+Form = Annotated[Literal["json", "csv"], Query(alias="format")]
+
+
+def answered(answer: Answer) -> dict[str, Any]:
+    return result_json(answer)
+
+
+@router.get("/exhibits", response_class=Response, responses=_JSON)
+def list_exhibits(view: OwnView) -> Response:
+    """All exhibits of the five papers, and whether this lake can make them."""
+
+    def make() -> bytes:
+        with view.lake.snapshot() as snapshot:
+            listed = [_listed(item) for item in availability(snapshot)]
+            return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
+
+    return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
+
+
+def _listed(item: Availability) -> dict[str, Any]:
+    return {
+        "id": item.id, "title": item.title, "what": exhibit_entry(item.id).what, "study": item.study,
+        "ready": item.ready, "missing": list(item.missing), "topic": topic_of(item.id).slug,
+        "site": PAPERS[item.id.partition(".")[0]].site, "published": to_jsonable(published(item.id)),
+    }  # fmt: skip
+
+
+@router.get("/exhibits/{exhibit_id}/parameters")
+def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
+    """What can be set about an exhibit."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "parameters": [
+            {"name": p.name, "kind": p.kind, "help": p.help, "default": p.default, "chosen": p.choose is not None}
+            for p in parameters_of(exhibit_id)
+        ],
+    }
+
+
+@router.get("/exhibits/{exhibit_id}", response_class=Response, responses=_ANY_FORM)
+def one_exhibit(
+    view: OwnView,
+    exhibit_id: ExhibitId,
+    between: Between,
+    params: StudyParams,
+    form: Annotated[Literal["json", "csv", "svg", "png"], Query(alias="format")] = "json",
+    theme: Literal["light", "dark"] = "light",
+    table: Annotated[str, Query(max_length=200, description="For CSV: which table.")] = "",
+) -> Response:
+    """One exhibit as data, as a table or as a picture; other names in the query are parameters of its study."""
+    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
+
+    def make() -> bytes:
+        exhibit = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
+        if form == "json":
+            return json.dumps(result_json(exhibit)).encode()
+        if form == "csv":
+            return exhibit_csv(exhibit, table).encode()
+        from ioweather.ui.charts.render import exhibit_figure
+
+        with view.facilities.drawing():
+            return exhibit_figure(exhibit, form, theme)
+
+    data = view.facilities.exhibit_answered(view.name, exhibit_id, key, make)
+    return _file(data, _TYPES[form], f"{exhibit_id}.{form}")
+
+
+_TYPES: Final = {
+    "json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml", "png": "image/png",
+}  # fmt: skip
+
+
+def _file(data: bytes, media_type: str, name: str) -> Response:
+    # A name that is none of ours never comes here: making it has failed before.
+    headers = {} if name.endswith(".json") else {"content-disposition": f'inline; filename="{name}"'}
+    return Response(data, media_type=media_type, headers=headers)
+
+
+def exhibit_csv(exhibit: Exhibit, name: str = "") -> str:
+    """The named table, else the first, in plain numbers; the estimates where there is none."""
+    tables = {table.name: table for table in (*(chart.table for chart in exhibit.charts), *exhibit.tables)}
+    if name and name not in tables:
+        raise UsageError(f"{exhibit.id} has no table {name!r}.", hint=f"There are: {', '.join(tables) or 'none'}.")
+    chosen = tables.get(name) or next(iter((*exhibit.tables, *tables.values())), None)
+    if chosen is None:
+        rows = [(e.name, e.value, e.unit, e.low, e.high, e.level, e.n, e.method) for e in exhibit.estimates]
+        return csv_text(
+            ("estimate", "value", "unit", "low", "high", "level", "n", "method"), rows, for_spreadsheets=True
+        )
+    return csv_text([column.name for column in chosen.columns], chosen.rows, for_spreadsheets=True)
+
+
+def rows_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
+    return Response(csv_text(names, rows, for_spreadsheets=True), media_type=_TYPES["csv"])
+
+
+def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], form: str) -> Any:
+    return (
+        {"schema_version": SCHEMA_VERSION, name: rows}
+        if form == "json"
+        else rows_csv(columns, [list(row.values()) for row in rows])
+    )
+
+
+def weather(answer: Answer, wrong: bool) -> dict[str, Any]:
+    return {**answered(answer), "wrong": wrong}
+
+
+@router.get("/now", response_class=Response, responses=_JSON)
+def now(view: PublicView) -> Response:
+    """How slow storage is at this moment."""
+    data = view.facilities.now_as(view.name, "json", lambda *found: json.dumps(weather(*found)).encode())
+    return Response(data, media_type="application/json")
+
+
+@router.get(
+    "/now/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
+    """The same as server-sent events, `now` or `unavailable`, whenever it changes."""
+    view.facilities.measured(view.name)
+    feed: Feed = request.app.state.feed
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx is not to hold it back
+    return StreamingResponse(feed.join(), media_type="text/event-stream", headers=headers)
+
+
+@router.get("/events", response_model=None, responses=_TABLE)
+def events(
+    view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
+) -> Response | dict[str, Any]:
+    """What happened, the newest first."""
+    found = view.events(kind, period_of(between, view.lake.facility))
+    rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
+    names = [*(field.name for field in fields(EventOutcome)), "strength"]
+    made: Response | dict[str, Any] = _table("events", rows, names, form)
+    return made
+
+
+@router.get("/jobs", response_model=None, responses=_TABLE)
+def jobs(
+    view: OwnView,
+    q: Annotated[str, Query(max_length=1000, description="Words that must all occur.")] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    form: Form = "json",
+) -> Response | dict[str, Any]:
+    """Runs with a Darshan log, the newest first."""
+    with view.lake.snapshot() as snapshot:
+        found = find_jobs(snapshot, q, limit)
+    made: Response | dict[str, Any] = _table("jobs", found, JOB_COLUMNS, form)
+    return made
+
+
+@router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
+async def upload(request: Request, view: OwnView) -> dict[str, Any]:
+    """A Darshan log as the body: why it took so long, and what it did. Nothing is kept."""
+    data = await received(request)
+    with few_at_once():
+        reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
+    return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
+
+
+@router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
+def job(view: OwnView, job_id: JobId) -> Response:
+    """Why the job took as long as it did, and what it did. Without a log `why` is null."""
+
+    def make() -> bytes:
+        reason, facts = job_answers(view, job_id)
+        why = None if reason is None else answered(reason)
+        return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}).encode()
+
+    data = view.facilities.answered(view.name, ("job json", view.key, job_id), make)
+    return Response(data, media_type="application/json")
+
+
+@router.get(
+    "/jobs/{job_id}/text",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def job_as_text(view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line") -> PlainTextResponse:
+    """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
+
+    def make() -> bytes:
+        found = job_text(view.lake, job_id, files=False)
+        return (f"{found.line()}\n" if form == "line" else found.block()).encode()
+
+    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, form), make))
+
+
+@router.get("/projects/{name}")
+def project(view: OwnView, name: Annotated[str, Path(max_length=200)], between: Between) -> dict[str, Any]:
+    """What a project did."""
+    return answered(view.ask("project", {"name": name}, period_of(between, view.lake.facility)))
+
+
+def _asked(question: Question) -> Callable[..., Any]:
+    """The route of a question: names in the query are its parameters."""
+
+    def put(view: View, between: Between, params: StudyParams) -> dict[str, Any]:
+        local = [param.name for param in question.params if param.local and param.name in params]
+        if local:
+            raise UsageError(f"{local[0]} is of this machine: it cannot be set from elsewhere.")
+        typed: dict[str, Any] = dict(params)
+        for param in question.params:
+            if param.many and param.name in typed:
+                typed[param.name] = tuple(typed[param.name].split(","))
+        period = period_of(between, view.lake.facility) if question.period else ALL_TIME
+        return answered(view.ask(question.name, typed, period))
+
+    put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
+    put.__name__, put.__doc__ = f"ask_{question.name}", title_of(question.name)
+    return put
+
+
+for _question in QUESTIONS.values():
+    router.get(f"/ask/{_question.name}")(_asked(_question))
+
+
+@router.get("/lake")
+def lake_inventory(view: OwnView) -> dict[str, Any]:
+    """Tables, series, overlaps and quarantine."""
+    with view.lake.snapshot() as snapshot:
+        return inventory(snapshot)
+
+
+@router.post("/sql", response_model=None, responses=_TABLE)
+def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Response | dict[str, Any]:
+    """One SELECT or EXPLAIN over the tables of the lake, bounded in rows, time and memory."""
+    result = ask(view, question)
+    if form == "csv":
+        return rows_csv(result.columns, result.rows)
+    return {
+        "schema_version": SCHEMA_VERSION, "columns": result.columns, "types": result.types, "rows": result.rows,
+        "truncated": result.truncated,
+    }  # fmt: skip
+
+
+@router.get("/schema")
+async def schema(view: PublicView) -> dict[str, Any]:
+    """The JSON Schema of answers and exhibits."""
+    return answer_schema()
+
+
+@router.get("/healthz")
+async def health(view: PublicView) -> dict[str, Any]:
+    """Whether the server runs."""
+    return {"status": "ok", "version": __version__}

@@ -1,0 +1,295 @@
+"""The lakes that a server shows, by name, and what it keeps in memory about them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ioweather.core.errors import Busy, DataUnavailable, LakeError
+from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
+from ioweather.core.results import Answer, Exhibit
+from ioweather.core.tables import TABLES
+from ioweather.diagnosis.agent_status import History, lake_history
+from ioweather.lake import layout
+from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
+from ioweather.lake.lake import Lake
+from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
+from ioweather.topics.ask import ask
+from ioweather.ui.web.refreshed import Refreshed
+
+T = TypeVar("T")
+MAIN = "main"
+# How old the weather may be that is shown, and what the lake says beside it.
+_NOW_SECONDS = 1.0
+_OLD_SECONDS = 3.0
+_HISTORY_SECONDS = 30.0
+_SELDOM_SECONDS = 3600.0
+_MOMENT_SECONDS = 1.0
+_MOST_SELDOM = 16
+_MOST_KEPT_BYTES = 64 << 20
+_OBJECT_BYTES = 300 << 10  # assumed size of a cached object that is not bytes
+_MOST_MADE_AT_ONCE = 2
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Weather:
+    """An answer, and the forms in which it was given."""
+
+    answer: Answer
+    wrong: bool
+    made_at: float = field(default_factory=time.monotonic)
+    forms: dict[str, bytes] = field(default_factory=dict)
+
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class _Seldom:
+    data: bytes = b""
+    until: float = -math.inf
+    told: str = ""
+    error: Exception | None = None
+    is_making: bool = False
+    made: threading.Event = field(default_factory=threading.Event)
+
+
+def _cached_bytes(value: object) -> int:
+    return len(value) if isinstance(value, bytes) else _OBJECT_BYTES
+
+
+@dataclass
+class Facilities:
+    """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
+
+    lakes: Mapping[str, Path]
+    spools: Sequence[Path] = ()
+    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
+    _answers_bytes: int = 0
+    _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
+    _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
+    is_stopping: bool = False
+    _kept_lakes: dict[str, Kept] = field(default_factory=dict)
+    _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
+    _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    _now: Weather | None = None
+    _history: Refreshed[History] | None = None
+
+    def directory(self, name: str) -> Path:
+        if name not in self.lakes:
+            raise DataUnavailable(f"There is no facility {name!r} here.", hint=f"There are: {', '.join(self.lakes)}.")
+        return self.lakes[name]
+
+    def lake(self, name: str) -> Lake:
+        directory = self.directory(name)
+        try:
+            layout.check_version(directory)
+        except LakeError as error:
+            if directory.exists() and any(directory.iterdir()):
+                raise
+            raise DataUnavailable(
+                "There is no data yet.",
+                hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
+            ) from error
+        with self._guard:
+            return KeptLake(directory, self._kept_lakes.setdefault(name, Kept()))
+
+    def title(self, name: str) -> str:
+        try:
+            facility = self.lake(name).facility
+        except (DataUnavailable, LakeError):
+            return "demonstration (simulated)" if name == "demo" else name
+        return facility.name if name == MAIN or facility.simulated else f"{facility.name} ({name})"
+
+    def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
+        """A study makes all its exhibits at once and keeps them: the others of a page wait for the first."""
+        with self._lock(name, study_of(exhibit_id).name):
+            return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
+
+    def warm(self) -> None:
+        """What the first page asks for, in a thread of its own, while the server starts."""
+
+        def look() -> None:
+            from ioweather.ui.charts.render import draw
+
+            with suppress(Exception):  # whoever asks is told
+                draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
+                self.events(MAIN, None, ALL_TIME)
+                self.now(MAIN)
+
+        threading.Thread(target=look, daemon=True, name="warm").start()
+
+    def measured(self, name: str) -> Path:
+        """The directory of a facility that is measured now; only the main one is."""
+        directory = self.directory(name)
+        if name != MAIN:
+            raise DataUnavailable("This facility is not measured now.", hint="Its past is on the other pages.")
+        return directory
+
+    def now(self, name: str) -> tuple[Answer, bool]:
+        """The same answer for all who ask within a second."""
+        directory = self.measured(name)
+        found = self._weather(name, directory)
+        return found.answer, found.wrong
+
+    def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
+        """The weather in some form, made once for all who ask within a second."""
+        found = self._weather(name, self.measured(name))
+        if form not in found.forms:
+            found.forms[form] = make(found.answer, found.wrong)
+        return found.forms[form]
+
+    def _weather(self, name: str, directory: Path) -> Weather:
+        """One looks, and who comes meanwhile is told what was there, unless that is old."""
+        known = self._now
+        age = math.inf if known is None else time.monotonic() - known.made_at
+        lock = self._lock(name, "now")
+        if known is not None and (age <= _NOW_SECONDS or not lock.acquire(blocking=age > _OLD_SECONDS)):
+            return known
+        if known is None:
+            lock.acquire()
+        try:
+            if self._now is not None and self._now is not known:
+                return self._now  # somebody was faster
+            # Rows come to the lake every few minutes; the agents' status is as of now.
+            if self._history is None and layout.is_lake(directory):
+                self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
+            history = self._history.get() if self._history is not None else None
+            params = {"spool": self.own_spools(name), "full": False}
+            given = {"recent": history or History()}
+            answer = ask("now", directory, params, given=given)
+            self._now = Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
+            return self._now
+        finally:
+            lock.release()
+
+    def lately(self, what: str, make: Callable[[], bytes]) -> bytes:
+        """The same for all who ask within a second."""
+        with self._turn(self._lock(MAIN, what)):
+            data, made_at = self._late.get(what, (b"", -math.inf))
+            if time.monotonic() - made_at > _NOW_SECONDS:
+                data = make()
+                self._late[what] = data, time.monotonic()
+            return data
+
+    def own_spools(self, name: str) -> Sequence[Path]:
+        """Without any, none of another agent of this machine either."""
+        return self.spools or (self.directory(name) / "no-spool",)
+
+    def _recent(self, name: str) -> History:
+        with self.lake(name).snapshot() as snapshot:
+            return lake_history(snapshot)
+
+    def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        def make() -> Sequence[EventOutcome]:
+            answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
+            return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
+
+        return self.answered(name, ("events", kind, period), make, ("events",), queued=False)
+
+    def answered(
+        self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES, *, queued: bool = True
+    ) -> T:
+        """A cached result of `make`, valid until one of the tables changes. `key` is everything else it depends on.
+
+        Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
+        that is made inside a queued computation, does not queue.
+        """
+        full = (mark_of(self.directory(name), tables), name, key)
+        with self._guard:
+            making = self._making.setdefault(full, threading.Lock())
+        with self._turn(making):
+            with self._guard:
+                if full in self._answers:
+                    self._making.pop(full, None)
+                    self._answers.move_to_end(full)
+                    known: T = self._answers[full]
+                    return known
+            with self._turn(self._at_once) if queued else nullcontext():
+                value = make()
+            with self._guard:
+                self._making.pop(full, None)
+                self._answers[full] = value
+                self._answers_bytes += _cached_bytes(value)
+                while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
+                    self._answers_bytes -= _cached_bytes(self._answers.popitem(last=False)[1])
+        return value
+
+    def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
+        """What rests on all rows, takes long, and changes little by a minute's rows: made by a thread of its own, and
+        then for an hour as it is. Nobody waits for it longer than a moment: where there is nothing yet, it is empty,
+        with what `make` told of how far it is."""
+        with self._guard:
+            known = self._seldom.pop((name, key), None) or _Seldom()
+            while len(self._seldom) >= _MOST_SELDOM:
+                self._seldom.pop(next(iter(self._seldom)))
+            self._seldom[name, key] = known
+            if not known.is_making and known.error is None and time.monotonic() > known.until:
+                known.is_making = True
+                known.made.clear()
+                threading.Thread(target=self._make_seldom, args=(known, make), daemon=True, name="seldom").start()
+        if not known.data:
+            known.made.wait(_MOMENT_SECONDS)
+        error, known.error = known.error, None
+        if error is not None and not known.data:
+            raise error
+        return known.data, known.told
+
+    def _make_seldom(self, known: _Seldom, make: Callable[[Tell], bytes]) -> None:
+        def tell(text: str) -> None:
+            known.told = text
+
+        try:
+            with self._turn(self._at_once):
+                known.data = make(tell)
+            known.until = time.monotonic() + _SELDOM_SECONDS
+        except Exception as error:  # who asks next is told
+            known.error = error
+        finally:
+            known.is_making = False
+            known.made.set()
+
+    @contextmanager
+    def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
+        """Waiting ends when the server stops, or after a time in which nobody waits for a page."""
+        until = time.monotonic() + _WAIT_SECONDS
+        while not lock.acquire(timeout=_LOOK_SECONDS):
+            if self.is_stopping or time.monotonic() > until:
+                raise Busy(
+                    "The server is stopping." if self.is_stopping else "Too many ask at once.",
+                    hint="Try again in some seconds.",
+                )
+        try:
+            if self.is_stopping:
+                raise Busy("The server is stopping.", hint="Try again in some seconds.")
+            yield
+        finally:
+            lock.release()
+
+    def stop(self) -> None:
+        """Who waits for an answer is sent away, so that only what is being made holds the server up."""
+        self.is_stopping = True
+
+    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""
+        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
+        return self.answered(name, key, make, tables)
+
+    def drawing(self) -> threading.Lock:
+        """One at a time, for drawing takes a whole processor."""
+        return self._lock("", "drawing")
+
+    def _lock(self, name: str, what: str) -> threading.Lock:
+        with self._guard:
+            return self._locks.setdefault((name, what), threading.Lock())

@@ -1,0 +1,110 @@
+"""One box that takes anything: a job id, a user, a project, a program, a file system, a target, an exhibit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.outcomes import RunOutcome, RunsOutcome, StorageOutcome
+from ioweather.core.papers import exhibits
+from ioweather.ui.web.links import runs_table
+from ioweather.ui.web.ranges import period_for
+from ioweather.ui.web.shell import Html, Listed, Place, page
+from ioweather.ui.web.visible import OwnView, PublicView, View
+
+router = APIRouter(include_in_schema=False, default_response_class=Html)
+_MOST_LOOKED_AT = 2000
+_MOST = 25
+_LAST_NS = 24 * 3600 * 10**9
+_KINDS = (("user", "users"), ("project", "projects"), ("program", "programs"))
+Hit = tuple[str, str, str]  # what it is, its name, its address
+
+
+@router.get("/search", response_model=None)
+def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    words = q.strip()
+    place = Place(view, "/search")
+    error, hits, runs = None, list[Hit](), list[RunOutcome]()
+    if words:
+        try:
+            runs = _runs(view, words)
+            hits = list(_hits(view, place, words, runs))
+        except DataUnavailable as missing:
+            error = missing
+    exact = [hit for hit in hits if hit[1].lower() == words.lower()]
+    if len(exact) == 1 or len(hits) == 1:
+        return RedirectResponse((exact or hits)[0][2], 303)
+    tables = []
+    if hits:
+        columns = (("name", "text"), ("what it is", "text"))
+        addresses = {(name, kind): address for kind, name, address in hits}
+        rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
+        tables.append(Listed("Pages", columns, rows, {"name": lambda row: addresses[row[0], row[1]]}))
+    if runs:
+        tables.append(runs_table(place, runs[:_MOST], f"{min(len(runs), _MOST)} of {len(runs)} runs that match"))
+    return page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
+
+
+def _runs(view: View, words: str) -> list[RunOutcome]:
+    try:
+        result = view.ask("runs", {"words": words, "most": _MOST_LOOKED_AT}).result
+    except DataUnavailable:
+        return []
+    return list(result.runs) if isinstance(result, RunsOutcome) else []
+
+
+def _hits(view: View, place: Place, words: str, runs: Sequence[RunOutcome]) -> Iterator[Hit]:
+    lowered = words.lower()
+    if any(str(run.job_id) == words for run in runs):
+        yield "job", words, place.to("jobs", words)
+    for field, folder in _KINDS:
+        for name in sorted({str(getattr(run, field)) for run in runs if getattr(run, field)}):
+            if lowered in name.lower():
+                yield field, name, place.to(folder, name)
+    for kind, name in _places(view):
+        if lowered in name.lower():
+            yield kind, name, place.to("filesystems" if kind == "file system" else "components", name)
+    for entry in exhibits():
+        if lowered in entry.id.lower() or lowered in entry.title.lower():
+            yield f"exhibit: {entry.title}", entry.id, place.link(f"/exhibits/{entry.id}")
+
+
+def _places(view: View) -> Sequence[tuple[str, str]]:
+    """File systems and their components, as of the last day of the data."""
+
+    def look() -> Sequence[tuple[str, str]]:
+        found = []
+        period = period_for(view, _LAST_NS)
+        try:
+            whole = view.ask("storage", {}, period).result
+            assert isinstance(whole, StorageOutcome)
+            for state in whole.filesystems:
+                found.append(("file system", state.filesystem))
+                one = view.ask("storage", {"where": state.filesystem}, period).result
+                assert isinstance(one, StorageOutcome)
+                found += [(c.kind, c.component) for c in one.components]
+                found += [("server", c.server) for c in one.components if c.server]
+        except DataUnavailable:
+            pass
+        return list(dict.fromkeys(found))
+
+    try:
+        return view.facilities.answered(view.name, "places", look, ("series", "components"), queued=False)
+    except IoweatherError:
+        return []
+
+
+@router.get("/api")
+def api_page(view: PublicView, request: Request) -> Html:
+    """The API for people."""
+    found = [
+        (f"{method.upper()} {path}", " ".join(str(what.get("description") or "").replace("`", "").split()))
+        for path, methods in request.app.openapi()["paths"].items()
+        for method, what in methods.items()
+    ]
+    routes = Listed("Addresses", (("address", "text"), ("what it gives", "text")), found)
+    return page("api.html", view, "/api", "API", routes=routes, ranged=False)

@@ -1,1 +1,0 @@
-"""What the surfaces call: ingest files, analyse a lake, publish results."""
