@@ -50,7 +50,7 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 _EXCEPT = (
     "ioweather.readers.darshan.regions._ENTRY",
     "ioweather.readers.darshan.regions._ENTRIES",
-    "ioweather.core.papers.catalogue._PRINTED",
+    "ioweather.core.papers._PRINTED",
 )
 PATTERNS = [found for name in _modules() for found in _patterns(name) if found[0] not in _EXCEPT]
 

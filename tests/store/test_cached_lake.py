@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
+from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
-from ioweather.core.visibility import Owner
 from ioweather.lake import cached_lake, inventory
 from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
 from ioweather.lake.lake import open_lake

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.agent.sensor import Reading, Ready, Reporter, event_row, report_growth, run_tool, series_row
+from ioweather.core.counters.client_counters import Mount, growth_of, parse_mountstats, samples
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
-from ioweather.core.counters.growth import Differ, Origin, Sample, Target
-from ioweather.core.counters.mmpmon import samples
-from ioweather.core.counters.monotonic_samples import Clocks, ForwardTime, Step
-from ioweather.core.counters.mountstats import Mount, growth_of, parse_mountstats
+from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Origin, Sample, Step, Target
 from ioweather.core.errors import SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 

@@ -15,7 +15,7 @@ from array import array
 
 from ioweather.agent.sensor import Progress, ShortTransfer
 from ioweather.core.errors import SourceError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import MIB, NS, format_bytes
 
 # Is this part of a file in the client's page cache?

@@ -16,12 +16,9 @@ from typing import Final
 
 from ioweather.agent.sensor import Reading, Ready, Reporter, event_row, report_growth, series_row
 from ioweather.core.counters.diskstats import RESET
-from ioweather.core.counters.growth import Differ, Growth, Origin, Target
-from ioweather.core.counters.lustre_job_rows import job_rows
-from ioweather.core.counters.lustre_job_stats import JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, Origin, Target
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
-from ioweather.core.counters.lustre_text import ENTRY
-from ioweather.core.counters.monotonic_samples import Clocks, ForwardTime
+from ioweather.core.counters.lustre_text import ENTRY, JobAmounts, TargetJobs, job_rows, parse_entry, unquoted
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 

@@ -16,7 +16,7 @@ from ioweather.agent.sensor import LiveSource, Operation, Origin, Ready, event_r
 from ioweather.agent.spool import row_line
 from ioweather.agent.status import InFlight, SourceStatus, State, TargetStatus
 from ioweather.agent.worker import Worker
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks
 from ioweather.core.units import NS
 
 _FIRST_WAIT_NS = 5 * NS

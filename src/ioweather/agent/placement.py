@@ -19,8 +19,7 @@ from typing import Final, Literal
 
 from ioweather.agent.sensor import run_tool
 from ioweather.core.errors import SourceError, UnsafePlace
-from ioweather.core.mounts import file_system_of
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory, file_system_of
 
 _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
 _COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")

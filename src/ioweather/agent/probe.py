@@ -35,8 +35,7 @@ from ioweather.agent.sensor import (
     timed_open,
 )
 from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.mounts import system_of
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory, system_of
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 
 _NAME: Final = re.compile(r"[0-9]{12}")

@@ -20,8 +20,7 @@ from typing import Any, Final
 from ioweather.agent.sensor import Progress
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import SourceError
-from ioweather.core.mounts import is_inside, mount_point
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory, is_inside, mount_point
 from ioweather.core.units import NS
 
 _NAME: Final = "lock"

@@ -15,7 +15,7 @@ from typing import Final
 
 from ioweather.agent.status import STATUS_FILE, Status, read_status, write_status
 from ioweather.core.errors import IoweatherError, LakeError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import DAY_NS, HOUR_NS
 
 # For an agent whose ship period is not known: the longest pause between two of its attempts.

@@ -21,7 +21,7 @@ from ioweather.agent.placement import osts_of, place_on_ost
 from ioweather.agent.probe_claim import ProbeFolder
 from ioweather.agent.sensor import Operation, Origin, Ready, Reporter, response_row, timed, timed_open
 from ioweather.core.errors import SourceError
-from ioweather.core.mounts import system_of
+from ioweather.core.safe_files import system_of
 from ioweather.core.units import KIB, MIB, format_bytes
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)

@@ -20,7 +20,7 @@ from typing import IO
 from ioweather.agent.spool import READABLE
 from ioweather.agent.status import SourceStatus
 from ioweather.core.errors import UnsafePlace
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 _MOST_FILES = 200

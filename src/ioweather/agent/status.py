@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ioweather.core.errors import CorruptInput, DataUnavailable, UnsupportedVersion
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import NS
 
 STATUS_VERSION = 1

@@ -23,10 +23,8 @@ from ioweather.agent.placement import NOTE, Placed, place_on_all
 from ioweather.agent.probe_claim import ProbeFolder
 from ioweather.agent.sensor import Operation, Origin, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.mounts import system_of
-from ioweather.core.private_directory import PrivateDirectory
-from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
-from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS
+from ioweather.core.safe_files import PrivateDirectory, system_of
+from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS, TARGET_PROBE_BYTES
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB

@@ -22,7 +22,7 @@ from pathlib import Path
 from ioweather.agent.sensor import LiveSource, Ready, Reporter
 from ioweather.agent.spool import READABLE, row_line
 from ioweather.core.errors import IoweatherError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 
 _PROGRESS_NS = 500_000_000
 _TICK = struct.Struct("=q")

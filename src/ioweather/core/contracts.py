@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Cell, Exhibit
-    from ioweather.core.run_outcomes import Outcome
     from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
@@ -44,6 +44,13 @@ class ReadContext:
     believed_owners: frozenset[int] | None = None
     # Of labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the person's own.
     mapping: Mapping[str, Any] | None = None
+
+    def doubted_owner(self, path: Path) -> int | None:
+        """Who owns the file, if they are believed only about their own runs."""
+        if self.believed_owners is None:
+            return None
+        owner = path.stat().st_uid
+        return None if owner in self.believed_owners else owner
 
 
 class Source(Protocol):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
-from ioweather.core.printable import joined
+from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
 
 if TYPE_CHECKING:
-    from ioweather.core.run_outcomes import Outcome
+    from ioweather.core.outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[
@@ -363,7 +363,7 @@ def result_json(result: Exhibit | Answer) -> dict[str, Any]:
     """An exhibit or an answer as every door gives it to programs; beside an exhibit, what the paper prints."""
     body = {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
     if isinstance(result, Exhibit):
-        from ioweather.core.papers.comparison import comparison_table  # which is made of what is here
+        from ioweather.core.papers.claims import comparison_table  # which is made of what is here
 
         body["comparison"] = to_jsonable(comparison_table(result))
     return body

@@ -11,11 +11,10 @@ import numpy as np
 from ioweather.agent.journal import troubles
 from ioweather.agent.remote import Remote, remote_agents
 from ioweather.agent.status import OperationStatus, Status, TargetStatus, read_status
-from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Baseline, Facility
+from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.now_answer import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, SeenNow
 from ioweather.lake.snapshot import Snapshot

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.outcomes import Amount
 
 # How much of a facility's slowness is due to others' work. Pure.
 #

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ioweather.core.printable import one_line
+from ioweather.core.foreign_text import one_line
+from ioweather.core.outcomes import Culprit, WhyOutcome
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import Culprit, WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 

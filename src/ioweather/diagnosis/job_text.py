@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.run_outcomes import AdviceItem, Amount, Reason, SplitSeconds, VerdictKind, WhyOutcome
-from ioweather.core.tables.verdicts import PARTS
+from ioweather.core.outcomes import AdviceItem, Amount, Reason, SplitSeconds, VerdictKind, WhyOutcome
+from ioweather.core.tables.applications import VERDICT_PARTS
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.verdict_wording import JobText
 from ioweather.job_io.job_in_lake import raw_id_of
@@ -64,7 +64,7 @@ def _outcome(row: dict[str, Any]) -> WhyOutcome:
         None
         if row[f"{part}_seconds"] is None
         else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
-        for part in PARTS
+        for part in VERDICT_PARTS
     ]
     try:
         worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))

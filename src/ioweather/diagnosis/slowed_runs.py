@@ -23,7 +23,7 @@ from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, SearchIncomplete
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.outcomes import Amount
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.blame import Slowed, Slowness, learned

@@ -20,8 +20,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
+from ioweather.core.outcomes import Reason, RecordedVerdict, WhyOutcome
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import Reason, RecordedVerdict, WhyOutcome
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import Changes, Pool, find_changes
 from ioweather.diagnosis.time_model import STUDENT, Prediction, at_size_of, find_states, predict

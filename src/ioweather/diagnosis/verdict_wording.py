@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats
+from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Frame
-from ioweather.core.printable import one_line
+from ioweather.core.outcomes import AdviceItem, Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -27,7 +28,6 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.run_outcomes import AdviceItem, Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.units import GIB, format_seconds, format_value
 from ioweather.diagnosis.comparison_pool import (
     OPERATIONS,

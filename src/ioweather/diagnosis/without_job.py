@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.outcomes import Amount
 from ioweather.diagnosis.blame import CAPACITY_SPREAD, WORK_SPREAD, Blame, Evidence, Party
 
 _DRAWS: Final = 500

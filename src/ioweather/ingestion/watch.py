@@ -27,8 +27,8 @@ from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.safe_files import write_whole
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
-from ioweather.core.whole_files import write_whole
 from ioweather.diagnosis.job_text import text_of_row
 from ioweather.diagnosis.recorded_verdicts import REACH_DAYS, counts, judge_due
 from ioweather.ingestion.caught_up import read_caught_up, state_file

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ioweather.core.choices import PATHS, PROCESSES_PER_NODE
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import CompareOutcome
-from ioweather.core.question_parameters import PATHS, PROCESSES_PER_NODE
 from ioweather.core.results import Answer
 from ioweather.job_io.job_source import LOG_TABLES, find_job, note_log
 from ioweather.job_io.run_comparison import comparison

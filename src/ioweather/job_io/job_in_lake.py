@@ -12,8 +12,8 @@ from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.foreign_text import shown_command, shown_path
 from ioweather.core.frames import Frame, Text
-from ioweather.core.hidden_paths import shown_command, shown_path
 from ioweather.core.units import DAY_NS, format_time_ns
 from ioweather.facts.accounting_match import match_jobs
 from ioweather.facts.instances import job_numbers

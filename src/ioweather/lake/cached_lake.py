@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Facility, Owner
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.visibility import Owner
 from ioweather.lake import layout
 from ioweather.lake.delta_tables import changed_ns, newest_files
 from ioweather.lake.lake import LEDGER_FIRST, Lake

@@ -15,8 +15,8 @@ import duckdb
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
-from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
 from ioweather.lake.appends import retry_refused
 from ioweather.lake.convert import literal

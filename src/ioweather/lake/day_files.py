@@ -12,9 +12,9 @@ from typing import Any, Final
 import duckdb
 
 from ioweather.core.clock import day_start_ns
+from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables.schema import TableSpec
 from ioweather.core.units import DAY_NS
-from ioweather.core.whole_files import make_directories, sync_to_disk
 from ioweather.lake.convert import SQL_TYPES, literal, quote
 from ioweather.lake.delta_tables import Refused, Table, TableFault
 from ioweather.lake.table_files import DataFile, TableFiles, content_digest, require_undamaged

@@ -15,8 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 import duckdb
 
+from ioweather.core.safe_files import sync_to_disk
 from ioweather.core.units import HOUR_NS
-from ioweather.core.whole_files import sync_to_disk
 from ioweather.lake import layout
 from ioweather.lake.convert import literal
 from ioweather.lake.table_files import content_digest, damaged_files

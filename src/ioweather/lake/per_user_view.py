@@ -10,7 +10,7 @@ from typing import Final
 
 import duckdb
 
-from ioweather.core.visibility import Owner
+from ioweather.core.facility import Owner
 from ioweather.lake.convert import literal, quote
 from ioweather.lake.table_files import TableFiles
 

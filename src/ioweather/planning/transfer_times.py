@@ -13,9 +13,8 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import PredictOutcome, Quantile
+from ioweather.core.outcomes import Outcome, PredictOutcome, Quantile
 from ioweather.core.results import Answer, Chart, Coverage, Exhibit, Fact, FactGroup, ResultTable
-from ioweather.core.run_outcomes import Outcome
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.facts.response_fits import FittedSample, choices, fit_samples
 from ioweather.facts.response_samples import ResponseSample, Samples, largest_place, samples_of

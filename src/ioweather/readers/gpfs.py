@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import ALL, is_mmpmon, samples
 from ioweather.core.counters.growth import Differ
-from ioweather.core.counters.mmpmon import ALL, is_mmpmon, samples
 from ioweather.core.errors import EmptyInput
 from ioweather.core.frames import Frame
 from ioweather.readers.counter_rows import SeriesRows

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
+from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import whole_number
 from ioweather.core.tables.jobs import JOBS
 from ioweather.core.units import NS
 from ioweather.readers.text_files import line_blocks

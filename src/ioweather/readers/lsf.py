@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
+from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import whole_number
 from ioweather.core.tables.jobs import UNNAMED_CLUSTER
 from ioweather.readers.job_records import JobRecord, job_frames, moment_ns, numbered_lines
 from ioweather.readers.text_files import plain_head

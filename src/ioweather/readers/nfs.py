@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import Mount, growth_of, parse_mountstats
 from ioweather.core.counters.growth import Target
-from ioweather.core.counters.mountstats import Mount, growth_of, parse_mountstats
 from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS

@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.contracts import Params, Question
-from ioweather.core.outcomes import PredictabilityOutcome
+from ioweather.core.outcomes import Amount, PredictabilityOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import format_value
 from ioweather.facts.runs import NEEDS, instances_of
 from ioweather.studies.duplicates import (

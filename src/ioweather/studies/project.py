@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ioweather.core.choices import PROCESSES_PER_NODE
 from ioweather.core.contracts import Need, Param, Params, Question
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.core.question_parameters import PROCESSES_PER_NODE
 from ioweather.core.results import Answer
 from ioweather.facts.job_volumes import server_volumes
 from ioweather.facts.runs import NEEDS as RUN_NEEDS

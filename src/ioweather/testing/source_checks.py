@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,7 +20,37 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
 from ioweather.lake.workers import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.testing.problems import Problem, raise_if_any
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`check` is the name of the check, `where` the sample or the case, `text` what was found."""
+
+    check: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.check}, {self.where}: {self.text}"
+
+
+class ChecksFailed(AssertionError):
+    """Everything that was found, not only the first."""
+
+    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        super().__init__("\n".join([f"{name}: {len(self.problems)} problems.", *map(str, self.problems)]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ChecksFailed, (self.name, self.problems)
+
+
+def raise_if_any(name: str, problems: Iterable[Problem]) -> None:
+    found = list(dict.fromkeys(problems))
+    if found:
+        raise ChecksFailed(name, found)
+
 
 # Reading in a child process with limits, so that a reader that never ends or takes all memory ends a check, not the
 # test run.

@@ -12,8 +12,7 @@ from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
-from ioweather.core.tables import concat
-from ioweather.core.tables.catalogue import BENCHMARKS
+from ioweather.core.tables import BENCHMARKS, concat
 from ioweather.facts.job_io import job_io
 from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
 from ioweather.readers.darshan.read_log import read_log

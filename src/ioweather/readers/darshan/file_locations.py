@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import PathPolicy
+from ioweather.core.foreign_text import path_hash
 from ioweather.core.frames import Text
-from ioweather.core.hidden_paths import path_hash
 from ioweather.readers.darshan.log import DarshanLog, Module, column
 
 _STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})

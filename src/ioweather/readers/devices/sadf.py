@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
+from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import whole_number
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
 from ioweather.readers.devices.device_rows import BATCH_SAMPLES, SAR, SampleTables, check_rows, is_number

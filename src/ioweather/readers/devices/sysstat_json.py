@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.errors import CorruptInput
-from ioweather.core.plain_values import parse_json
+from ioweather.core.foreign_text import parse_json
 from ioweather.readers.text_files import note_cut, text_blocks
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.counters.growth import Target
-from ioweather.core.counters.lustre_job_rows import identity_of
+from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.frames import Frame
 from ioweather.core.tables.jobs import JOB_OPERATIONS
 from ioweather.core.tables.series import METRICS, SERIES, Quality

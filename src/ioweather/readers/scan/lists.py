@@ -18,7 +18,7 @@ from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.ranges import ANY, Range
+from ioweather.core.tables.schema import ANY, Range
 from ioweather.core.units import ns_to_datetime
 from ioweather.core.words import pairs_of
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames, shown_path

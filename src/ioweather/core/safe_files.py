@@ -1,6 +1,6 @@
-"""Directories of ours in places that others can write: made, checked, held and worked in, one way for all of them.
+"""Files and directories of ours: default places, mounts, whole writes, private directories.
 
-In /tmp or /scratch a name can be somebody's link, and it can become one between a look and the use. Therefore:
+In /tmp or /scratch a name can be a link of another user, and it can become one between a check and the use. Therefore:
 
 - A directory is made by us (0700), or it is checked after it was opened without following a link: it belongs to us,
   and nobody else can write it. Where our own is too open, its mode is narrowed. All else is refused.
@@ -14,13 +14,140 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from os import fsync
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from ioweather.core.errors import UnsafePlace
+
+
+def default_lake_dir() -> Path:
+    """IOWEATHER_LAKE, else under XDG data home."""
+    if named := os.environ.get("IOWEATHER_LAKE"):
+        return Path(named)
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "ioweather" / "lake"
+
+
+def default_spool_dir() -> Path:
+    """IOWEATHER_SPOOL, else what systemd made for the service, else under XDG state home."""
+    if named := os.environ.get("IOWEATHER_SPOOL"):
+        return Path(named)
+    if made := os.environ.get("STATE_DIRECTORY"):  # systemd.exec(5): several are joined by colons
+        return Path(made.split(":")[0]) / "spool"
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "spool"
+
+
+def errors_dir() -> Path:
+    """What to send when ioweather itself has failed: under XDG state home."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "errors"
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def file_system_of(path: str, mountinfo: str | None = None) -> tuple[str | None, str | None]:
+    """Mount point and type of the file system that holds an absolute path, by name alone: links are not followed."""
+    best: tuple[str | None, str | None] = (None, None)
+    for point, kind in _mounts(mountinfo):
+        # Of two mounts on one place the later one is seen.
+        if is_inside(path, point) and len(point) >= len(best[0] or ""):
+            best = (point, kind)
+    return best
+
+
+def mount_point(path: str, mountinfo: str | None = None) -> str:
+    return file_system_of(path, mountinfo)[0] or "/"
+
+
+def mount_points_below(root: str) -> frozenset[str]:
+    """Mount points inside the tree, those of the same file system (bind mounts) too. Where none are known, the device
+    number alone tells where another file system begins."""
+    return frozenset(point for point, _ in _mounts() if point != root and is_inside(point, root))
+
+
+def system_of(path: str) -> str:
+    """The raw name of a probed system: 'mount:/scratch'."""
+    return f"mount:{mount_point(os.path.abspath(path))}"  # noqa: PTH100 - Path.absolute keeps '..'
+
+
+def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
+    """Mount points and types, in the order of mounting; empty where the kernel does not say."""
+    if mountinfo is None:
+        try:
+            mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return []
+    rows = [line.split(" ") for line in mountinfo.splitlines()]
+    return [(_unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
+
+
+def _type(row: list[str]) -> str | None:
+    """proc(5): a dash ends the optional fields, and the type follows it."""
+    behind = row[row.index("-") + 1 :] if "-" in row else []
+    return behind[0] if behind else None
+
+
+def _unescaped(text: str) -> str:
+    """proc(5): blanks and backslashes are written in octal."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
+    """In place of what is there, once all of it is on the disk: a reader sees the old or the new one, whatever
+    interrupts this. The umask decides about its mode, unless one is given."""
+    path = path.resolve()  # what a link points to is replaced, not the link
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def sync_to_disk(path: Path, mode: int | None = None) -> None:
+    """Sync a file, or the names in a directory, after setting its mode. Some file systems cannot sync directories."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if mode is not None:
+            os.fchmod(fd, mode)
+        fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_directories(path: Path, top: Path) -> None:
+    """Make the directories that are missing between `top` and `path`, whatever the umask: readable by everyone who can
+    enter `top`, and writable by its group where `top` is."""
+    if path.is_dir():
+        return
+    make_directories(path.parent, top)
+    with suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(0o755 | (top.stat().st_mode & 0o2020))
+
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # To start from, no more: no file system needs to be told of it, and no right to list the directory is needed.
