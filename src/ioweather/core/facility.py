@@ -31,7 +31,8 @@ _QUANTILE = re.compile(r"q([1-9]\d?):(.+)")
 
 @dataclass(frozen=True)
 class Baseline:
-    """At most one of the first three is set; none is the whole period. `quantile` of it is what is usual."""
+    """What response times are compared with: at most one of a window before each interval, a period, or given seconds;
+    else the whole period. `quantile` of it is the usual time."""
 
     window_ns: int | None = None
     period_ns: tuple[int, int] | None = None
@@ -57,7 +58,8 @@ WHOLE = Baseline()
 
 
 def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
-    """ValueError, or an error about a missing zone, where the text is none of the forms."""
+    """Parse one of FORMS, as on the command line and in facility.toml. Raises ValueError, or an error about a missing
+    zone."""
     stripped = text.strip()
     if found := _QUANTILE.fullmatch(stripped):
         whole = parse_baseline(found[2], zone)
@@ -92,12 +94,12 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _KEYS: Final = {"mode", "user_header", "trusted_proxies", "operators", "uids"}
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _LOOPBACK: Final = ("127.0.0.1", "::1")
-SOCKET: Final = "socket"  # instead of an address: whoever the rights of the server's socket let in
+SOCKET: Final = "socket"  # in place of an address: clients that may open the server's socket
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose rows may be seen. `uids` are those that facility.toml gives; the accounting may know more."""
+    """The user whose rows may be seen. `uids` are those of facility.toml; the accounting may know more."""
 
     user: str
     uids: tuple[int, ...] = ()
@@ -105,7 +107,9 @@ class Owner:
 
 @dataclass(frozen=True)
 class Visibility:
-    """`is_said`: the mode stands in the file. Only then may a server be open to other machines."""
+    """Who may see whose jobs through the web server. `open`: everybody who reaches it sees everything. `own`: users see
+    their own jobs, operators see all. The user's name comes in a header that counts only from a trusted proxy.
+    `is_said`: the file sets the mode. Only then may a server be open to other machines."""
 
     mode: Mode = "open"
     user_header: str = "X-Remote-User"
@@ -201,7 +205,7 @@ class FileSystem:
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def server_of(self, component: str) -> str | None:
-        """The server that has this target, where the file says so."""
+        """The server of this target, if the file says so."""
         return next(
             (name for name, targets in self.servers.items() if any(fnmatch.fnmatchcase(component, t) for t in targets)),
             None,
@@ -270,7 +274,7 @@ class Facility:
         return next((fs for fs in self.filesystems if fs.name == name), None)
 
     def filesystem_of_path(self, path: str) -> FileSystem | None:
-        """The file system a file lies on: the longest matching mount wins."""
+        """The file system of a path: the one with the longest matching mount."""
         best: tuple[int, FileSystem] | None = None
         for fs in self.filesystems:
             for mount in fs.mounts:
@@ -368,9 +372,9 @@ def _reading_limits(ingest: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    """Of what results depend on; where the work was done is not part of that."""
-    told = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Hash of what results depend on, without sections on where the work is done."""
+    relevant = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
+    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _filesystem(name: str, body: Any) -> FileSystem:

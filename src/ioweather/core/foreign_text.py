@@ -24,7 +24,7 @@ _LINE_ENDS: Final = re.compile(r"[\r\n]")
 
 
 def one_line(text: str) -> str:
-    """The text as one line: a line end in a name cannot begin a line of output."""
+    """The text with line ends escaped, so that a name cannot begin a line of output."""
     return _IN_A_LINE.sub(_escaped, text)
 
 
@@ -54,18 +54,18 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-# Eighteen digits always fit the tables; Python's own `isdigit` also takes '²', which is no number to `int`.
+# Eighteen digits always fit the tables; Python's own `isdigit` also takes '²', which `int` refuses.
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def whole_number(text: str) -> int | None:
-    """The count that the text is, or None."""
+    """The text as a whole number, or None."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def parse_json(text: str | bytes) -> Any:
-    """As json.loads, with a ValueError also for nesting that no writer of ours has, and for halves of characters, which
-    JSON can escape and UTF-8 cannot hold."""
+    """Parse JSON as json.loads does. Raises ValueError also for deep nesting, and for lone surrogates, which JSON can
+    escape and UTF-8 cannot encode."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))  # json.loads lets halves pass
     try:
@@ -81,18 +81,19 @@ _HASH: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def path_hash(path: str) -> str:
+    """First 16 hexadecimal digits of the SHA-256 of a path."""
     return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
 def shown_path(path: str, paths: PathPolicy) -> str | None:
-    """What was hashed when it came in stays as it is."""
+    """The path, its hash or None, by policy. A path that was hashed on ingest is not hashed again."""
     if paths == "keep":
         return path
     return None if paths == "drop" else path if _HASH.fullmatch(path) else path_hash(path)
 
 
 def shown_command(exe: str, paths: PathPolicy) -> str | None:
-    """A command line holds paths too. Hashed, equal commands stay equal; dropped, the program's name is left."""
+    """A command line, which has paths too: hashed, equal commands stay equal; dropped, the program's name is left."""
     if not exe or paths == "keep":
         return exe or None
     program = exe.split(maxsplit=1)[0].rsplit("/", 1)[-1] if exe.strip() else ""

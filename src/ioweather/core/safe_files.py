@@ -3,7 +3,7 @@
 In /tmp or /scratch a name can be a link of another user, and it can become one between a check and the use. Therefore:
 
 - A directory is made by us (0700), or it is checked after it was opened without following a link: it belongs to us,
-  and nobody else can write it. Where our own is too open, its mode is narrowed. All else is refused.
+  and no other user can write it. Where our own is too open, its mode is narrowed. All else is refused.
 - Every later step starts from that descriptor. What others do to names on the way to it then changes nothing.
 - A file is created exclusively, or it is opened again where it is a regular file of ours with one name.
 - A name is removed only where that holds too.
@@ -150,14 +150,15 @@ def make_directories(path: Path, top: Path) -> None:
 
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# To start from, no more: no file system needs to be told of it, and no right to list the directory is needed.
+# Only a starting point for other calls: it needs no right to list the directory.
 _PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITABLE: Final = 0o022
 _MOST_LINKS: Final = 8
 
 
 class PrivateDirectory:
-    """Held by `fd`. `path` is for messages, and for programs that take no descriptor."""
+    """An open directory that no other user can change. `path` is for messages, and for programs that take no
+    descriptor."""
 
     def __init__(self, fd: int, path: Path) -> None:
         found = os.fstat(fd)
@@ -165,14 +166,15 @@ class PrivateDirectory:
 
     @classmethod
     def at(cls, path: Path, *, mode: int = 0o700, keep: int | None = None) -> PrivateDirectory:
-        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay where somebody set them."""
+        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay if they were set."""
         with _place(path.parent) as parent:
             return _opened(parent, path, mode, mode if keep is None else keep, one_device=True)
 
     @classmethod
     def named(cls, path: Path, *, mode: int = 0o700, keep: int | None = None, shared: bool = False) -> PrivateDirectory:
-        """What a person named: a lake, a spool. Its parents are made too; it may be a mount, and a link that is ours or
-        root's. `shared`: it may belong to root, or to somebody who lets our group write; root itself shares nothing."""
+        """A directory that a user named: a lake, a spool. Its parents are made too; it may be a mount, or a link of
+        ours or of root. `shared`: it may belong to root, or to a user who lets our group write; root itself shares
+        nothing."""
         path = _followed(path.absolute())
         path.parent.mkdir(parents=True, exist_ok=True)
         with _place(path.parent) as parent:
@@ -234,7 +236,7 @@ class PrivateDirectory:
                 return self.create(name, flags)
 
     def discard(self, name: str) -> None:
-        """Remove it if it is ours; what somebody else put there stays."""
+        """Remove the file if it is ours; a file of another user stays."""
         with contextlib.suppress(UnsafePlace):
             self.unlink(name)
 

@@ -334,7 +334,7 @@ _MOST_GONE = 10_000
 
 
 class TargetJobs:
-    """Remembers the entries of one target and tells what each job did since."""
+    """Keeps the entries of one target and gives what each job did since."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}

@@ -76,7 +76,7 @@ def parse_printed(text: str, default_unit: str = "n") -> Printed:
 
 
 _KEYS: Final = ("car11", "don15", "kun19", "mad17", "pat19")
-# A dash in a printed table: there is no number.
+# A dash in a printed table: no number.
 _NOTHING: Final = "-"
 
 

@@ -54,10 +54,6 @@ def is_object(text: str) -> bool:
     return isinstance(_parsed(text), dict)
 
 
-def is_list(text: str) -> bool:
-    return isinstance(_parsed(text), list)
-
-
 def is_object_of_texts(text: str) -> bool:
     found = _parsed(text)
     return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
