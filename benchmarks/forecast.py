@@ -37,8 +37,7 @@ from ioweather.simulate.flows import Flow
 from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.simulate.world import Job, World
-from ioweather.stats.forecast import rolling_forecasts
-from ioweather.stats.job_load import Jobs, laid_out
+from ioweather.stats.forecast import Jobs, laid_out, rolling_forecasts
 from ioweather.topics.ask import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0

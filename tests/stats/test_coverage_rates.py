@@ -15,9 +15,8 @@ from scipy.signal import lfilter
 
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
-from ioweather.stats.intervals import Intervals
-from ioweather.stats.job_estimates import mean_estimate, ratio_estimate
-from ioweather.stats.resampling import contributions, independent, independent_units
+from ioweather.stats.bootstrap import contributions, independent, independent_units
+from ioweather.stats.estimates import Intervals, mean_estimate, ratio_estimate
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 
 STEPS_PER_HOUR = 4

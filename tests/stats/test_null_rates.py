@@ -13,11 +13,10 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import alexandergovern, jarque_bera, kruskal
 
-from ioweather.stats.changepoint import single_change
 from ioweather.stats.climatology import chance_bound, turned_sums
-from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, groups_differ, shift_p
-from ioweather.stats.normality import moments
-from ioweather.stats.orderstats import independence
+from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, groups_differ, moments, shift_p
+from ioweather.stats.order_statistics import independence
+from ioweather.stats.series import single_change
 
 LEVEL = 0.05
 ALIKE = 0.8

@@ -23,8 +23,8 @@ from ioweather.facts.response_samples import (
     ResponseSample,
     Samples,
 )
-from ioweather.stats.intervals import LEVEL, number, plain
-from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
+from ioweather.stats.estimates import LEVEL, number, plain
+from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
 from ioweather.stats.summary_tables import told_p
 
 PROBABILITIES: Final = (0.5, 0.9, 0.99)

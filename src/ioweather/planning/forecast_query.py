@@ -21,8 +21,8 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS
 from ioweather.stats.climatology import MEMORY_DAYS
-from ioweather.stats.job_load import Jobs, laid_out
-from ioweather.stats.rollup_steps import steps_of
+from ioweather.stats.forecast import Jobs, laid_out
+from ioweather.stats.grid import steps_of
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import OperationSeries, operation_series
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
@@ -143,7 +142,6 @@ def _kept(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
 
 
 REPLICATES = 999
-_AT_ONCE = 2**20  # numbers, which stay near the processor
 
 
 # Whether hours of the day (days of the week) differ by more than chance makes them. The largest of 24 hourly means is
@@ -154,15 +152,8 @@ def turned_sums(cycles: Floats, replicates: int = REPLICATES, seed: int = 0) -> 
     for every statistic that is made of them."""
     count, places = cycles.shape[:2]
     shift = np.random.default_rng(seed).integers(0, places, (replicates, count))
-    # Twice in a row, a cycle that is turned lies in one piece.
-    twice = np.concatenate([cycles, cycles], axis=1)
-    depth = twice[0, 0].size
-    pieces = sliding_window_view(twice.reshape(-1), places * depth)[::depth]
-    out = np.empty((replicates, places * depth))
-    step = max(1, _AT_ONCE // max(1, count * places * depth))
-    for first in range(0, replicates, step):
-        out[first : first + step] = pieces[np.arange(count) * 2 * places + shift[first : first + step]].sum(axis=1)
-    return out.reshape(replicates, *cycles.shape[1:])
+    days, hours = np.arange(count)[:, None], np.arange(places)
+    return np.stack([cycles[days, (hours + turn[:, None]) % places].sum(axis=0) for turn in shift])
 
 
 def chance_bound(null: Floats, level: float) -> float:

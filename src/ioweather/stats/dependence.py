@@ -1,12 +1,17 @@
-"""How two measures of the same jobs hang together: four coefficients, their intervals, and what chance alone gives.
+"""Dependence between two series: coefficients with intervals and null distributions, tests of ranks and normality.
 
-Pearson and Spearman are signed; distance correlation (Székely, Rizzo & Bakirov 2007) is 0 only under independence, in
-O(n log n) by counting in sorted halves (after Chaudhuri & Hu 2019); mutual information is Kraskov, Stögbauer &
-Grassberger's first estimator (2004), on the scale of a correlation by Linfoot (1957): sqrt(1 - exp(-2 I)).
+Pearson and Spearman are signed. Distance correlation (Szekely, Rizzo & Bakirov 2007) is 0 only under independence, and
+takes O(n log n) by counting in sorted halves (after Chaudhuri & Hu 2019). Mutual information is the first estimator of
+Kraskov, Stoegbauer & Grassberger (2004), on the scale of a correlation by Linfoot (1957): sqrt(1 - exp(-2 I)).
+
+`moments` tests normality by skewness and kurtosis (Jarque & Bera 1987) for autocorrelated values. Skewness and kurtosis
+of n such values vary as those of n over the sums of the third and fourth powers of the autocorrelations (Lobato &
+Velasco 2004, Eq. 2). Mean and variances are the exact ones of small samples (Urzua 1996), not those of the limit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,12 +19,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, stdtrit
+from scipy.spatial import cKDTree
+from scipy.special import digamma, fdtrc, stdtrit
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.stats.resampling import MIN_BLOCKS, Independent, default_block, independent, variance_inflation
+from ioweather.stats.bootstrap import MIN_BLOCKS, Independent, default_block, independent, variance_inflation
 
-Measure: TypeAlias = Callable[[Floats, Floats], float]
+Measure: TypeAlias = Callable[[Floats, Floats], Any]
 
 NEIGHBOURS: Final = 3
 REPLICATES: Final = 400
@@ -46,15 +52,25 @@ class Association:
     method: str
 
 
-def pearson(x: Floats, y: Floats) -> float:
-    """NaN where one of the two does not vary."""
-    a, b = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale > 0 else float("nan")
+def pearson(x: Floats, y: Floats) -> Any:
+    """Return Pearson's coefficient along the last axis; NaN where one of the two does not vary."""
+    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    scale = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
+    return np.divide((a * b).sum(axis=-1), scale, out=np.full(scale.shape, np.nan), where=scale > 0)[()]
 
 
-def spearman(x: Floats, y: Floats) -> float:
+def spearman(x: Floats, y: Floats) -> Any:
+    """Return Spearman's coefficient along the last axis; NaN where one of the two does not vary."""
     return pearson(midranks(x), midranks(y))
+
+
+def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
+    """Return Spearman's coefficient along the last axis, of the places that are complete; NaN for fewer than 3."""
+    there = np.isfinite(x) & np.isfinite(y)
+    there = there.all(axis=tuple(range(there.ndim - 1)))
+    if there.sum() < 3:
+        return np.full(np.shape(x)[:-1], np.nan)[()]
+    return spearman(np.asarray(x, np.float64)[..., there], np.asarray(y, np.float64)[..., there])
 
 
 def midranks(values: Floats) -> Floats:
@@ -70,15 +86,6 @@ def midranks(values: Floats) -> Floats:
     ranks = np.empty(values.shape)
     np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
     return ranks
-
-
-def _row_by_row(name: str, x: Floats, y: Floats) -> Floats:
-    """Pearson's or Spearman's coefficient of every row of two tables, in one go."""
-    if name == "spearman":
-        x, y = midranks(x), midranks(y)
-    a, b = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    scale = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    return np.asarray(np.divide((a * b).sum(axis=1), scale, out=np.full(len(a), np.nan), where=scale > 0))
 
 
 def distance_correlation(x: Floats, y: Floats) -> float:
@@ -152,21 +159,19 @@ def _sum_of_products(x: Floats, y: Floats) -> float:
     return 2 * (2 * rising - every)
 
 
-def mutual_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
+def mutual_information(x: Floats, y: Floats) -> float:
     """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
-    from scipy.spatial import cKDTree  # a tenth of a second, and only here
-
     n = len(x)
-    if n <= neighbours + 1 or not np.ptp(x) or not np.ptp(y):
+    if n <= NEIGHBOURS + 1 or not np.ptp(x) or not np.ptp(y):
         return 0.0
     rng = np.random.default_rng(_SEED)
     a, b = (values / values.std() + 1e-10 * rng.standard_normal(n) for values in (x, y))
     points = np.stack([a, b], axis=1)
-    distances = np.asarray(cKDTree(points).query(points, k=neighbours + 1, p=np.inf)[0])
+    distances = np.asarray(cKDTree(points).query(points, k=NEIGHBOURS + 1, p=np.inf)[0])
     # Strictly inside the distance to the k-th neighbour; rounding must not take that neighbour in.
     radius = distances[:, -1] * (1 - 1e-10)
     counts = [_within(values, radius) for values in (a, b)]
-    value = digamma(neighbours) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
+    value = digamma(NEIGHBOURS) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
     return max(float(value), 0.0)
 
 
@@ -178,8 +183,9 @@ def _within(values: Floats, radius: Floats) -> Ints:
     )
 
 
-def normalised_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
-    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y, neighbours=neighbours))))
+def normalised_information(x: Floats, y: Floats) -> float:
+    """Return mutual information on the scale of a correlation, 0 to 1."""
+    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y))))
 
 
 MEASURES: Final[dict[str, Measure]] = {
@@ -244,7 +250,7 @@ def _bootstrap(
     if not spread.enough:
         return None, None, _too_few(spread)
     drawn = _blocks(len(x), replicates)
-    found = _z(_row_by_row(name, x[drawn], y[drawn]))
+    found = _z(MEASURES[name](x[drawn], y[drawn]))
     low, high = np.tanh(_percentiles(found, float(_z(value)), spread))
     return float(low), float(high), f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
 
@@ -332,7 +338,7 @@ def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[flo
     if not spread.enough:
         return None
     drawn = _blocks(len(x), REPLICATES)
-    before, after = (_row_by_row("spearman", a[drawn], b[drawn]) for a, b in ((x, y), (later_x, later_y)))
+    before, after = (spearman(a[drawn], b[drawn]) for a, b in ((x, y), (later_x, later_y)))
     found = after - before
     low, high = _percentiles(found, value, spread)
     return value, float(low), float(high)
@@ -385,7 +391,7 @@ def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIF
     do not: of independent series with an autocorrelation of 0.8 they reject a third at 5%."""
     if name in SIGNED:
         shifted = np.stack(list(_shifted(y, most)))
-        found = _row_by_row(name, np.broadcast_to(x, shifted.shape), shifted)
+        found = MEASURES[name](np.broadcast_to(x, shifted.shape), shifted)
     else:
         measure: Callable[[Floats], float] = partial(MEASURES[name], x)
         if name == "distance_correlation":
@@ -450,15 +456,13 @@ def time_shifts(steps: int, most: int, *, least: int) -> Ints:
     return np.asarray(least + rng.choice(width, min(most, width), replace=False), np.int64)
 
 
-def shift_null(
-    y: Floats, observed: dict[str, float], shifted: Iterator[Floats], measures: tuple[str, ...] = SIGNED
-) -> dict[str, ShiftNull]:
+def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats]) -> dict[str, ShiftNull]:
     """`shifted` yields the system's side at moved times; its gaps are left out pair by pair."""
-    found: dict[str, list[float]] = {name: [] for name in measures}
+    found: dict[str, list[float]] = {name: [] for name in SIGNED}
     for x in shifted:
         a, b = complete_pairs(x, y)
         enough = len(a) >= max(MIN_PAIRS, len(y) // 2)
-        for name in measures:
+        for name in SIGNED:
             found[name].append(MEASURES[name](a, b) if enough else float("nan"))
     nulls = {}
     for name, values in found.items():
@@ -495,10 +499,47 @@ def groups_differ(samples: list[Floats]) -> float | None:
     independent = size / (size @ alike / size.sum())
     if independent.min() < MIN_BLOCKS:
         return None
-    from scipy.special import fdtrc  # a third of a second, and only here
-
     groups, weight = len(parts), (independent - 1) / spread**2
     between = float((weight * (means - weight @ means / weight.sum()) ** 2).sum()) / (groups - 1)
     unsure = float(((1 - weight / weight.sum()) ** 2 / (independent - 1)).sum())
     value = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
     return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), value))
+
+
+# [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.
+_LEAST = 25
+
+
+@dataclass(frozen=True)
+class Moments:
+    """`statistic` is chi-square with two degrees of freedom where the values are Normal."""
+
+    skewness: float
+    kurtosis: float
+    skewness_error: float
+    statistic: float
+
+    @property
+    def p_value(self) -> float:
+        return math.exp(-self.statistic / 2)
+
+
+def moments(values: Floats) -> Moments | None:
+    """Of values in the order of time; None where they do not vary, or too few are independent of the others."""
+    if not len(values) or values.min() == values.max():
+        return None
+    away = values - values.mean()
+    variance = float(np.mean(away**2))
+    skewness, kurtosis = float(np.mean(away**3)) / variance**1.5, float(np.mean(away**4)) / variance**2
+    n = len(values)
+    lags = math.isqrt(n)
+    alike = np.array([float(away[lag:] @ away[: n - lag]) / (n * variance) for lag in range(1, lags + 1)])
+    # Chance correlations are small, and their powers next to nothing; a sum below 1 would be chance.
+    third, fourth = (n / max(1.0, 1 + 2 * float((alike**power).sum())) for power in (3, 4))
+    if third < _LEAST:
+        return None
+    skewness_variance = 6 * (third - 2) / ((third + 1) * (third + 3))
+    usual = 3 * (fourth - 1) / (fourth + 1)
+    kurtosis_variance = 24 * fourth * (fourth - 2) * (fourth - 3) / ((fourth + 1) ** 2 * (fourth + 3) * (fourth + 5))
+    statistic = skewness**2 / skewness_variance + (kurtosis - usual) ** 2 / kurtosis_variance
+    return Moments(skewness, kurtosis, math.sqrt(skewness_variance), statistic)

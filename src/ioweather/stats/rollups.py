@@ -15,7 +15,7 @@ from ioweather.core.tables import concat
 from ioweather.core.tables.responses import RESPONSE_ROLLUPS
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import names_of
-from ioweather.stats.loghistogram import Histograms
+from ioweather.stats.histograms import Histograms
 
 
 # Coordinated omission: an operation that hangs for 20 s hides the 19 ticks at which others would have waited too. The

@@ -18,7 +18,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
-from ioweather.stats.loghistogram import Histograms
+from ioweather.stats.histograms import Histograms
 from ioweather.stats.rollups import Reduced, groups_of, omitted_waits, reduce_responses, reduce_rollups
 
 STATISTICS: Final = ("mean", "median", "q90", "q95", "q99", "max")

@@ -10,7 +10,7 @@ from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.question_parameters import PROCESSES_PER_NODE
 from ioweather.core.results import Answer
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
-from ioweather.studies.car11.coverage import COUNTED
+from ioweather.studies.car11.instrumentation import COUNTED
 from ioweather.studies.project_summary import project_answer
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"

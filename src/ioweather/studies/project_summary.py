@@ -17,9 +17,9 @@ from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Resu
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting_match import match_jobs
 from ioweather.facts.runs import Runs, jobs_of
-from ioweather.stats.job_estimates import known
-from ioweather.studies.car11.coverage import CAVEAT, Seen, allocations, seen_by_servers
-from ioweather.studies.car11.project_signatures import project_findings
+from ioweather.stats.estimates import known
+from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
+from ioweather.studies.car11.projects import project_findings
 
 
 def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:

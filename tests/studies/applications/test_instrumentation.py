@@ -10,7 +10,7 @@ from ioweather.core.facility import parse_facility
 from ioweather.core.tables.applications import APPLICATIONS
 from ioweather.core.tables.jobs import JOBS
 from ioweather.core.units import NS
-from ioweather.studies.car11.coverage import STUDY
+from ioweather.studies.car11.instrumentation import STUDY
 
 T = 1_790_000_000 * NS
 HOUR = 3600 * NS

@@ -11,7 +11,7 @@ import pytest
 from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.stats.parallelism import count_clusters, sorted_activity
+from ioweather.stats.phases import count_clusters, sorted_activity
 from ioweather.stats.series import correlation, window_sums
 from ioweather.studies.pat19 import matrices as climate_matrices
 from ioweather.studies.pat19.matrices import (

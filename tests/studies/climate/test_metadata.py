@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.stats.rollup_steps import Steps
+from ioweather.stats.grid import Steps
 from ioweather.studies.pat19.server_load import metadata_exhibits
 from judging import stands
 

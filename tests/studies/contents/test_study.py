@@ -16,8 +16,7 @@ from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.car11.contents import OVERWRITING, STUDY
-from ioweather.studies.car11.scans import view
+from ioweather.studies.car11.contents import OVERWRITING, STUDY, view
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
 PARAMS = {"root": "/gpfs", "project": None, "files_target": None}

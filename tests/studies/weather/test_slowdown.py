@@ -12,7 +12,7 @@ from ioweather.core.tables import concat, encode_text
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.rollups import roll_up
-from ioweather.studies.kun19.slowdown import STUDY, TWO_LENGTHS
+from ioweather.studies.kun19.perceived_slowdown import STUDY, TWO_LENGTHS
 from judging import stands
 
 T = 1_790_000_000 // 86400 * 86400 * NS

@@ -15,8 +15,7 @@ from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Referen
 from ioweather.core.tables.applications import INTERFACES, STRATEGIES
 from ioweather.core.units import format_value
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
-from ioweather.stats.intervals import plain
-from ioweather.stats.job_estimates import ratio_estimate, share_estimate
+from ioweather.stats.estimates import plain, ratio_estimate, share_estimate
 
 SIZES: Final = Param(
     "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"

@@ -1,18 +1,22 @@
-"""What is in the file system (car11 IV): sizes of files, with and without the project that dominates; growth from scan
-to scan; and whether jobs write new files or over old ones."""
+"""Contents of a file system (car11 IV): sizes of files with and without the dominant project, growth from scan to scan,
+and whether jobs write new files or overwrite old ones.
+
+`ScanView` has the scans of one tree in order of time, with histograms by owner and projects as the facility names them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import (
@@ -29,11 +33,185 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, MIB, format_bytes
 from ioweather.core.words import names_of
-from ioweather.stats.growth import Drift, drift
-from ioweather.stats.intervals import LEVEL, plain
-from ioweather.stats.job_estimates import share_estimate
+from ioweather.stats.estimates import LEVEL, plain, share_estimate
+from ioweather.stats.series import Drift, drift
 from ioweather.stats.summary_tables import table
-from ioweather.studies.car11.scans import BINS, JOBS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
+
+_LATEST_LARGEST: Final = (
+    "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
+)
+_UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule names
+
+
+def largest_root(inventory: Inventory, _: Params) -> Cell:
+    """The tree that had most files when it was last looked at."""
+    return inventory.scalar(_LATEST_LARGEST)
+
+
+ROOT = Param("root", "the scanned directory; default: the one with most files", choose=largest_root)
+SCANS = Need(
+    "scans",
+    "scans",
+    columns=names_of("""
+        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
+        total_inodes used_inodes
+    """),
+    where={"root": "$root"},
+)
+_BIN_COLUMNS: Final = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
+BINS = Need(
+    "bins",
+    "scan_bins",
+    columns=_BIN_COLUMNS,
+    where={"root": "$root", "owner_kind": "all", "histogram": ("capacity", "mtime", "size")},
+)
+PROJECT_BINS = Need(
+    "project_bins",
+    "scan_bins",
+    columns=_BIN_COLUMNS,
+    where={"root": "$root", "owner_kind": "project", "histogram": ("capacity", "size")},
+    optional=True,
+)
+
+JOBS = Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """One histogram: edges in order, files and bytes."""
+
+    low: Ints
+    high: Ints
+    count: Ints
+    bytes: Ints
+
+    @property
+    def files(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.bytes.sum())
+
+    def below(self, limit: int) -> tuple[int, int]:
+        """Files and bytes under an edge."""
+        under = self.high <= limit
+        return int(self.count[under].sum()), int(self.bytes[under].sum())
+
+    def from_on(self, limit: int) -> tuple[int, int]:
+        """Files and bytes from an edge on."""
+        over = self.low >= limit
+        return int(self.count[over].sum()), int(self.bytes[over].sum())
+
+    def without(self, other: Bins) -> Bins:
+        """What is left when another histogram of a part of the same files is taken away."""
+        count, size = self.count.copy(), self.bytes.copy()
+        if not np.isin(other.low, self.low).all():
+            raise DataUnavailable("A project's files have sizes that no file of the scan has.")
+        place = np.searchsorted(self.low, other.low)
+        np.subtract.at(count, place, other.count)
+        np.subtract.at(size, place, other.bytes)
+        return Bins(self.low, self.high, count, size)
+
+
+@dataclass(frozen=True)
+class ScanView:
+    """Scans of one root, oldest first, and their histograms: of everything, and by project."""
+
+    scans: Frame
+    bins: Frame
+    project_bins: Frame
+    facility: Facility
+    accounts: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.scans.rows
+
+    def moments_ns(self) -> Ints:
+        return self.scans.ints("start_ns")
+
+    def numbers(self, name: str) -> list[int | None]:
+        """A column of `scans`; null is None."""
+        return list(self.scans.array(name).tolist())
+
+    def histogram(self, scan: int, name: str) -> Bins:
+        """Of the scan at a position."""
+        return _summed(self.bins.take(np.flatnonzero(self._rows(self.bins, scan, name))))
+
+    def projects(self, scan: int) -> dict[str, list[int]]:
+        """Codes of owners by project. Projects by path and group were found by the scan; users whom no rule named
+        then are mapped now, with what the facility file and accounting say by now."""
+        found = self._rows(self.project_bins, scan, "size")
+        owners = self.project_bins.text("owner")
+        projects: dict[str, list[int]] = {}
+        for code in np.unique(owners.codes[found]).tolist():
+            projects.setdefault(self._project(owners.categories[code]), []).append(code)
+        return projects
+
+    def project_histogram(self, scan: int, name: str, project: str) -> Bins:
+        rows = self._rows(self.project_bins, scan, name)
+        rows &= np.isin(self.project_bins.text("owner").codes, self.projects(scan).get(project, []))
+        return _summed(self.project_bins.take(np.flatnonzero(rows)))
+
+    def dominant_project(self) -> str | None:
+        """The project with most files in the newest scan; None where nobody is known."""
+        rows = self._rows(self.project_bins, -1, "size")
+        owners = self.project_bins.text("owner")
+        files = np.bincount(
+            owners.codes[rows], np.asarray(self.project_bins.array("count"))[rows], len(owners.categories)
+        )
+        totals = {name: float(files[codes].sum()) for name, codes in self.projects(-1).items()}
+        return min(totals, key=lambda name: (-totals[name], name)) if totals else None
+
+    def _project(self, owner: str) -> str:
+        number = owner.removeprefix(_UNNAMED)
+        unnamed = owner.startswith(_UNNAMED) and number.isdecimal()
+        if not unnamed:
+            return owner
+        uid = int(number)
+        return self.facility.project_of(uid=uid, account=self.accounts.get(uid))
+
+    def _rows(self, bins: Frame, scan: int, histogram: str) -> Bools:
+        scan_id = self.scans.text("scan_id").tolist()[scan] or ""
+        return bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
+
+
+def _summed(rows: Frame) -> Bins:
+    """One histogram of the rows of one or several owners. Times to come are left out: they have no age."""
+    dated = rows.take(np.flatnonzero(rows.known("low")))
+    low, place = np.unique(dated.ints("low"), return_inverse=True)
+    high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
+    high[place] = dated.ints("high")
+    np.add.at(count, place, dated.ints("count"))
+    np.add.at(held, place, dated.ints("bytes"))
+    return Bins(low, high, count, held)
+
+
+def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
+    """The scans that were fetched; None where there are none."""
+    scans, bins = frames.get("scans"), frames.get("bins")
+    if scans is None or bins is None or scans.rows == 0:
+        return None
+    ordered = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
+    nobody = bins.take(slice(0, 0))
+    return ScanView(ordered, bins, frames.get("project_bins", nobody), facility, _accounts(frames.get("jobs")))
+
+
+def _accounts(jobs: Frame | None) -> dict[int, str]:
+    """Users whose jobs are all charged to one account: their files are that account's too."""
+    if jobs is None or jobs.rows == 0:
+        return {}
+    account = jobs.text("account")
+    known = jobs.known("uid") & jobs.known("account")
+    pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
+    users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
+    return {
+        int(user): account.categories[int(pairs[1, place])]
+        for user, place, number in zip(users, first, charged, strict=True)
+        if number == 1
+    }
+
 
 # car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
 _LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
@@ -44,7 +222,7 @@ _FAR_DAYS: Final = 365_000.0  # beyond a thousand years nothing is forecast
 AGES_DAYS: Final = (64, 128)
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_contents(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     scans = view(data.frames, facility)
     if scans is None:
         return
@@ -412,11 +590,11 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
 
-STUDY = Study(
+CONTENTS = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
     needs=(SCANS, BINS, PROJECT_BINS, JOBS),
-    run=run,
+    run=run_contents,
     params=(
         ROOT,
         Param("project", "project to show apart; default: the one with most files"),

@@ -28,10 +28,18 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
-from ioweather.stats.changepoint import Change, single_change
-from ioweather.stats.intervals import INTERVALS, Intervals, plain
-from ioweather.stats.local_calendar import day_name, facility_zone, local_clock, offsets_ns
-from ioweather.stats.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
+from ioweather.stats.estimates import INTERVALS, Intervals, plain
+from ioweather.stats.grid import (
+    SERVER_TRAFFIC,
+    Steps,
+    day_name,
+    facility_zone,
+    gaps,
+    local_clock,
+    offsets_ns,
+    traffic_steps,
+)
+from ioweather.stats.series import Change, single_change
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"

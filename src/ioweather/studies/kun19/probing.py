@@ -28,15 +28,13 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.stats.bands import find_bands
 from ioweather.stats.dependence import groups_differ
-from ioweather.stats.intervals import number, plain
-from ioweather.stats.job_estimates import median_estimate, quantiles, share_estimate
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.estimates import median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
 from ioweather.stats.summary_tables import relabelled, table, told_p
-from ioweather.studies.kun19.slowdown import expected_note
+from ioweather.studies.kun19.perceived_slowdown import expected_note
 
 # [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
 _EPISODE: Final = 2.0

@@ -14,12 +14,23 @@ from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds, format_value
-from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
-from ioweather.stats.density import Bandwidth, density
 from ioweather.stats.dependence import complete_pairs
-from ioweather.stats.forest import LEAST_LEAF, TREES, forest_curve
-from ioweather.stats.intervals import LEVEL, plain
-from ioweather.stats.learning import FAR, LEAST_RUNS, SHARE, LearningCurve, learning_curve
+from ioweather.stats.estimates import LEVEL, plain
+from ioweather.stats.regression import (
+    FAR,
+    LEAST_LEAF,
+    LEAST_RUNS,
+    MIN_POINTS,
+    SHARE,
+    TREES,
+    Band,
+    Bandwidth,
+    LearningCurve,
+    conformal_folds,
+    density,
+    forest_curve,
+    learning_curve,
+)
 from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
 BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")

@@ -22,8 +22,7 @@ from ioweather.facts.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.runs import Runs, instances_of
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
-from ioweather.stats.grid import SystemGrid
-from ioweather.stats.rollup_steps import Steps, steps_of, traffic_steps
+from ioweather.stats.grid import Steps, SystemGrid, steps_of, traffic_steps
 
 # As axes and legends name them.
 MEASURES: Final = {

@@ -31,7 +31,7 @@ from ioweather.stats.dependence import (
     spearman_interval,
     time_shifts,
 )
-from ioweather.stats.intervals import number, plain
+from ioweather.stats.estimates import number, plain
 from ioweather.stats.summary_tables import told_p
 from ioweather.studies.mad17.run_groups import (
     IN_TIME_ORDER,

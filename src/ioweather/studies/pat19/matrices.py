@@ -21,12 +21,11 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
-from ioweather.stats.intervals import Intervals
-from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
-from ioweather.stats.resampling import sums_by_unit, unit_steps
-from ioweather.stats.rollup_steps import MIN_COVERAGE, Steps
+from ioweather.stats.bootstrap import sums_by_unit, unit_steps
+from ioweather.stats.estimates import Intervals
+from ioweather.stats.grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
+from ioweather.stats.phases import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
 from ioweather.stats.series import correlation, lagged_column_sums, window_sums
-from ioweather.stats.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
 
 WAYS = ("read", "write")
 READ, WRITE = TRAFFIC

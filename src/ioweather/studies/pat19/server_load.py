@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.stats.intervals import Intervals, directed, plain
-from ioweather.stats.rollup_steps import Steps
+from ioweather.stats.estimates import Intervals, directed, plain
+from ioweather.stats.grid import Steps
 from ioweather.stats.series import correlation, variation_from_sums
 from ioweather.stats.summary_tables import cumulative_table, table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WINDOWS, ServerLoad, high_share, span

@@ -12,13 +12,20 @@ from ioweather.core.arrays import Floats
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
-from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation, rank_correlations
-from ioweather.stats.intervals import Intervals, directed, plain
-from ioweather.stats.job_estimates import rank_estimate
-from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
-from ioweather.stats.phases import members, thresholds
-from ioweather.stats.resampling import sums_by_unit
-from ioweather.stats.series import N, correlation
+from ioweather.stats.bootstrap import sums_by_unit
+from ioweather.stats.dependence import rank_correlation
+from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate
+from ioweather.stats.phases import (
+    DEGREES,
+    PAPER_TARGETS,
+    TOLERANCE,
+    ParallelismCounts,
+    max_to_min,
+    members,
+    scaled,
+    thresholds,
+)
+from ioweather.stats.series import N, coefficient_of_variation, correlation
 from ioweather.stats.summary_tables import table
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
@@ -51,12 +58,14 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
     per_unit = {way: climate.targets.totals[metric] for way, metric in zip(WAYS, TRAFFIC, strict=True)}
     sums = {way: amount.sum(axis=0) for way, amount in per_unit.items()}
     for way, amounts in per_unit.items():
-        found, kind = imbalance(sums[way]), climate.component_kind
-        yield plain(f"mean_per_{kind}_{way}", found.mean, "bytes", n=n, method="mean over components")
+        total, kind = sums[way], climate.component_kind
+        yield plain(f"mean_per_{kind}_{way}", float(total.mean()), "bytes", n=n, method="mean over components")
         yield intervals.estimate(f"max_over_min_{way}", "factor", amounts, max_to_min, n=n, bounds=(1.0, np.inf))
         name = f"max_over_min_excess_{way}"
         yield intervals.estimate(name, "ratio", amounts, lambda s: max_to_min(s) - 1, n=n, bounds=(0.0, np.inf))
-        yield plain(f"variation_{way}", found.variation, "ratio", n=n, method="sd / mean over components")
+        yield plain(
+            f"variation_{way}", float(coefficient_of_variation(total)), "ratio", n=n, method="sd / mean over components"
+        )
         # Whether the targets that were busy in the first half of the period are busy in the second.
         half = len(amounts) // 2
         rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
@@ -67,7 +76,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             lasts = f"{words} lasts (rank correlation of the two halves {shown})."
             yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
-    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlations(s[:, 0], s[:, 1]), n=n)
+    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n)
     order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
     yield table(
         "totals",

@@ -21,9 +21,9 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.stats.intervals import Intervals, directed, number, plain
+from ioweather.stats.estimates import Intervals, directed, number, plain
+from ioweather.stats.grid import Steps
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
-from ioweather.stats.rollup_steps import Steps
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums, window_sums
 from ioweather.stats.summary_tables import cdf_table, cumulative_table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span

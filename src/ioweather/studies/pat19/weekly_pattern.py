@@ -16,9 +16,8 @@ from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.stats.climatology import chance_bound, turned_sums
-from ioweather.stats.intervals import LEVEL, Intervals, directed, plain
-from ioweather.stats.local_calendar import local_clock
-from ioweather.stats.rollup_steps import MIN_COVERAGE
+from ioweather.stats.estimates import LEVEL, Intervals, directed, plain
+from ioweather.stats.grid import MIN_COVERAGE, local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.stats.summary_tables import table
 from ioweather.studies.pat19.matrices import WAYS, Climate
