@@ -12,8 +12,8 @@ from ioweather.stats.bootstrap import (
     MIN_BLOCKS,
     BlockBootstrap,
     default_block,
+    effective_samples,
     expanded_levels,
-    independent_units,
     sums_by_unit,
     unit_steps,
 )
@@ -151,7 +151,7 @@ def test_many_intervals_are_those_of_each():
     per_unit, bootstrap = rng.lognormal(size=(60, 5)), BlockBootstrap(60)
     replicates, about = bootstrap.sums(per_unit), per_unit.sum(axis=0)
     replicates[:2, 1], replicates[:500, 2], about[3] = np.nan, np.nan, np.nan
-    spreads = independent_units(per_unit)
+    spreads = effective_samples(per_unit)
     spreads[4] = replace(spreads[4], count=0.0)
     low, high = bootstrap.intervals(replicates, about, spreads)
     for place in range(5):

@@ -13,7 +13,7 @@ from ioweather.stats.climatology import (
     climate_replicates,
     climate_tables,
     hourly_means,
-    turned_sums,
+    rotated_sums,
 )
 
 
@@ -119,7 +119,7 @@ def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:
 
 
 def names_a_peak(volume: np.ndarray, level: float = 0.99) -> bool:
-    return float(volume.sum(axis=0).max()) > chance_bound(turned_sums(volume, 299).max(axis=1), level)
+    return float(volume.sum(axis=0).max()) > chance_bound(rotated_sums(volume, 299).max(axis=1), level)
 
 
 def test_sixteen_facilities_without_a_pattern_have_at_most_one_peak_hour() -> None:
@@ -132,11 +132,11 @@ def test_a_planted_hour_is_found() -> None:
 
 def test_turning_keeps_every_day_and_its_order() -> None:
     volume = np.arange(48.0).reshape(2, 24)
-    assert turned_sums(volume, 20).sum(axis=1).tolist() == [volume.sum()] * 20
+    assert rotated_sums(volume, 20).sum(axis=1).tolist() == [volume.sum()] * 20
     for day in volume:
-        steps = np.sum(np.diff(turned_sums(day[None], 50), axis=1) == 1, axis=1)
+        steps = np.sum(np.diff(rotated_sums(day[None], 50), axis=1) == 1, axis=1)
         assert steps.min() >= 22  # a day is cut once at most
-    assert turned_sums(volume, 5).tolist() == turned_sums(volume, 5).tolist()
+    assert rotated_sums(volume, 5).tolist() == rotated_sums(volume, 5).tolist()
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (5, 24), (40, 7, 3), (300, 24, 2, 3)])
@@ -147,7 +147,7 @@ def test_sums_are_those_of_cycles_turned_one_by_one(shape: tuple[int, ...]) -> N
     one_by_one = [
         sum(np.roll(cycle, -int(by), axis=0) for cycle, by in zip(cycles, shift, strict=True)) for shift in shifts
     ]
-    np.testing.assert_allclose(turned_sums(cycles, 30, seed=4), np.array(one_by_one), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rotated_sums(cycles, 30, seed=4), np.array(one_by_one), rtol=1e-12, atol=1e-12)
 
 
 def test_nothing_known_gives_no_bound() -> None:

@@ -1,13 +1,13 @@
-"""Intervals for statistics of dependent data: the circular moving-block bootstrap over sums of time units.
+"""Intervals for statistics of autocorrelated data: the circular moving-block bootstrap over sums of time units.
 
-A series is first reduced to sums per unit of time (a day, an hour), because every statistic asked for here (means,
-ratios, coefficients of variation, correlations, shares) is a function of sums. One matrix of resampling weights then
+A series is first reduced to sums per unit of time (a day, an hour), because every statistic used here (means, ratios,
+coefficients of variation, correlations, shares) is a function of sums. One matrix of resampling weights then
 serves all of them: replicates = weights @ sums. Differences of two statistics share the same resampled days.
 
-A block is shorter than what a slow load remembers, and few independent units say little of the spread they come from:
-percentiles alone are too narrow. What each unit contributes to the statistic says how many of them are independent
-(`independent_units`), and the percentiles are moved out from the value accordingly; where these are too few, there is
-no interval.
+Percentiles alone are too narrow: a block is shorter than the memory of a slow load, and few independent units estimate
+their own spread badly. The contributions of the units to the statistic give the effective sample size
+(`effective_samples`), and the percentiles are moved away from the value accordingly. With too few independent units
+there is no interval.
 
 Sources: Politis & Romano 1992 (circular blocks: every unit has the same expected weight); Hesterberg 2015, "What
 teachers should know about the bootstrap", section 5.3 (expanded percentiles, where contributions are not known); Geyer
@@ -30,9 +30,9 @@ from ioweather.core.arrays import Floats
 
 # With fewer independent blocks than this an interval would be a guess.
 MIN_BLOCKS = 6
-# [ours] Where neighbours are alike twice as many: their number is itself uncertain then. Of a week whose load remembers
-# 12 hours nothing is said.
-MIN_ALIKE = 12
+# [ours] Twice as many where neighbours are correlated, because their effective number is itself uncertain then. A week
+# with a memory of 12 hours gets no interval.
+MIN_CORRELATED = 12
 DEFAULT_REPLICATES = 1000
 
 
@@ -83,12 +83,12 @@ class BlockBootstrap:
 
     @property
     def enough(self) -> bool:
-        """Whether there are blocks enough for an interval to mean something."""
+        """Whether there are enough blocks for an interval."""
         return self.blocks >= MIN_BLOCKS
 
     @property
     def method(self) -> str:
-        """The words that stand beside an estimate."""
+        """The method in words, shown with an estimate."""
         plural = "" if self.block == 1 else "s"
         if not self.enough:
             return f"no interval: {self.blocks} blocks of {self.block} {self.unit_name}{plural} are too few"
@@ -109,15 +109,15 @@ class BlockBootstrap:
         replicates: NDArray[Any],
         about: float | None = None,
         *,
-        spread: Independent | None = None,
+        spread: EffectiveSample | None = None,
         reflect: bool = False,
     ) -> tuple[float | None, float | None]:
         """Interval of one statistic, from its replicates; None where there cannot be one.
 
-        With the `spread` of what units contribute to it, percentiles are moved out from its value `about`; without,
-        they are expanded for few blocks. A statistic that noise can only raise (a largest over a smallest, a spread) is
-        raised once more in every resample; `reflect` turns the interval about its value, which takes that off (the
-        basic bootstrap, Davison & Hinkley 1997, section 5.2).
+        With the effective sample `spread`, percentiles are moved away from the value `about`; without it they are
+        expanded for few blocks. A statistic that noise can only raise (a maximum over a minimum, a spread) is raised
+        once more in every resample: `reflect` turns the interval about its value, which removes that bias (the basic
+        bootstrap, Davison & Hinkley 1997, section 5.2).
         """
         values = np.asarray(replicates, np.float64)
         finite = values[np.isfinite(values)]
@@ -144,8 +144,8 @@ class BlockBootstrap:
 
 
 @dataclass(frozen=True)
-class Independent:
-    """How many of the units that make a statistic are as good as independent, and how it then spreads."""
+class EffectiveSample:
+    """Effective number of independent units behind a statistic, its standard error and its shape."""
 
     count: float
     error: float  # standard error of the statistic
@@ -158,11 +158,11 @@ class Independent:
         return self.count >= self.least
 
     def stretches(self, level: float, spread: float) -> tuple[float, float]:
-        """How far percentiles of replicates with that standard deviation are to be moved out, below and above.
+        """Return the factors by which percentiles of replicates with this `spread` (sd) move away, below and above.
 
-        Student's t for the error's own error, with the degrees of freedom that heavy tails leave (Satterthwaite: 2 n
-        over kurtosis - 1; twice that, since stretches of several units have less of it; [ours], by coverage of means);
-        and once more the skewness that percentiles have already, which Student's t of a skewed sample needs twice.
+        Student's t accounts for the error of the standard error. Its degrees of freedom follow from heavy tails
+        (Satterthwaite: 2 n over kurtosis - 1; twice that, since blocks have less kurtosis than units; [ours], by
+        coverage of means). The skewness, which percentiles contain once, is applied a second time.
         """
         tail = (1 - level) / 2
         freedom = min(self.count - 1, max(4.0, 4 * self.count / max(self.kurtosis - 1, 1e-9)))
@@ -173,7 +173,7 @@ class Independent:
 
 
 def contributions(per_unit: NDArray[Any], statistic: Callable[[Floats], Any]) -> Floats:
-    """What each unit (the first axis) contributes to a statistic of the sums of all, by leaving it out."""
+    """Return the jackknife contribution of each unit (first axis) to a statistic of the sums over all units."""
     table = np.asarray(per_unit, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         without = np.asarray(statistic(table.sum(axis=0) - table), np.float64)
@@ -181,19 +181,18 @@ def contributions(per_unit: NDArray[Any], statistic: Callable[[Floats], Any]) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a statistic that no subset has is NaN throughout
         centre = np.nanmean(moved, axis=0)
-    apart = np.where(np.abs(centre - moved) > 1e-13 * np.abs(centre), centre - moved, 0.0)  # the rest is rounding
-    return np.asarray(np.nan_to_num((len(table) - 1) * apart), np.float64)
+    departure = np.where(np.abs(centre - moved) > 1e-13 * np.abs(centre), centre - moved, 0.0)  # the rest is rounding
+    return np.asarray(np.nan_to_num((len(table) - 1) * departure), np.float64)
 
 
-def independent_units(parts: NDArray[Any], *, in_time: bool = True) -> NDArray[Any]:
-    """`Independent` of contributions (units, ...) in the order of time, for each statistic on the other axes.
+def effective_samples(parts: NDArray[Any], *, in_time: bool = True) -> NDArray[Any]:
+    """Return the `EffectiveSample` of contributions (units, ...) in time order, for each statistic on the other axes.
 
-    The variance of a mean of alike neighbours is that of independent ones times 1 + 2 sum of the autocorrelations. They
-    are summed as long as they are surely positive (Geyer), and as an autoregression of order one would have them, its
-    coefficient less the bias of short series (Kendall 1954). Where the first is larger, neighbours remember longer than
-    that, and the geometric mean of both is taken.
-    Units above the mean that come in few stretches, bursts, are few however many they are: three for each. `in_time`
-    False: independent as they are.
+    Autocorrelation inflates the variance of a mean by 1 + 2 times the sum of the autocorrelations. The sum is estimated
+    twice: as long as pairs are positive (Geyer), and from an autoregression of order one whose coefficient is corrected
+    for the bias of short series (Kendall 1954). Where the first is larger, the geometric mean of both is used.
+    Bursts limit the count: each run of units above the mean counts as three units at most. With `in_time` False, units
+    are independent.
     """
     array = np.asarray(parts, np.float64)
     n = len(array)
@@ -209,23 +208,23 @@ def independent_units(parts: NDArray[Any], *, in_time: bool = True) -> NDArray[A
         count = np.minimum(n / inflation, 3.0 * stretches)
     skewness, kurtosis = (flat**3).mean(axis=0), (flat**4).mean(axis=0)
     error = scale * np.sqrt(inflation / n)
-    least = MIN_ALIKE + (MIN_BLOCKS - MIN_ALIKE) / inflation
+    least = MIN_CORRELATED + (MIN_BLOCKS - MIN_CORRELATED) / inflation
     out = np.empty(flat.shape[1], object)
     for place in range(len(out)):
         figures = (float(each[place]) for each in (count, error, skewness, kurtosis, least))
-        # What no unit contributes to does not vary: its interval is the value.
-        out[place] = Independent(*figures) if error[place] > 0 else Independent(float(n), 0.0, 0.0, 3.0, 0)
+        # A statistic without contributions does not vary: its interval is the value.
+        out[place] = EffectiveSample(*figures) if error[place] > 0 else EffectiveSample(float(n), 0.0, 0.0, 3.0, 0)
     return out.reshape(array.shape[1:])
 
 
-def independent(parts: NDArray[Any], *, in_time: bool = True) -> Independent:
-    """The same of one statistic, of contributions (units,)."""
-    found: Independent = independent_units(np.asarray(parts)[:, None], in_time=in_time).item(0)
+def effective_sample(parts: NDArray[Any], *, in_time: bool = True) -> EffectiveSample:
+    """Return the `EffectiveSample` of one statistic, from contributions (units,)."""
+    found: EffectiveSample = effective_samples(np.asarray(parts)[:, None], in_time=in_time).item(0)
     return found
 
 
 def variance_inflation(centred: Floats) -> Floats:
-    """1 + 2 sum of autocorrelations of every column of mean 0, at least 1 (see `independent_units`)."""
+    """Return 1 + 2 times the sum of autocorrelations of each column (mean 0), at least 1: see `effective_samples`."""
     n = len(centred)
     spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=0)) ** 2
     correlation = np.fft.irfft(spectrum, axis=0)[:n]
@@ -241,7 +240,7 @@ def variance_inflation(centred: Floats) -> Floats:
 
 
 def expanded_levels(level: float, blocks: int) -> tuple[float, float]:
-    """Percentiles to read off for an interval of `level`: Phi(sqrt(n/(n-1)) * t) in place of the nominal tail."""
+    """Return expanded percentiles for an interval of `level`: Phi(sqrt(n/(n-1)) * t) instead of the nominal tail."""
     tail = (1 - level) / 2
     quantile = float(stdtrit(blocks - 1, tail))
     low = float(ndtr(math.sqrt(blocks / (blocks - 1)) * quantile))

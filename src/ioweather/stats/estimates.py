@@ -25,10 +25,10 @@ from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.bootstrap import (
     MIN_BLOCKS,
     BlockBootstrap,
-    Independent,
+    EffectiveSample,
     contributions,
-    independent,
-    independent_units,
+    effective_sample,
+    effective_samples,
     sums_by_unit,
     unit_steps,
 )
@@ -44,13 +44,14 @@ class Intervals:
     """Estimates of statistics of a series of `steps` steps, resampled in blocks of days (hours, where days are few).
 
     `unit` is the length of a unit in steps; sums per unit have `units` rows. Units in which no step is `usable` are
-    not resampled: a year with a month of data is a month. `alike` False: units are too long to resemble the next.
+    not resampled: a year with a month of data is a month. `autocorrelated` False: units are long
+    enough to be independent.
     """
 
     def __init__(
-        self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "", alike: bool = True
+        self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "", autocorrelated: bool = True
     ) -> None:
-        self._alike = alike
+        self._autocorrelated = autocorrelated
         steps = len(usable)
         self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
         self.units = max(1, -(-steps // self.unit))
@@ -79,10 +80,10 @@ class Intervals:
         n: int,
         bounds: tuple[float, float] | None = None,
     ) -> Estimate:
-        """The statistic of all sums, and its interval from resampled ones. `per_unit` has the units first.
+        """Return the statistic of all sums, with its interval from resampled sums. `per_unit` has the units first.
 
-        `bounds` marks a statistic that noise can only raise, and the least and most it can be: its interval speaks of
-        what would be left without noise (see BlockBootstrap.interval), and reaches up to the value itself.
+        `bounds` are the least and the greatest value of a statistic that noise can only raise: its interval is
+        reflected (see BlockBootstrap.interval) and reaches up to the value itself.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
@@ -90,22 +91,22 @@ class Intervals:
                 return Estimate(name, value, unit, n=n, method=NO_INTERVAL)
             seen = self._of_seen(per_unit)
             replicates = statistic(self._bootstrap.sums(seen))
-        spread = independent(contributions(seen, statistic), in_time=self._alike)
+        spread = effective_sample(contributions(seen, statistic), in_time=self._autocorrelated)
         low, high = self._bootstrap.interval(replicates, value, spread=spread, reflect=bounds is not None)
         if bounds is not None and low is not None and high is not None and value is not None:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         level = None if low is None else LEVEL
-        return Estimate(name, value, unit, low, high, level, n, self._told(spread))
+        return Estimate(name, value, unit, low, high, level, n, self._method_of(spread))
 
     def estimates(self, per_unit: Floats, statistic: Statistic) -> tuple[Floats, Floats, Floats]:
-        """A statistic with many values (units, ...) -> value, low, high, each of the statistic's shape; NaN = none."""
+        """Return value, low and high of a statistic with many values, each of its shape; NaN where there is none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.asarray(statistic(per_unit.sum(axis=0)[None]), np.float64)[0]
             if self._bootstrap is None:
                 return value, np.full(value.shape, np.nan), np.full(value.shape, np.nan)
             seen = self._of_seen(per_unit)
             replicates = np.asarray(statistic(self._bootstrap.sums(seen)), np.float64)
-        spreads = independent_units(contributions(seen, statistic), in_time=self._alike)
+        spreads = effective_samples(contributions(seen, statistic), in_time=self._autocorrelated)
         flat = replicates.reshape(len(replicates), -1)
         low, high = self._bootstrap.intervals(flat, value.ravel(), spreads.ravel())
         return value, low.reshape(value.shape), high.reshape(value.shape)
@@ -113,7 +114,7 @@ class Intervals:
     def _of_seen(self, per_unit: Floats) -> Floats:
         return per_unit[self._seen] if len(self._seen) else per_unit[:1]
 
-    def _told(self, spread: Independent) -> str:
+    def _method_of(self, spread: EffectiveSample) -> str:
         if spread.enough or not self._bootstrap or not self._bootstrap.enough:
             return self.method
         return f"no interval: too few independent {self.unit_name}s, about {spread.count:.0f} of {len(self._seen)}"
@@ -130,25 +131,25 @@ def _name(unit_ns: int) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A plain float, or None where there is no number."""
+    """Return a plain float; None for NaN and infinity."""
     plain = float(value)
     return plain if np.isfinite(plain) else None
 
 
 def plain(name: str, value: float | None, unit: str, *, n: int | None = None, method: str = "exact count") -> Estimate:
-    """An estimate that has no interval by its nature: a total, a peak, a count."""
+    """Return an estimate without an interval: a total, a peak, a count."""
     return Estimate(name, None if value is None else number(value), unit, n=n, method=method)
 
 
 def surely(estimate: Estimate, *, above: float | None = None, below: float | None = None) -> bool:
-    """Whether the whole interval lies above (or below) a number."""
+    """Return whether the whole interval is above (or below) a number."""
     if estimate.low is None or estimate.high is None:
         return False
     return estimate.low > above if above is not None else estimate.high < (below if below is not None else -np.inf)
 
 
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
-    """Of what no paper has a word on: the sentence that the interval speaks for, and that it speaks for none."""
+    """Return the sentence that the interval supports, or an undecided finding; for statements that no paper makes."""
     if estimate.value is None:
         text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
         return Finding(text, "undecided", identifier(estimate.name))
@@ -158,19 +159,19 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
     return Finding(f"{text} (these data do not decide it)", "undecided", name)
 
 
-# Above this the bootstrap costs more than it tells: the mean is normal enough.
+# Above this number the mean is normal enough, and Student's t replaces the bootstrap.
 _BOOTSTRAP_MOST: Final = 2000
 _RANKED_LEAST: Final = 10
 
 
 def known(values: NDArray[Any]) -> Floats:
-    """The values that are there, as floats."""
+    """Return the values that are not missing, as floats."""
     floats = np.ma.filled(np.ma.masked_array(values).astype(np.float64), np.nan)
     return np.asarray(floats[np.isfinite(floats)], np.float64)
 
 
 def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
-    """Mean over jobs; the interval resamples jobs, which takes them as independent."""
+    """Return the mean over jobs; its interval resamples jobs and takes them as independent."""
     sample = known(values)
     n = len(sample)
     if n == 0:
@@ -182,13 +183,13 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
         half = -float(stdtrit(n - 1, (1 - LEVEL) / 2)) * float(sample.std(ddof=1)) / math.sqrt(n)
         return Estimate(name, mean, unit, mean - half, mean + half, LEVEL, n, "mean, Student's t over jobs")
     bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
-    spread = independent(sample, in_time=False)
+    spread = effective_sample(sample, in_time=False)
     low, high = bootstrap.interval(bootstrap.sums(sample) / n, mean, spread=spread)
     return Estimate(name, mean, unit, low, high, LEVEL if low is not None else None, n, "mean, bootstrap over jobs")
 
 
 def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
-    """Median; the interval between two order statistics holds for any distribution."""
+    """Return the median; its interval between two order statistics is valid for any distribution."""
     sample = np.sort(known(values))
     n = len(sample)
     if n == 0:
@@ -204,7 +205,7 @@ def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate
 
 
 def share_estimate(name: str, count: int, n: int) -> Estimate:
-    """Share of n; Wilson's interval."""
+    """Return the share of n with Wilson's interval."""
     if n == 0:
         return Estimate(name, None, "ratio", n=0, method="no values")
     z = -NormalDist().inv_cdf((1 - LEVEL) / 2)
@@ -226,7 +227,7 @@ def rank_estimate(name: str, rho: float, n: int, method: str) -> Estimate:
 
 
 def ratio_estimate(name: str, parts: NDArray[Any], wholes: NDArray[Any]) -> Estimate:
-    """Ratio of two sums over jobs; the interval resamples jobs."""
+    """Return the ratio of two sums over jobs; its interval resamples jobs."""
     part, whole = np.asarray(parts, np.float64), np.asarray(wholes, np.float64)
     n = len(part)
     if not whole.sum() > 0:
@@ -235,7 +236,7 @@ def ratio_estimate(name: str, parts: NDArray[Any], wholes: NDArray[Any]) -> Esti
     if n < MIN_BLOCKS:
         return Estimate(name, share, "ratio", n=n, method=f"ratio of sums; {n} jobs are too few for an interval")
     bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
-    spread = independent(part - share * whole, in_time=False)
+    spread = effective_sample(part - share * whole, in_time=False)
     spread = replace(spread, error=spread.error / float(whole.mean()))
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = bootstrap.interval(bootstrap.sums(part) / bootstrap.sums(whole), share, spread=spread)

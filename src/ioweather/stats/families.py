@@ -232,12 +232,12 @@ class Gamma(Family):
         return float(self.shape * self.scale)
 
 
-# The bounds of the parameter spaces: beyond them the family cannot be told from the power law (Weibull, LogNormal),
-# or is no Gamma any more (shape > 0).
+# The bounds of the parameter spaces: beyond them the family equals the power law (Weibull, LogNormal),
+# or is not a Gamma (shape > 0).
 WEIBULL_SHAPE_MIN = 0.01
 LOGNORMAL_OFFSET_MAX = 30.0
 GAMMA_SHAPE_MIN = 1e-3
-# Q(a, c) below this is taken by its continued fraction: the ratio of two underflows is no number.
+# Q(a, c) below this uses the continued fraction: the ratio of two underflows is NaN.
 _TINY = 1e-250
 
 
@@ -305,7 +305,7 @@ class Exponential(BoundedFamily):
 
 @dataclass(frozen=True, eq=False)
 class BoundedLogNormal(BoundedFamily):
-    """`offset` = (log low - log_mean) / log_sd: where the bound lies on the scale of the standard normal."""
+    """`offset` = (log low - log_mean) / log_sd: the bound on the scale of the standard normal."""
 
     name: ClassVar[str] = "lognormal"
     offset: Real
@@ -391,7 +391,7 @@ class BoundedWeibull(BoundedFamily):
 
 @dataclass(frozen=True, eq=False)
 class BoundedGamma(BoundedFamily):
-    """`cut` = low / scale: where the bound lies on the scale of the standard Gamma."""
+    """`cut` = low / scale: the bound on the scale of the standard Gamma."""
 
     name: ClassVar[str] = "gamma"
     shape: Real
@@ -486,8 +486,8 @@ class TruncatedHead(Family):
 
     @property
     def _ends(self) -> tuple[Floats, Floats, Floats]:
-        """The base at both ends, and what lies between. A base with nothing there is no head; its distance must come
-        out large, not as no number."""
+        """Return the CDF of the base at both ends, and the mass between. The mass has a floor, so that a base without
+        mass there gets a large distance instead of NaN."""
         low, high = self.base.cdf(0.0), self.base.cdf(self.high)
         return low, high, np.maximum(high - low, 1e-300)
 

@@ -132,7 +132,7 @@ class ClassTable:
         places = len(value) * np.arange(1, classes) // classes
         self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
         own = np.searchsorted(self._borders, value, side="right")
-        # Ties may leave a class empty; all values then say the same, and all residuals serve.
+        # Ties may leave a class empty; it then uses all residuals.
         self._residuals = [np.sort(residual[own == c] if (own == c).any() else residual) for c in range(classes)]
 
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
@@ -144,8 +144,8 @@ class ClassTable:
 
 
 def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
-    """Of n independent values the (n + 1) p-th from the outside: a new one lies within as often as promised. Few values
-    so give wide intervals, and values that share their errors are few."""
+    """Return the conformal quantile: of n independent values the (n + 1) p-th from the outside, which covers a new
+    value at the nominal rate. Correlated values count as fewer, so they give wider intervals."""
     n = len(ordered)
     if level == 0.5:
         return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
@@ -155,9 +155,9 @@ def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
 
 
 def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassTable]]:
-    """(day, its forecasts, what the past says on that morning), for every day with past enough.
+    """Yield (day, its forecasts, residuals by class of the past on that morning) for every day with enough past.
 
-    A table serves for up to a week once there are many weeks: what it says then hardly changes from day to day.
+    A table is reused for up to a week once there are many weeks, because it hardly changes from day to day.
     """
     residual = past.truth - value
     rows = np.flatnonzero(np.isfinite(residual))
@@ -176,7 +176,7 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
 
 
 def to_median(value: Floats, past: Past) -> Floats:
-    """Shift each value by the median residual of similar past values; without a past, it stays."""
+    """Shift each value by the median residual of similar past values; without a past it is unchanged."""
     out = value.copy()
     for _, now, table in daily_classes(value, past):
         out[now] += table.quantiles(value[now], (0.5,))[0]
@@ -184,7 +184,7 @@ def to_median(value: Floats, past: Past) -> Floats:
 
 
 def blended(ways: Floats, past: Past) -> Floats:
-    """Of (ways, T) the mean of each day, with those of WEIGHTS whose past errors were least; NaN before enough past."""
+    """Return the weighted mean of (ways, T), each day with the WEIGHTS of least past error; NaN without enough past."""
     every = WEIGHTS @ ways
     error = np.abs(every - past.truth)
     known = np.isfinite(error[0]) & (past.target_day < past.days)
@@ -215,7 +215,7 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
     for today, now, table in daily_classes(value, past):
-        # Errors of high forecasts beside a higher one would reach far beyond all that was ever seen.
+        # Residuals of high forecasts, added to a higher one, would reach far beyond all observed values.
         seen = past.truth[past.target_day < today]
         least, most = np.nanmin(seen), np.nanmax(seen)
         room = _BEYOND * (most - least)
@@ -223,10 +223,10 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
         bounds = np.clip(bounds, least - room, most + room)
         truth = past.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
-        # A point forecast outside its own interval would puzzle; the interval is widened to it after being judged.
+        # The interval is widened to contain the point forecast after its coverage was recorded.
         low[now], high[now] = np.minimum(bounds[0], value[now]), np.maximum(bounds[1], value[now])
         inside[now] = within
-        # Of a day's last forecasts the truth is not known on the next morning: they do not teach.
+        # The truth of a day's last forecasts is not known on the next morning: they do not update the level.
         known = within[np.isfinite(within) & (past.target_day[now] == past.day[now])]
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
@@ -313,7 +313,7 @@ def expected_load(work: Work, windows: int, horizons: tuple[int, ...], *, every:
 
 
 class _Past:
-    """Moments by key and by when they teach, so that those which had taught by any moment lie in one piece."""
+    """Moments sorted by key and by when they become known, so that those known at any moment are contiguous."""
 
     def __init__(self, key: Ints, now: Ints, teaches: Ints, windows: int) -> None:
         first = key * (windows + 1)
@@ -322,7 +322,7 @@ class _Past:
         self._now, self._first = first + now, np.searchsorted(self._sorted, first)
 
     def drawn(self, came: Floats, horizon: int, wider: Floats) -> Floats:
-        """Mean of what came by now, drawn towards what the wider group says."""
+        """Return the mean so far, shrunk towards that of the wider group."""
         # Before the first window there are none: the number would be of the key before.
         last = np.maximum(np.searchsorted(self._sorted, self._now - horizon, side="right"), self._first)
         total = np.concatenate([[0.0], np.cumsum(came[self._order])])

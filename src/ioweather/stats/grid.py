@@ -115,8 +115,8 @@ SERVER_TRAFFIC = (
 )
 
 
-# A step counts when at least this share of its component-time was recorded; its amount is then taken as it is, not
-# scaled up: at most a tenth is missing, and a guess would add bytes nobody measured.
+# A step counts when at least this share of its component-time was recorded; its amount is then used without
+# scaling: at most a tenth is missing, and a guess would add bytes that were not measured.
 MIN_COVERAGE = 0.9
 # A bound before 1970 or after 2040 means "whatever there is", not a wish for data that is missing.
 _EVER_NS = 2_208_988_800 * 10**9
@@ -156,7 +156,7 @@ class Steps:
 def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tuple[int, int]) -> Steps:
     """Rollup rows (start_ns, metric, value, coverage) on the grid of the period; absent rows are missing steps.
 
-    Steps that no metric has, and steps below MIN_COVERAGE, are counted apart: the first is a gap, the second a part.
+    Steps that no metric has, and steps below MIN_COVERAGE, are counted separately: gaps and partial steps.
     """
     start = frame.array("start_ns").astype(np.int64, copy=False)
     origin, count = _grid(start, step_ns, period_ns)
@@ -279,7 +279,7 @@ def day_name(day: int) -> str:
 
 # [ours] Quieter than any storage system in use: even an idle one writes a few bytes a minute.
 SHUTDOWN_SECONDS = 600
-# A few disks may all be idle together; so many targets are not.
+# A few disks may all be idle at the same time; this many targets are not.
 FEWEST_COMPONENTS = 8
 
 

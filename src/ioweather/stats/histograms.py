@@ -89,7 +89,7 @@ class Histograms:
 
     @classmethod
     def _summed(cls, row: Ints, bins: Ints, count: Ints | None, rows: int, exact: bool = False) -> Histograms:
-        """Triples in any order, a pair maybe many times; without counts each stands for one."""
+        """Sum triples in any order with repeated pairs; without `count` each counts once."""
         if not len(row):
             nothing = np.empty(0, np.int64)
             return cls(rows, nothing, nothing, nothing, exact)
@@ -107,14 +107,14 @@ class Histograms:
         return cls(rows, key // span, key % span + low, total, exact)
 
     def merged(self, group: Ints, groups: int) -> Histograms:
-        """Histogram i goes into group[i]."""
+        """Add histogram i to group[i]."""
         if not (np.diff(group) <= 0).any():  # each into one of its own, in the same order
             row = self.row if groups == self.rows else group[self.row]
             return Histograms(groups, row, self.bin, self.count, self.exact)
         return self._summed(group[self.row], self.bin, self.count, groups, self.exact)
 
     def pooled(self) -> Histograms:
-        """All as one."""
+        """Return the sum of all rows as one histogram."""
         return self._summed(np.zeros(len(self.row), np.int64), self.bin, self.count, 1, self.exact)
 
     def select(self, rows: Ints) -> Histograms:
@@ -133,14 +133,14 @@ class Histograms:
         )
 
     def with_those_of(self, other: Histograms) -> Histograms:
-        """The same rows, counts added."""
+        """Return the same rows with the counts of both."""
         if not len(other.row):
             return self
         row, at = np.concatenate([self.row, other.row]), np.concatenate([self.bin, other.bin])
         return self._summed(row, at, np.concatenate([self.count, other.count]), self.rows, self.exact)
 
     def values(self, bins: Ints) -> Floats:
-        """What a bin stands for, in seconds."""
+        """Return the values of bins, in seconds."""
         return np.asarray(bins / 1e9, np.float64) if self.exact else middle(bins)
 
     @cached_property
@@ -149,7 +149,7 @@ class Histograms:
 
     @cached_property
     def _up_to(self) -> Ints:
-        """What the rows before each hold; one more for all."""
+        """Return the cumulative count before each row, and the total."""
         borders = np.searchsorted(self.row, np.arange(self.rows + 1))
         return np.where(borders > 0, self._running[borders - 1], 0) if len(self.row) else borders
 
@@ -157,7 +157,7 @@ class Histograms:
         return np.diff(self._up_to)
 
     def counts_from(self, least: Floats) -> Ints:
-        """How many of each row are at least its `least`; none where that is not known."""
+        """Return how many values of each row are at least its `least`; 0 where that is NaN."""
         reach = self.values(self.bin) >= least[self.row]
         return np.bincount(self.row[reach], self.count[reach], self.rows).astype(np.int64)
 
@@ -175,7 +175,7 @@ class Histograms:
         return result
 
     def texts(self) -> list[str]:
-        # A count that no character holds is told in parts, of the same bin.
+        # A count too large for one character is split into several pairs of the same bin.
         parts = np.maximum(1, -(-self.count // _MOST_PER_PAIR))
         row, bins = np.repeat(self.row, parts), np.repeat(self.bin, parts)
         count = np.full(len(row), _MOST_PER_PAIR)
@@ -187,7 +187,7 @@ class Histograms:
         return [_MARK + text[start:end] if end > start else "" for start, end in itertools.pairwise(borders)]
 
     def quantiles_before(self, first: Ints, least: int, at: float = 0.5) -> Floats:
-        """Of each row, a quantile of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
+        """Return for each row a quantile of rows first[i] .. i - 1 pooled; NaN with fewer than `least` values.
 
         `first` only rises, so counts enter and leave a moving window.
         """
@@ -211,10 +211,10 @@ class Histograms:
 
 
 _GRID: Final = 512
-# A valley must fall to this share of the lower of its two peaks, and a band hold this share of all.
+# A valley must fall to this share of the lower of its two peaks, and a band must have this share of all values.
 _VALLEY: Final = 0.5
 _LEAST_SHARE: Final = 0.02
-# Two bands are two ways of being served: their centres differ at least by this factor. Less is the grain of a sample.
+# Least factor between the centres of two bands; smaller differences are noise of the sample.
 _LEAST_RATIO: Final = 3.0
 
 
@@ -274,7 +274,7 @@ def _density(values: Floats, width: float) -> tuple[Floats, Floats]:
 
 
 def _valleys(density: Floats, peaks: Ints) -> list[int]:
-    """Places that part two peaks deeply enough; shallow dips are passed over."""
+    """Return the valleys that separate two peaks deeply enough; shallow dips are ignored."""
     cuts: list[int] = []
     if not len(peaks):
         return cuts
@@ -290,15 +290,15 @@ def _valleys(density: Floats, peaks: Ints) -> list[int]:
 
 
 def _without_small(bands: list[tuple[float, float, Floats]], n: int) -> list[tuple[float, float, Floats]]:
-    """A band of a few stragglers, or one that is hardly apart, belongs to its neighbour."""
-    kept: list[tuple[float, float, Floats]] = []
+    """Merge a band with few values, or one close to its neighbour, into that neighbour."""
+    merged_bands: list[tuple[float, float, Floats]] = []
     for low, high, inside in bands:
-        if kept:
-            before = kept[-1]
+        if merged_bands:
+            before = merged_bands[-1]
             small = min(len(inside), len(before[2])) < _LEAST_SHARE * n
             near = float(np.median(inside) - np.median(before[2])) < np.log10(_LEAST_RATIO)
             if small or near:
-                kept[-1] = (before[0], high, np.concatenate([before[2], inside]))
+                merged_bands[-1] = (before[0], high, np.concatenate([before[2], inside]))
                 continue
-        kept.append((low, high, inside))
-    return kept
+        merged_bands.append((low, high, inside))
+    return merged_bands

@@ -57,7 +57,7 @@ _BY_SUMS: dict[TailName, Callable[[TailSums], Family]] = {
     "lognormal": fit_lognormal_tails,
     "gamma": fit_gamma_tails,
 }
-# How many candidates a step of the coarse-to-fine search holds.
+# Candidates in one step of the coarse-to-fine search.
 _COARSE = 1000
 
 
@@ -96,8 +96,8 @@ class Splits:
             self._bounds[name] = np.max([group.gap_near(rows, fraction) for fraction in (1.0, 0.75, 0.5, 0.25)], axis=0)
         return self._bounds[name]
 
-    def taken(self, rows: Indices) -> Splits:
-        """Some of the rows, with what is already known of them."""
+    def subset(self, rows: Indices) -> Splits:
+        """Return some of the rows, with their fits so far."""
         heads = {
             name: Group(self.sample, group.first[rows], group.stop[rows], group.fitted.at(rows))
             for name, group in self._heads.items()
@@ -143,7 +143,7 @@ def candidate_cuts(sample: Sample, minimum_head: int, minimum_tail: int) -> Indi
 
 
 def thinned(cuts: Indices, most: int) -> Indices:
-    """At most about `most` of them, evenly spaced, both ends kept."""
+    """At most about `most` of them, evenly spaced, both ends included."""
     if len(cuts) <= most:
         return cuts
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).astype(np.intp))]
@@ -176,7 +176,7 @@ def _not_beaten(every: Splits, coarse: Splits, head: HeadName, tail: TailName, c
     ceiling = coarse.least(head, tail, combination).value
     rows = np.arange(len(every.cuts))
     least = every.combine(combination)(rows, [every.head_bound(head), np.zeros(len(rows))])
-    return every.taken(np.flatnonzero(least <= ceiling))
+    return every.subset(np.flatnonzero(least <= ceiling))
 
 
 def _best(splits: Splits, head: HeadName, tail: TailName, combination: Combination) -> BestSplit:
@@ -242,7 +242,7 @@ class PairFit:
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """The best pair by the criterion named in `select`, and all pairs beside it, best first.
+    """The best pair by the criterion named in `select`, and all pairs, best first.
 
     `ks`: the least combined distance, as in the paper. It favours families with one parameter more, which come near
     any power law; `aic` charges for the parameter, and is the better guide far out in the tail.
@@ -343,8 +343,8 @@ class Replicates:
 
 
 def bootstrap(sample: Sample, fit: MixtureFit, replicates: range, *, seed: int = 0) -> Replicates:
-    """Observations are taken to be independent. Replicates are numbered, and each is the same whichever others are made
-    beside it."""
+    """Observations are taken to be independent. Each numbered replicate is the same
+    in any selection."""
     drawn = [sample.resampled(np.random.default_rng([seed, number])) for number in replicates]
     head = _head_name(fit.best.head)
     heads: tuple[HeadName, ...] = ("normal", "truncated_normal") if head == "normal" else (head,)
@@ -384,8 +384,8 @@ def intervals_of(
     splits = _replicate_splits(sample, fit)
     distance = _distances(splits, fit, range(len(splits.cuts)))
     # As measured on planted mixtures of 1,000 and 10,000 values (docs/explanation/tails.md).
-    held = "planted values lay in 84% to 98% of such 90% intervals"
-    method = f"distances near the least, by {len(excess)} samples drawn from fits; {held}"
+    measured_coverage = "planted values lay in 84% to 98% of such 90% intervals"
+    method = f"distances near the least, by {len(excess)} samples drawn from fits; {measured_coverage}"
     both = zip(("pivot", "tail_share"), _pivots_and_shares(splits), np.quantile(excess, level, axis=0), strict=True)
     for name, values, most in both:
         inside = np.append(values[distance - distance.min() <= most], fit.distribution.parameters[name])

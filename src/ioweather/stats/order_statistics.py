@@ -142,7 +142,8 @@ class BySize:
 class IndependenceTest:
     """`correlation`: mean Spearman correlation over all pairs of targets. Small `p_value`: not independent.
 
-    Targets that are slow together make the slowest of n *less* slow than the formula says: it is then an upper bound.
+    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
+    upper bound.
     """
 
     correlation: float
@@ -154,7 +155,7 @@ class IndependenceTest:
 
 
 def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0) -> IndependenceTest | None:
-    """Test `concurrent[round, target]`, the times of requests made together (rounds in time order, NaN = missing).
+    """Test `concurrent[round, target]`, the times of concurrent requests (rounds in time order, NaN = missing).
 
     The null turns each target's series around by a random shift, which keeps its own persistence and breaks what
     targets share. None where fewer than 20 complete rounds or 2 targets are left.
@@ -187,7 +188,7 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
 
 @dataclass(frozen=True)
 class MaximaCheck:
-    """A predicted quantile of the slowest of `requests` beside the one observed in `rounds` concurrent rounds."""
+    """A predicted quantile of the slowest of `requests` and the one observed in `rounds` concurrent rounds."""
 
     requests: int
     probability: float

@@ -102,14 +102,14 @@ PAPER_TARGETS = 248
 
 
 def scaled(degree: int, targets: int) -> int:
-    """So many of the paper's 248 targets, for this many: at least two work together."""
+    """Scale a degree of the paper's 248 targets to this number of targets; at least 2."""
     return max(2, round(degree / PAPER_TARGETS * targets))
 
 
 def sorted_activity(values: NDArray[Any]) -> Floats:
     """Activities of each interval in ascending order, one interval per *column*; missing counts as no activity.
 
-    The greedy pass goes from rank to rank with all intervals side by side, so a rank lies in one piece of memory.
+    The greedy pass goes from rank to rank over all intervals, so each rank is contiguous in memory.
     """
     array = np.array(values, np.float64)
     array.sort(axis=1)
@@ -132,7 +132,7 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
         started = np.greater_equal(ordered[rank], limit, out=starts[rank])
         np.multiply(ordered[rank], started, out=reach)
         np.multiply(reach, 1.0 + tolerance, out=reach)
-        # Whoever starts a cluster lies above the old limit, so the larger one is right; nobody else has a reach.
+        # A target that starts a cluster is above the old limit; for the others `reach` is 0.
         np.maximum(limit, reach, out=limit)
     flat = np.flatnonzero(np.ascontiguousarray(starts.T))
     edges = np.arange(intervals + 1) * targets

@@ -100,8 +100,7 @@ def runs_to(error: float, limit_squared: float, slope: float, measures: int) -> 
 def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
     """Of runs in the order of time: `measures` (runs, p) of the system and the time that each took; None of too few.
 
-    The runs that a model is tried on lie together in time and apart from those it was fitted to, for neighbours share
-    the system's state."""
+    Test runs are contiguous in time and disjoint from the fitted ones, because neighbours share the system's state."""
     known = np.isfinite(measures).all(axis=1) & (measures >= 0).all(axis=1) & np.isfinite(seconds) & (seconds > 0)
     x, y = np.log1p(measures[known][-_MOST_RUNS:]), np.log(seconds[known][-_MOST_RUNS:])
     n, p = x.shape
@@ -127,19 +126,18 @@ def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
 
 
 def _misses(x: Floats, y: Floats, fold: Ints, sizes: Ints) -> Floats:
-    """|log of foretold over actual| of each run by models of each size that other times were fitted to: (size, run,
-    draw)."""
+    """Return |log(predicted / actual)| of each run by models of each size, fitted to other times: (size, run, draw)."""
     rng = np.random.default_rng(_SEED)
     out = np.empty((len(sizes), len(y), _DRAWS))
     design = np.column_stack([np.ones(len(y)), x])
     for number in range(_FOLDS):
-        held, pool = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         for draw in range(_DRAWS):
-            order = rng.permutation(pool)
+            order = rng.permutation(train)
             for place, size in enumerate(sizes.tolist()):
                 chosen = order[:size]
                 factors = np.linalg.lstsq(design[chosen], y[chosen], rcond=None)[0]
-                out[place, held, draw] = np.abs(design[held] @ factors - y[held])
+                out[place, test, draw] = np.abs(design[test] @ factors - y[test])
     return out
 
 

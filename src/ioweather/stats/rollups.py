@@ -22,10 +22,10 @@ from ioweather.stats.histograms import Histograms
 # correction is HdrHistogram's (recordValueWithExpectedInterval): each hidden tick counts as a response that waited
 # until the hang ended. Here the ticks are known, because each is a row with the status `missed`.
 def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
-    """Rows that stand for hidden responses (missed ticks, pending operations), and the ns each would have waited.
+    """Return rows of hidden responses (missed ticks, pending operations), and the ns each would have waited.
 
     A hang ends where the operation ends that was in flight at the tick; without one, where the next begins; without
-    either, with what is known of that target (a lower bound). Ticks of which not even that is known are left out.
+    either, with the last row of that target (a lower bound). Ticks without any of these are left out.
     """
     status = responses.text("status")
     hidden = np.flatnonzero(status.equals("missed") | status.equals("pending"))

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.stats.families import Family
 
-# Below this no family can be told from another; a fit would only look like one.
+# With fewer times no family can be distinguished from another.
 MINIMUM_TIMES = 10
-# Times that differ by less than a billionth are equal: what is left is the rounding of doubles.
+# Times that differ by less than a billionth are equal: such differences are rounding of doubles.
 _SAME = 1e-9
 
 
@@ -66,12 +66,12 @@ class Sample:
 
 def weighted_sample(values: Floats, counts: Ints) -> Sample:
     """A sample of ascending distinct `values` that occur `counts` times; those that do not occur are left out."""
-    kept = counts > 0
-    return Sample(values[kept], np.concatenate([[0.0], np.cumsum(counts[kept], dtype=np.float64)]))
+    present = counts > 0
+    return Sample(values[present], np.concatenate([[0.0], np.cumsum(counts[present], dtype=np.float64)]))
 
 
 def sample_of(times: ArrayLike, *, minimum: int = MINIMUM_TIMES) -> Sample:
-    """The sorted sample, or a ValueError with the sentence that says what is wrong with it."""
+    """Return the sorted sample; ValueError for missing, infinite, negative, too few or equal times."""
     array = np.asarray(times, np.float64)
     if array.ndim != 1:
         raise ValueError(f"times must be one-dimensional, not of shape {array.shape}")
@@ -102,7 +102,7 @@ _PROBES = (1.0, 0.5, 0.75, 0.25, 0.9, 0.1)
 
 @dataclass(frozen=True)
 class Gap:
-    """The largest distance and the index of the value where it lies."""
+    """The largest distance and the index of its value."""
 
     distance: float
     index: int
@@ -129,11 +129,11 @@ class Group:
         return gap
 
     def gap_near(self, rows: Indices, fraction: float) -> Floats:
-        """Distance at a value that lies at `fraction` of each row's own stretch of distinct values."""
+        """Return the distance at the value at `fraction` of each row's range of distinct values."""
         first, last = self.first[rows], self.stop[rows] - 1
         return self.gap_at(rows, first + ((last - first) * fraction).astype(np.intp))
 
-    def holds(self, rows: Indices, index: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def contains(self, rows: Indices, index: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         return (self.first[rows] <= index) & (index < self.stop[rows])
 
     def gap(self, row: int) -> Gap:
@@ -145,20 +145,20 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
 
-    def look(index: Indices) -> tuple[Floats, Floats, Floats]:
+    def evaluate(index: Indices) -> tuple[Floats, Floats, Floats]:
         below, up_to = (sample.below[index] - base) / size, (sample.below[index + 1] - base) / size
         return model.cdf(sample.values[index]), below, up_to
 
     few = stop - first <= _FIRST_POINTS
     index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
-    seen = look(index)
-    best = _largest(index, seen, ecdf)
+    evaluated = evaluate(index)
+    best = _largest(index, evaluated, ecdf)
     if few:
         return best
     # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
     # `floor` to `ceiling`.
     left, right = index[:-1], index[1:]
-    low, high, floor, ceiling = seen[0][:-1], seen[0][1:], seen[2][:-1], seen[1][1:]
+    low, high, floor, ceiling = evaluated[0][:-1], evaluated[0][1:], evaluated[2][:-1], evaluated[1][1:]
     while True:
         promising = (right - left > 1) & (np.maximum(high - floor, ceiling - low) > best.distance)
         if not promising.any():
@@ -166,18 +166,18 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
         left, right = left[promising, None], right[promising, None]
         low, high, floor, ceiling = (bound[promising, None] for bound in (low, high, floor, ceiling))
         inner = left + ((right - left) * np.arange(1, _SPLIT)) // _SPLIT
-        seen = look(inner)
-        found = _largest(inner, seen, ecdf)
+        evaluated = evaluate(inner)
+        found = _largest(inner, evaluated, ecdf)
         best = found if found.distance > best.distance else best
         left, right = np.hstack([left, inner]).ravel(), np.hstack([inner, right]).ravel()
-        low, high = np.hstack([low, seen[0]]).ravel(), np.hstack([seen[0], high]).ravel()
-        floor, ceiling = np.hstack([floor, seen[2]]).ravel(), np.hstack([seen[1], ceiling]).ravel()
+        low, high = np.hstack([low, evaluated[0]]).ravel(), np.hstack([evaluated[0], high]).ravel()
+        floor, ceiling = np.hstack([floor, evaluated[2]]).ravel(), np.hstack([evaluated[1], ceiling]).ravel()
 
 
-def _largest(index: Indices, seen: tuple[Floats, Floats, Floats], ecdf: Ecdf) -> Gap:
-    gap = np.abs(seen[0] - seen[1])
+def _largest(index: Indices, evaluated: tuple[Floats, Floats, Floats], ecdf: Ecdf) -> Gap:
+    gap = np.abs(evaluated[0] - evaluated[1])
     if ecdf == "both":
-        gap = np.maximum(gap, np.abs(seen[0] - seen[2]))
+        gap = np.maximum(gap, np.abs(evaluated[0] - evaluated[2]))
     place = int(np.argmax(gap))
     return Gap(float(gap.flat[place]), int(index.flat[place]))
 
@@ -214,7 +214,7 @@ def least_gap(groups: Sequence[Group], combine: Combine) -> Least:
         if (value, row) < (best.value, best.row):
             best = Least(row, value, gaps)
         for group, bound, gap in zip(groups, bounds, gaps, strict=True):
-            reached = alive[group.holds(alive, gap.index)]
+            reached = alive[group.contains(alive, gap.index)]
             bound[reached] = np.maximum(bound[reached], group.gap_at(reached, gap.index))
         alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best.value]
     return best

@@ -57,7 +57,7 @@ def ecdf(values: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def ecdf_points(values: NDArray[Any], points: int) -> tuple[Floats, Floats]:
-    """At most `points` points of the ECDF, even in probability with both ends kept: what a chart can show."""
+    """At most `points` points of the ECDF, even in probability, both ends included."""
     x, share = ecdf(values)
     if len(x) <= points:
         return x, share
@@ -143,12 +143,12 @@ def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
     return there.astype(np.float64), filled, filled * filled
 
 
-# Autocorrelations that are tried, and series of each.
+# Autocorrelations that are simulated, and the number of series for each.
 _TRIED: Final = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95])
 _SERIES: Final = 150
-# [ours] Of series alike as these, so many look less alike than this one once their best change is taken out: leaning to
-# more, since too little makes changes of nothing.
-_LEANING: Final = 0.16
+# [ours] Quantile of the residual correlation that is matched. A low one overestimates the correlation; an underestimate
+# would find changes in series without any.
+_MATCHED_QUANTILE: Final = 0.16
 _BEFORE: Final = 100
 _SEED: Final = 20110225
 
@@ -156,15 +156,15 @@ _SEED: Final = 20110225
 @dataclass(frozen=True)
 class Change:
     """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
-    weighted variance that the change takes away; `p_value` how often series without a change, whose neighbours have
-    the correlation `alike`, lose as much by their best one."""
+    weighted variance that the change explains; `p_value` how often series without a change, with the autocorrelation
+    `lag_one`, have as much explained by their best one."""
 
     index: int
     before: float
     after: float
     explained: float
     p_value: float
-    alike: float
+    lag_one: float
     replicates: int
 
 
@@ -175,7 +175,7 @@ def single_change(
     min_side: int = 3,
     replicates: int = 999,
 ) -> Change | None:
-    """The best single change with at least `min_side` values on each side; None if the series is too short or flat."""
+    """Return the best single change with at least `min_side` values on each side; None if too short or flat."""
     level = np.asarray(values, np.float64)
     weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
     if len(level) < 2 * min_side or weight.sum() <= 0:
@@ -187,16 +187,16 @@ def single_change(
     explained = float(gains[0].max() / total[0])
     rng = np.random.default_rng(_SEED)
     rest = _without_best(level[None], weight, min_side)[0]
-    alike = _alike(rest, weight, min_side, rng)
-    null_gains, totals = _gains(_drawn(rng, rest, alike, replicates), np.tile(weight, (replicates, 1)), min_side)
+    lag_one = _calibrated_lag_one(rest, weight, min_side, rng)
+    null_gains, totals = _gains(_drawn(rng, rest, lag_one, replicates), np.tile(weight, (replicates, 1)), min_side)
     # The observed order counts as one of the series, so p is never 0.
     reached = int(np.sum(null_gains.max(axis=1) / totals >= explained * (1 - 1e-12)))
     levels = [_level(level[part], weight[part]) for part in (slice(None, index), slice(index, None))]
-    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), alike, replicates)
+    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), lag_one, replicates)
 
 
 def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:
-    """Rows less their levels before and after the best change of each."""
+    """Return rows minus their levels before and after the best change of each."""
     gains, _ = _gains(values, np.tile(weight, (len(values), 1)), min_side)
     before = np.arange(values.shape[1]) < (gains.argmax(axis=1) + min_side)[:, None]
     out = values.copy()
@@ -207,31 +207,32 @@ def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:
     return out
 
 
-def _next_to(rows: Floats) -> Floats:
+def _lag_one(rows: Floats) -> Floats:
     squares = (rows**2).sum(axis=1)
     return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
 
 
-def _alike(rest: Floats, weight: Floats, min_side: int, rng: np.random.Generator) -> float:
-    """Correlation of neighbours, by series of the same length whose best change was taken out too: that makes them look
-    less alike than they are."""
+def _calibrated_lag_one(rest: Floats, weight: Floats, min_side: int, rng: np.random.Generator) -> float:
+    """Return the lag-one autocorrelation, calibrated by simulation: removing the best change biases it down."""
     seen = [
-        np.quantile(_next_to(_without_best(_drawn(rng, None, tried, _SERIES, len(rest)), weight, min_side)), _LEANING)
+        np.quantile(
+            _lag_one(_without_best(_drawn(rng, None, tried, _SERIES, len(rest)), weight, min_side)), _MATCHED_QUANTILE
+        )
         for tried in _TRIED
     ]
-    return float(np.interp(_next_to(rest[None])[0], np.maximum.accumulate(seen), _TRIED, left=0.0))
+    return float(np.interp(_lag_one(rest[None])[0], np.maximum.accumulate(seen), _TRIED, left=0.0))
 
 
-def _drawn(rng: np.random.Generator, rest: Floats | None, alike: float, rows: int, n: int = 0) -> Floats:
-    """Autoregressive series, of normal innovations or of those of `rest`."""
+def _drawn(rng: np.random.Generator, rest: Floats | None, lag_one: float, rows: int, n: int = 0) -> Floats:
+    """Draw autoregressive series, with normal innovations or those of the residuals `rest`."""
     if rest is None:
         innovations = rng.standard_normal((rows, n + _BEFORE))
     else:
-        own = rest[1:] - float(_next_to(rest[None])[0]) * rest[:-1]
+        own = rest[1:] - float(_lag_one(rest[None])[0]) * rest[:-1]
         innovations = rng.choice(own - own.mean(), (rows, len(rest) + _BEFORE))
     out = innovations.copy()
     for step in range(1, out.shape[1]):
-        out[:, step] += alike * out[:, step - 1]
+        out[:, step] += lag_one * out[:, step - 1]
     return out[:, _BEFORE:]
 
 
@@ -256,7 +257,7 @@ def _gains(values: Floats, weights: Floats, min_side: int) -> tuple[Floats, Floa
 
 @dataclass(frozen=True)
 class Drift:
-    """`rate` per unit of time; `variance` per unit of time, None with fewer than three looks."""
+    """`rate` per unit of time; `variance` per unit of time, None with fewer than three observations."""
 
     rate: float
     variance: float | None
@@ -282,7 +283,7 @@ class Drift:
     def reach_interval(self, distance: float, level: float) -> tuple[float, float | None] | None:
         """Times between which it reaches `distance`; no upper end where it may never.
 
-        After t the growth is mu*t with variance s2*t*(1 + t/T): its own steps, and what is not known of the drift.
+        After t the growth is mu*t with variance s2*t*(1 + t/T): its random steps, and the error of the drift.
         """
         if self.variance is None or distance <= 0:
             return None
@@ -302,7 +303,7 @@ class Drift:
 
 
 def drift(times: NDArray[Any], values: NDArray[Any]) -> Drift | None:
-    """Of two or more looks at increasing times; None with fewer."""
+    """Return the drift of two or more observations at increasing times; None with fewer."""
     t, v = np.asarray(times, np.float64), np.asarray(values, np.float64)
     dt, dv = np.diff(t), np.diff(v)
     if len(dt) == 0 or (dt <= 0).any():

@@ -176,7 +176,7 @@ def _solve_gamma(log: Floats, excess: Floats, shape: Floats, cut: Floats) -> tup
 def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Means, variances and covariance of s = log y and y - 1 under y^(shape-1) e^(-cut y), y > 1, by quadrature in s.
 
-    Gauss-Legendre over the stretch that holds all but e^-40 of the mass (tail bounds of Laurent & Massart 2000).
+    Gauss-Legendre over the range that contains all but e^-40 of the mass (tail bounds of Laurent & Massart 2000).
     """
     nodes, weights = _legendre()
     peak = np.maximum(shape, cut)
@@ -205,7 +205,7 @@ def _legendre() -> tuple[Floats, Floats]:
 
 
 def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> BoundedWeibull:
-    """One tail of weighted points > low: Newton on the profile likelihood of the shape, kept inside its bracket."""
+    """One tail of weighted points > low: Newton on the profile likelihood of the shape, inside its bracket."""
     logs = np.log(values / low)
     total = weights.sum()
     mean_log = float(weights @ logs) / total
@@ -342,10 +342,10 @@ def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> 
 
 
 _Pair: TypeAlias = tuple[float, float]
-_Bowl: TypeAlias = tuple[float, _Pair, tuple[float, float, float]]
+_Derivatives: TypeAlias = tuple[float, _Pair, tuple[float, float, float]]
 _MOST_STEPS: Final = 200
-_LEAST_PART: Final = 1e-12  # of a step
-_STILL: Final = 1e-10
+_SMALLEST_STEP: Final = 1e-12  # of a step
+_TOLERANCE: Final = 1e-10
 
 
 def fit_normal_heads(sample: Sample, cuts: Indices) -> Normal:
@@ -382,7 +382,7 @@ def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> Truncate
 
 
 def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
-    """Newton in (location, log scale), in units of the head as the paper fits it; downhill where that is no bowl."""
+    """Fit by Newton in (location, log scale), in units of the paper's head; by gradient steps where not convex."""
     high, centre, width = float(sample.values[cut]), float(plain.location), float(plain.scale)
     points = points_of(sample, np.array([cut]))
     weights = points.weights[: points.split[0]] / points.weights[: points.split[0]].sum()
@@ -393,18 +393,18 @@ def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedH
     here = of(*place)
     for _ in range(_MOST_STEPS if np.isfinite(here[0]) else 0):
         step = _step(place, here, bounds)
-        part = 1.0
-        while part > _LEAST_PART:
-            moved = _within(place[0] + part * step[0], bounds[0]), _within(place[1] + part * step[1], bounds[1])
+        fraction = 1.0
+        while fraction > _SMALLEST_STEP:
+            moved = _within(place[0] + fraction * step[0], bounds[0]), _within(place[1] + fraction * step[1], bounds[1])
             there = of(*moved)
             if there[0] <= here[0]:
                 break
-            part /= 4
+            fraction /= 4
         else:
             break
-        still = abs(moved[0] - place[0]) + abs(moved[1] - place[1]) <= _STILL
+        converged = abs(moved[0] - place[0]) + abs(moved[1] - place[1]) <= _TOLERANCE
         place, here = moved, there
-        if still:
+        if converged:
             break
     return TruncatedHead(type(plain)(centre + width * place[0], width * math.exp(place[1])), high)
 
@@ -413,16 +413,16 @@ def _within(value: float, bounds: _Pair) -> float:
     return min(max(value, bounds[0]), bounds[1])
 
 
-def _step(place: _Pair, here: _Bowl, bounds: tuple[_Pair, _Pair]) -> _Pair:
-    """Towards the least; along a bound where the way down leads out."""
+def _step(place: _Pair, here: _Derivatives, bounds: tuple[_Pair, _Pair]) -> _Pair:
+    """Return the Newton step; along a bound where the descent leaves the region."""
     _, (da, db), (aa, ab, bb) = here
     sides = zip(place, (da, db), bounds, strict=True)
-    held = [(x <= low and slope > 0) or (x >= high and slope < 0) for x, slope, (low, high) in sides]
+    at_bound = [(x <= low and slope > 0) or (x >= high and slope < 0) for x, slope, (low, high) in sides]
     whole = aa * bb - ab * ab
-    if not any(held) and aa > 0 < whole:
+    if not any(at_bound) and aa > 0 < whole:
         return (ab * db - bb * da) / whole, (ab * da - aa * db) / whole
     a, b = (-d / max(abs(dd), abs(d)) if d else 0.0 for d, dd in ((da, aa), (db, bb)))
-    return 0.0 if held[0] else a, 0.0 if held[1] else b
+    return 0.0 if at_bound[0] else a, 0.0 if at_bound[1] else b
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +435,7 @@ class _Loss:
     low: float
     high: float
 
-    def of_normal(self, location: float, log_scale: float) -> _Bowl:
+    def of_normal(self, location: float, log_scale: float) -> _Derivatives:
         scale = math.exp(log_scale)
         mean = float(self.weights @ self.values)
         square = float(self.weights @ (self.values - mean) ** 2) / scale**2 + ((mean - location) / scale) ** 2
@@ -446,7 +446,7 @@ class _Loss:
         own = square / 2, (-away, -square), (1.0, 2 * away, 2 * square)
         return _between(own, log_scale, ends, heights, [-z * c for z, c in zip(ends, heights, strict=True)], mass)
 
-    def of_cauchy(self, location: float, log_scale: float) -> _Bowl:
+    def of_cauchy(self, location: float, log_scale: float) -> _Derivatives:
         scale = math.exp(log_scale)
         z = (self.values - location) / scale
         square = z * z
@@ -454,20 +454,20 @@ class _Loss:
         pull = self.weights * near
         first, second = pull * z, pull * near
         slopes = -2 * float(first.sum()), -2 * float(first @ z)
-        bends = 2 * float(second @ (1 - square)), 4 * float(second @ z), 4 * float(second @ square)
+        curvatures = 2 * float(second @ (1 - square)), 4 * float(second @ z), 4 * float(second @ square)
         ends = [(self.low - location) / scale, (self.high - location) / scale]
         heights = [1 / (math.pi * (1 + end * end)) for end in ends]
         mass = (math.atan2(1.0, -ends[1]) - math.atan2(1.0, -ends[0])) / math.pi
         falls = [-2 * math.pi * end * c * c for end, c in zip(ends, heights, strict=True)]
-        own = -float(self.weights @ np.log(near)), slopes, bends
+        own = -float(self.weights @ np.log(near)), slopes, curvatures
         return _between(own, log_scale, ends, heights, falls, mass)
 
 
 def _between(
-    own: _Bowl, log_scale: float, ends: list[float], heights: list[float], falls: list[float], mass: float
-) -> _Bowl:
-    """A loss in units of the scale, with the logarithm of what lies between the ends of a density that has these
-    heights and slopes there, and of the scale."""
+    own: _Derivatives, log_scale: float, ends: list[float], heights: list[float], falls: list[float], mass: float
+) -> _Derivatives:
+    """Return a loss with the log mass between the ends and the log scale added; `heights` and `falls` are the density
+    and its slope at the ends."""
     if mass <= 1e-300:
         return math.inf, (0.0, 0.0), (1.0, 0.0, 1.0)
     low, high = ends
@@ -476,8 +476,8 @@ def _between(
     value, (da, db), (aa, ab, bb) = own
     scale = math.exp(log_scale)
     slopes = (da - a) / scale, db - b + 1
-    bends = (aa + c - a * a) / scale**2, (ab + d + a - a * b) / scale, bb + e + b - b * b
-    return value + log_scale + math.log(mass), slopes, bends
+    curvatures = (aa + c - a * a) / scale**2, (ab + d + a - a * b) / scale, bb + e + b - b * b
+    return value + log_scale + math.log(mass), slopes, curvatures
 
 
 @dataclass(frozen=True)

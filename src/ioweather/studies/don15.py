@@ -62,7 +62,7 @@ from ioweather.facts.response_samples import (
     shown_size,
 )
 from ioweather.facts.striping import WIDEST, known_targets, predict_widths, striping_exhibit
-from ioweather.stats.bootstrap import independent
+from ioweather.stats.bootstrap import effective_sample
 from ioweather.stats.dependence import midranks, moments
 from ioweather.stats.estimates import LEVEL, mean_estimate, median_estimate, plain, share_estimate
 from ioweather.stats.families import Normal
@@ -222,7 +222,7 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
             continue
         fitted += 1
         wins[fits[0].family] += 1
-        known = independent(midranks(sample.seconds)).count
+        known = effective_sample(midranks(sample.seconds)).count
         rejected += fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT
         for rank, fit in enumerate(fits, 1):
             told = parameters_text(fit.distribution.parameters) if fit.distribution else fit.problem

@@ -307,7 +307,9 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
 def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estimate]:
     """Read share on both sides of the day, given the day."""
     use = days.usable
-    method = f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.alike:.2f})"
+    method = (
+        f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
+    )
     yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
     yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
     sides: Mapping[str, Indices] = {

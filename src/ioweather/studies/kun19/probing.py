@@ -33,7 +33,7 @@ from ioweather.stats.estimates import median_estimate, number, plain, quantiles,
 from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
-from ioweather.stats.summary_tables import relabelled, table, told_p
+from ioweather.stats.summary_tables import p_text, relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
 
 # [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
@@ -234,10 +234,10 @@ def _hosts(part: Measured) -> Iterator[Piece]:
         method = "Welch's test of mean ranks, by independent measurements"
         tests.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method=method))
         if p < 0.01:
-            text = f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])})."
+            text = f"{text} differ ({p_text(p)}); {odd} differs most ({format_seconds(middles[odd])})."
             findings.append(Finding(text, name="hosts"))
         else:
-            findings.append(Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts"))
+            findings.append(Finding(f"{text} do not surely differ ({p_text(p)}).", "undecided", name="hosts"))
     columns = f"filesystem: file system [text]; op: operation [text]; host [text]; {_BOXES.format('median')}; n [count]"
     listed = ResultTable.of("hosts", columns, rows)
     drawn, encoding = relabelled(listed, q50="response time"), "x=host q05 q25 q50 q75 q95 series=op"

@@ -32,7 +32,7 @@ from ioweather.stats.dependence import (
     time_shifts,
 )
 from ioweather.stats.estimates import number, plain
-from ioweather.stats.summary_tables import told_p
+from ioweather.stats.summary_tables import p_text
 from ioweather.studies.mad17.run_groups import (
     IN_TIME_ORDER,
     MEASURES,
@@ -258,10 +258,10 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         if not chance <= SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but runs moved in time have {null.median:.2f} too ({told_p(moved)}): the shared steps may give it"
+            too = f"but runs moved in time have {null.median:.2f} too ({p_text(moved)}): the shared steps may give it"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
-            beyond = f", and than runs moved in time have ({null.median:.2f}, {told_p(moved)})" if null else ""
+            beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
             yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
 
 

@@ -15,7 +15,7 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
-from ioweather.stats.climatology import chance_bound, turned_sums
+from ioweather.stats.climatology import chance_bound, rotated_sums
 from ioweather.stats.estimates import LEVEL, Intervals, directed, plain
 from ioweather.stats.grid import MIN_COVERAGE, local_clock
 from ioweather.stats.series import variation_from_sums
@@ -103,13 +103,13 @@ def _cycle(
 ) -> Iterator[Piece]:
     """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
     there = ~np.isnan(volume)
-    on, alike = climate.intervals.on, unit_name != "week"
+    on, autocorrelated = climate.intervals.on, unit_name != "week"
     seen = np.any(there, axis=(1, 2))
-    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=unit_name, alike=alike)
+    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)
     amount = np.where(there, volume, 0.0)
     # n, sum and sum of squares: (units, places, ways, 3).
     sums = np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
-    null = turned_sums(sums)  # the same without a pattern
+    null = rotated_sums(sums)  # the same without a pattern
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
     aside = 1 if noun == "hour" else 0

@@ -1,4 +1,4 @@
-"""File sizes, growth and age of data: car11's own numbers planted, found again; edges, missing parts, projects."""
+"""Contents of planted scans, their growth, and files that were overwritten."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_jobs import planted
+from planted_jobs import cells, estimate, exhibits, planted
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, ProjectRule
@@ -16,7 +16,7 @@ from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.car11.contents import OVERWRITING, STUDY, view
+from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, view
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
 PARAMS = {"root": "/gpfs", "project": None, "files_target": None}
@@ -83,7 +83,7 @@ EARTH = Facility(projects=(ProjectRule("EarthScience", uid=1001), ProjectRule("E
 
 
 def run(data: StudyData, facility: Facility = EARTH, **params) -> dict[str, Exhibit]:
-    return {exhibit.id: exhibit for exhibit in STUDY.run(data, facility, {**PARAMS, **params})}
+    return {exhibit.id: exhibit for exhibit in CONTENTS.run(data, facility, {**PARAMS, **params})}
 
 
 def values(exhibit: Exhibit) -> dict[str, float | None]:
@@ -255,3 +255,30 @@ def test_files_written_against_files_present(written: int, deleted: bool):
     (made,) = OVERWRITING.run(StudyData({**aged().frames, "job_io": runs}), Facility(), {})
     (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
     assert ("deleted soon" in text) == deleted
+
+
+def test_sizes_at_open_where_they_are_and_the_proxy_where_not() -> None:
+    old = {"write_only_file_count": 900, "read_write_file_count": 100, "size_known_file_count": 1000,
+           "new_or_empty_file_count": 993, "create_count": 993, "create_rule": "size_at_open"}  # fmt: skip
+    new = {"write_only_file_count": 10, "create_count": 5, "create_rule": "written_whole"}
+    made = exhibits("overwriting", planted([old, new]))["car11.overwrite"]
+    assert estimate(made, "files_written").value == 1010
+    share = estimate(made, "new_or_empty_ratio")
+    assert (share.value, share.n) == (0.993, 1000)
+    assert estimate(made, "proxy_created_ratio").value == 0.5
+    assert made.coverage[0].excluded == {"size at open not recorded": 10}
+    assert [row["ratio"] for row in cells(made)] == [0.993, 0.5]
+    assert "were new or empty" in made.findings[1].text
+
+
+def test_darshan_3_alone_is_undecided() -> None:
+    made = exhibits("overwriting", planted([{"write_only_file_count": 1, "create_rule": "written_whole"}]))[
+        "car11.overwrite"
+    ]
+    assert estimate(made, "new_or_empty_ratio").value is None
+    assert made.findings[1].kind == "undecided"
+
+
+def test_nothing_written() -> None:
+    made = exhibits("overwriting", planted([{"read": 1}]))["car11.overwrite"]
+    assert estimate(made, "files_written").value == 0

@@ -10,7 +10,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.units import MIB, NS
 from ioweather.stats.mixture import fit_mixture
-from ioweather.studies.don15 import STUDY, _one_line_each
+from ioweather.studies.don15 import RESPONSE_TAILS as STUDY
+from ioweather.studies.don15 import _one_line_each
 from judging import stands
 from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
 

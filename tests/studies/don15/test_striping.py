@@ -12,7 +12,7 @@ from ioweather.core.units import MIB
 from ioweather.facts.response_samples import samples_of
 from ioweather.facts.striping import concurrent_rounds
 from ioweather.stats.order_statistics import BySize
-from ioweather.studies.don15 import STUDY
+from ioweather.studies.don15 import STRIPING as STUDY
 from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
 
 

@@ -1,4 +1,4 @@
-"""Our bandwidth beside the benchmark's own: planted agreements and causes, and real runs of IOR."""
+"""Bandwidths against planted benchmarks, and jobs against the ceiling of their nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
+from planted_jobs import GIB, MIB, NS, T, cells, estimate, exhibits, facility, planted, words
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
@@ -120,3 +120,38 @@ def test_real_runs_agree_or_their_cause_is_named(shared_data: Path) -> None:
     assert all(abs(row["deviation"]) < 0.03 for row in rows if "MPIIO" in row["benchmark"])
     assert sum(row["cause"] == "agrees" for row in rows) == 15
     assert "right only because the time is taken from MPI-IO" in words(made)
+
+
+def job(nodes: int, rate: float, mount: str = "/scratch") -> dict[str, object]:
+    return {"nprocs": 4 * nodes, "read": 10 * GIB, "io": 10 * GIB / MIB / rate / nodes, "main_mount": mount}
+
+
+SITE = facility(
+    node_limit_bytes_per_s=10 * MIB,
+    filesystem={
+        "scratch": {"mounts": ["/scratch"], "peak_bytes_per_s": 1000 * MIB},
+        "home": {"mounts": ["/home"], "peak_bytes_per_s": 100 * MIB},
+    },
+)
+
+
+def test_ceiling_is_the_lower_of_link_and_share_of_the_file_system() -> None:
+    made = exhibits(
+        "node_ceiling", planted([job(10, 9.0), job(1000, 0.5), job(1000, 2.0), job(100, 5.0, "/home")]), SITE
+    )
+    exhibit = made["car11.ceiling"]
+    rows = {row["nodes"]: row for row in cells(exhibit, "ceiling_by_size")}
+    assert rows[10]["ceiling"] == pytest.approx(10.0)
+    assert rows[1000]["ceiling"] == pytest.approx(1.0)
+    assert rows[100]["ceiling"] == pytest.approx(1.0)  # the peak of /home
+    assert (rows[1000]["above"], rows[100]["above"], rows[10]["above"]) == (1, 1, 0)
+    assert estimate(exhibit, "outlier_jobs").value == 2
+    assert len(cells(exhibit, "above")) == 2
+    assert {row[2] for row in exhibit.charts[0].table.rows} == {"job", "above the ceiling", "ceiling"}
+
+
+def test_without_limits_it_is_undecided() -> None:
+    exhibit = exhibits("node_ceiling", planted([job(10, 9.0)]))["car11.ceiling"]
+    assert exhibit.findings[0].kind == "undecided"
+    assert estimate(exhibit, "outlier_jobs").value is None
+    assert any("node_limit_bytes_per_s" in caveat for caveat in exhibit.caveats)

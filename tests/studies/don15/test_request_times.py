@@ -13,7 +13,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MIB
 from ioweather.facts.response_samples import largest_place, samples_of, shown_size
-from ioweather.studies.don15 import STUDY
+from ioweather.studies.don15 import RESPONSE_TIMES as STUDY
 from judging import stands
 from planted_responses import FACILITY, SIZES, data_of, params_of, rows
 
