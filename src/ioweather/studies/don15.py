@@ -286,13 +286,13 @@ RESPONSE_TIMES = Study(
 )
 
 
-# What lies beyond two standard deviations of a Normal, and of a Uniform, on the upper side (don15 section 1).
+# Shares beyond two standard deviations of a Normal, and of a Uniform, on the upper side (don15 section 1).
 _NORMAL_SHARE, _UNIFORM_SHARE = 0.025, 0.0
 # The paper's 94% around the average leave 3% on either side.
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
 _OVERLAYS: Final = 6
-# Shares that differ by less lie within the width of a line, on a logarithmic axis of a few decades.
+# Smaller differences of shares are not visible on a logarithmic axis of a few decades.
 _SAME: Final = 0.05
 
 
@@ -501,7 +501,7 @@ def _overlay(item: FittedSample) -> Chart:
         (name, float(t), float(share))
         for name, shares in (measured | _one_line_each(families, 0.5 / n)).items()
         for t, share in zip(grid, shares, strict=True)
-        if share >= 0.5 / n  # below one request there is nothing to compare
+        if share >= 0.5 / n  # less than one request
     ]
     columns = "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]"
     drawn, title = ResultTable.of("overlay", columns, rows), f"{item.sample.label}: {item.pair_label}"
@@ -510,8 +510,7 @@ def _overlay(item: FittedSample) -> Chart:
 
 
 def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
-    """Curves that look the same above `least`, under one name: fits of LogNormal and Weibull often end in
-    the Power Law."""
+    """Merge curves that coincide above `least` under one name: LogNormal and Weibull often become the Power Law."""
     drawn: dict[str, Floats] = {}
     for name, curve in curves.items():
         here = np.maximum(curve, least)
@@ -555,7 +554,7 @@ def run_striping(data: StudyData, facility: Facility, params: Params) -> Iterato
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
-    # A width beyond the targets there are is no advice.
+    # Do not recommend more targets than there are.
     widest = int(params.get("targets") or WIDEST)
     predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS, widest=widest)
     if predictions:

@@ -44,7 +44,7 @@ _UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule n
 
 
 def largest_root(inventory: Inventory, _: Params) -> Cell:
-    """The tree that had most files when it was last looked at."""
+    """Return the tree with most files in its newest scan."""
     return inventory.scalar(_LATEST_LARGEST)
 
 
@@ -104,7 +104,7 @@ class Bins:
         return int(self.count[over].sum()), int(self.bytes[over].sum())
 
     def without(self, other: Bins) -> Bins:
-        """What is left when another histogram of a part of the same files is taken away."""
+        """Return this histogram minus that of a subset of the same files."""
         count, size = self.count.copy(), self.bytes.copy()
         if not np.isin(other.low, self.low).all():
             raise DataUnavailable("A project's files have sizes that no file of the scan has.")
@@ -155,7 +155,7 @@ class ScanView:
         return _summed(self.project_bins.take(np.flatnonzero(rows)))
 
     def dominant_project(self) -> str | None:
-        """The project with most files in the newest scan; None where nobody is known."""
+        """Return the project with most files in the newest scan; None without any owner."""
         rows = self._rows(self.project_bins, -1, "size")
         owners = self.project_bins.text("owner")
         files = np.bincount(
@@ -178,7 +178,7 @@ class ScanView:
 
 
 def _summed(rows: Frame) -> Bins:
-    """One histogram of the rows of one or several owners. Times to come are left out: they have no age."""
+    """Sum rows of one or several owners to one histogram. Files with future times have no age and are left out."""
     dated = rows.take(np.flatnonzero(rows.known("low")))
     low, place = np.unique(dated.ints("low"), return_inverse=True)
     high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
@@ -189,7 +189,7 @@ def _summed(rows: Frame) -> Bins:
 
 
 def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
-    """The scans that were fetched; None where there are none."""
+    """Return the scans in `frames` in order of time; None without any."""
     scans, bins = frames.get("scans"), frames.get("bins")
     if scans is None or bins is None or scans.rows == 0:
         return None
@@ -199,7 +199,7 @@ def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
 
 
 def _accounts(jobs: Frame | None) -> dict[int, str]:
-    """Users whose jobs are all charged to one account: their files are that account's too."""
+    """Return the account of each user whose jobs are all charged to one account."""
     if jobs is None or jobs.rows == 0:
         return {}
     account = jobs.text("account")
@@ -217,7 +217,7 @@ def _accounts(jobs: Frame | None) -> dict[int, str]:
 _LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
 _TWO_SCANS: Final = "two scans give a rate but no interval"
 _DRIFT: Final = "random walk with drift over scans"
-_FAR_DAYS: Final = 365_000.0  # beyond a thousand years nothing is forecast
+_FAR_DAYS: Final = 365_000.0  # no forecast beyond a thousand years
 # car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
 AGES_DAYS: Final = (64, 128)
 
@@ -421,7 +421,7 @@ def _forecasts(scans: ScanView, growth: Drift | None, files: list[int], goal: in
 
 
 def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
-    """When the growth has covered a distance."""
+    """Return the estimated date at which the growth covers a distance."""
 
     def moment(days: float | None) -> float | None:
         return None if days is None or days > _FAR_DAYS else float((last_ns + round(days * DAY_NS)) // DAY_NS * DAY_NS)

@@ -30,13 +30,13 @@ CAVEAT: Final = (
     "Servers count one file system and what clients do not keep in memory; logs count all file systems. Bytes of logs "
     "are those of runs that began while the servers counted."
 )
-# A job's counters appear and vanish up to so long beside its time.
+# A job's counters may appear this long before it starts and vanish this long after it ends.
 _GRACE_NS: Final = 600 * NS
 
 
 @dataclass
 class Seen:
-    """Of one project: jobs and bytes that servers counted, those of them that have a log, and bytes of all logs."""
+    """Jobs and bytes of one project as servers counted them, the part that has a log, and bytes of all logs."""
 
     jobs: int = 0
     jobs_with_log: int = 0
@@ -50,9 +50,11 @@ class Seen:
 
 
 def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, facility: Facility) -> dict[str, Seen]:
-    """By project. `counted` has a row per job, `logs` are runs with `job_id`, `uid`, `project`, `start_ns`, `end_ns`
-    and bytes, `jobs` the accounting. Work without a job id belongs to no job and is left out. Empty where nothing is
-    counted."""
+    """Return `Seen` by project; empty without counts of servers.
+
+    `counted` has a row per job, `logs` are runs with `job_id`, `uid`, `project`, `start_ns`, `end_ns` and bytes, `jobs`
+    the accounting. Work without a job id is left out.
+    """
     found: dict[str, Seen] = {}
     if counted is None or not counted.rows:
         return found
@@ -91,7 +93,7 @@ def _by_id(rows: Iterable[dict[str, Any]], column: str) -> dict[int, list[dict[s
 
 
 def _of(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict[str, Any] | None:
-    """The first that has the id and ran at the time, of the same user and cluster where both are known."""
+    """Return the first row with the id that ran at the time, of the same user and cluster where both are known."""
     for row in known.get(counted["job_id"], ()):
         end = row["end_ns"] if row["end_ns"] is not None else counted["end_ns"]
         if row["start_ns"] > counted["end_ns"] + _GRACE_NS or end < counted["start_ns"] - _GRACE_NS:
@@ -221,7 +223,7 @@ def _instrumented(
 
 
 def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> Iterator[Piece]:
-    """The same by bytes, where servers count them by job."""
+    """Yield the shares by bytes, where servers count bytes by job."""
     if "counted" not in data.frames:
         return
     applications, job_io = data.frames["applications"], data.frames["job_io"]

@@ -207,7 +207,7 @@ def run_performance(data: StudyData, facility: Facility, params: Params) -> Iter
 
 
 def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str | None:
-    """The project asked for, else the one among the largest that fits the exhibit best."""
+    """Return the project of the parameters, else the one among the largest that fits the exhibit best."""
     asked = params.get("project")
     names = set(jobs.projects.tolist())
     if asked:
@@ -220,18 +220,18 @@ def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str 
 
 
 def by_variety(jobs: Runs) -> tuple[bool, float]:
-    """Projects with jobs enough for a table first, then those whose jobs differ most."""
+    """Return a sort key: projects with enough jobs for a table first, then those whose jobs differ most."""
     return jobs.rows >= _JOBS_SHOWN, by_spread(jobs)
 
 
 def by_spread(jobs: Runs) -> float:
-    """How different the jobs of a project perform: ratio of the best to the worst."""
+    """Return the ratio of the best to the worst rate of the jobs of a project."""
     rates = known(jobs.floats(PER_NODE))
     return float(rates.max() / rates.min()) if len(rates) > 1 and rates.min() > 0 else 0.0
 
 
 def by_sizes(jobs: Runs) -> float:
-    """On how many different node counts a project ran."""
+    """Return the number of different node counts of a project."""
     return float(len(np.unique(known(jobs.floats("node_count")))))
 
 
@@ -284,7 +284,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
 def key_access(row: dict[str, Any]) -> str:
     """Most common access size with its direction, in the manner of car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
 
-    Darshan's most common sizes do not tell reads from writes; the histogram bins of that size do.
+    Darshan's most common sizes do not distinguish reads from writes; the histogram bins of that size do.
     """
     size = row["common_access_bytes"]
     if size is None:
@@ -407,7 +407,7 @@ PERFORMANCE = Study(
 )
 
 
-# A signature is worth a sentence when so many of the project's jobs bear it.
+# Least share of the project's jobs with a signature for a sentence about it.
 _TYPICAL: Final = 0.5
 _IDENTICAL: Final = 8
 # An application counts as one of a project's from this share of its bytes on.
@@ -469,7 +469,7 @@ def _median(values: Any) -> float | None:
 
 
 def _programs(jobs: Runs) -> list[tuple[str, Runs]]:
-    """A project may be several applications that have nothing in common (car11 V.B); those that moved most first."""
+    """Return the applications of a project (car11 V.B), those that moved most bytes first."""
     names = np.array([program_of(exe) if exe else "?" for exe in jobs.frame.text("exe").tolist()])
     parts = [(str(name), jobs.take(np.flatnonzero(names == name))) for name in np.unique(names)]
     return sorted(parts, key=lambda part: -_total(part[1], "moved_bytes"))
@@ -577,7 +577,7 @@ def _estimates(project: _Project, instances: Runs) -> Iterator[Estimate]:
 
 
 def project_findings(name: str, jobs: Runs) -> list[Finding]:
-    """Findings on one project; none if it moved no data."""
+    """Return the findings on one project; empty if it moved no data."""
     return list(_findings(_described(name, jobs, jobs))) if _total(jobs.of_project(name), "moved_bytes") else []
 
 

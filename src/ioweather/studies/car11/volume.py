@@ -44,7 +44,7 @@ from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_ta
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"
 _MAX_SHADES: Final = 40
-# A change is looked for only where each side has a week, and believed at this level.
+# A change needs a week on each side, and is significant at this level.
 _MIN_SIDE_DAYS = 7
 _SIGNIFICANT = 0.05
 # A day counts in the mix when half of it was recorded.
@@ -324,7 +324,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estim
 
 
 def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -> Iterator[Piece]:
-    """The projects whose own activity changed at that day: by bytes where logs tell them, and by node-hours."""
+    """Yield the projects whose own activity changed on that day, by bytes of logs and by node-hours."""
     span = (int(days.day[0]), int(days.day[-1]) + 1)
     split = first_day - span[0]
 

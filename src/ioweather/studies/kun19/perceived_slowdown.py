@@ -90,7 +90,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 
 def _lengths(params: Params, exact: bool) -> list[int]:
-    """What is asked for, if roll-ups can be added up to it: those of an hour, or of ten minutes where two are asked."""
+    """Return the interval lengths of the parameters; UsageError unless they are multiples of the roll-ups."""
     asked = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
     part = _TEN_MINUTES if len(asked) > 1 else MINUTE_NS if exact else HOUR_NS
     for name, length in asked.items():
@@ -121,7 +121,7 @@ def expected_note(baseline: Baseline) -> str:
 
 
 def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]) -> tuple[Coverage, ...]:
-    """Operations of which nothing ended well, or all was cached, are counted too."""
+    """Return the share of used operations; failed and cached ones are counted as excluded."""
     good, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
     excluded = {
         "of_another_size_or_mode": ended - good,
@@ -133,7 +133,7 @@ def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]
 
 
 def _countings(series: OperationSeries) -> tuple[str, ...]:
-    """Both where they differ: where no hang hid an operation, the corrected numbers are the raw ones."""
+    """Return both countings where they differ, that is after a hang."""
     hidden = any(
         not np.array_equal(series.omission_corrected[name], series.statistics[name], equal_nan=True)
         for name in STATISTICS
@@ -176,7 +176,7 @@ def _boxes(
     yield caveats, COUNTED, coverage
 
 
-# The corrected line first: where it is the raw one, that is drawn over it.
+# The corrected line first: where both are equal, the raw one is drawn over it.
 _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("max", "q99", "q95", "mean", "median")))
 
 
@@ -190,7 +190,7 @@ def _time_lines(
     for series in every:
         for name, counting in _LINES:
             statistic = series.counted(counting)[name]
-            # Where nothing was hidden the corrected line is the raw one.
+            # Without a hang the corrected line equals the raw one.
             if counting != "raw" and np.array_equal(statistic, series.statistics[name], equal_nan=True):
                 continue
             kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(every))))
@@ -259,7 +259,7 @@ def episodes_exhibit(
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
-    # Share of slow intervals by local weekday; a day is named when its interval lies above that of all days.
+    # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in every:
@@ -289,7 +289,7 @@ _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
 
 
 def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float, statistic: str) -> Estimate:
-    """The slowdown of one interval; of a quantile, between the order statistics that hold it nine times in ten."""
+    """Return the slowdown of one interval; that of a quantile has a 90% interval by order statistics."""
     at, n = _QUANTILES.get(statistic), int(series.count[place])
     method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][place])
     if at is None or n < LEAST_OF_INTERVAL or not observed > 0:
@@ -302,7 +302,7 @@ def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float
 
 
 def _statistic(params: Params) -> str:
-    """What of an interval is compared with the usual."""
+    """Return the name of the statistic that is compared with the expected value."""
     asked = str(params.get("statistic") or "median")
     if asked not in STATISTICS:
         raise UsageError(f"There is no statistic {asked!r}.", hint=f"There are: {', '.join(STATISTICS)}.")

@@ -36,7 +36,7 @@ from ioweather.stats.slowdown import operation_series
 from ioweather.stats.summary_tables import p_text, relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
 
-# [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
+# [ours] Ten minutes with this slowdown of the median, and at least this many operations, are an episode.
 _EPISODE: Final = 2.0
 _LEAST_OF_EPISODE: Final = 3
 _POINTS: Final = 1500
@@ -60,7 +60,7 @@ class Measured:
     mode: NDArray[Any]
     cached: Bools
     failed: int
-    other: int  # of another size or mode than most of their kind, which would not be the same measurement
+    other: int  # operations of another size or mode than most of their kind
 
     def kinds(self) -> list[tuple[str, str]]:
         return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
@@ -92,8 +92,10 @@ def measured(responses: Frame, facility: Facility) -> Measured:
 
 
 def _usual_requests(responses: Frame, facility: Facility) -> Bools:
-    """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
-    of many sizes (don15) lie in the same table."""
+    """Return whether a row has the most frequent size and mode of its file system and operation.
+
+    The table also has the requests of the sampler (don15), of many sizes.
+    """
     systems = responses.text("system")
     places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
     place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
@@ -125,7 +127,7 @@ def _coverage(part: Measured, cached: int = 0) -> Coverage:
 
 
 def drawn_points(seconds: Floats) -> Ints:
-    """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
+    """Return the indices of every n-th measurement and of the 200 slowest, so that a chart shows all outliers."""
     step = max(1, -(-len(seconds) // _POINTS))
     return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
 
@@ -158,7 +160,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
 
 
 def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
-    """Whether an operation is in ten minutes that are no slow episode of its kind."""
+    """Return which operations are outside slow episodes of ten minutes of their kind."""
     calm = np.zeros(len(seconds), np.bool_)
     rows = np.flatnonzero(mine)
     usual = float(np.median(seconds[rows])) if len(rows) else 0.0
@@ -257,7 +259,7 @@ def _hosts(part: Measured) -> Iterator[Piece]:
 
 
 def run_phases(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    """A benchmark as the probe felt it. Slow is longer than usual over the whole period, not over its own hour."""
+    """Yield the slowdown of the probe during a benchmark, against the usual time of the whole period."""
     part, phases = measured(data.frames["benchmark"], facility), data.frames["phases"]
     if not len(part.seconds) or not phases.rows:
         return
@@ -281,7 +283,7 @@ def _benchmark(
     facility: Facility,
 ) -> Iterator[Piece]:
     """Every measurement (3a, 3b), and means of 60 s (3c)."""
-    stored = ~part.cached  # the cache's answers are not in what is usual either
+    stored = ~part.cached  # the usual times do not include cached ones either
     slowdown = np.full(len(part.seconds), np.nan)
     means: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []

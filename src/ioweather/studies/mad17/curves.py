@@ -65,7 +65,7 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
 
 
 def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
-    """System volume and I/O time of the runs of the group asked for."""
+    """Return system volume and I/O time of the runs of the chosen group."""
     rows = data.members(data.asked)
     return complete_pairs(data.of(f"psid_{way}_bytes")[rows], data.of("d_d_seconds")[rows])
 
@@ -141,7 +141,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         drawn += [(size, _MODELS[name], curve.error_at(size)) for size in beyond.tolist()]
         method = f"learning curve of {curve.runs} runs, blocks of them resampled"
         yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
-        # An interval without an end is none, and neither is one that lies far from all data.
+        # No estimate with an unbounded interval, or far beyond the data.
         if runs_needed[2] > FAR * curve.runs:
             yield Estimate(f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not told by {curve.runs} runs")
         else:
@@ -208,7 +208,7 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
 
 
 def _density(data: AssociationData) -> Exhibit:
-    """The group asked for; --set group=NAME shows another (the paper's fig. 8)."""
+    """The chosen group; --set group=NAME shows another (the paper's fig. 8)."""
     return replace(_conditional_density(data), title=f"Density of I/O time and system volume: {data.name(data.asked)}")
 
 

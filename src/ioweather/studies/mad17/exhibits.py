@@ -74,7 +74,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 
 def _chosen(data: AssociationData) -> int | None:
-    """The run asked for, else the slowest complete one of the group."""
+    """Return the row of the chosen run, else of the slowest complete one of the group."""
     asked = data.params.get("job")
     if asked:
         text = str(asked)

@@ -21,6 +21,7 @@ from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans, spread_over_steps
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.stats.estimates import INTERVALS, Intervals, number, plain, share_estimate
 from ioweather.stats.grid import SERVER_TRAFFIC, Steps, traffic_steps
+from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
 
 SPREAD: Final = (
@@ -30,7 +31,7 @@ SPREAD: Final = (
 
 
 def _twelfth(_: Inventory, values: Params) -> int:
-    """What all logged runs moved is a finer measure of the system than the servers' samples (mad17 VI-B)."""
+    """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
     return max(NS, int(values["resolution"]) // 12)
 
 
@@ -53,14 +54,14 @@ class Logged:
         )
 
     def shorter_ratio(self, seconds: float) -> float | None:
-        """The share of bytes in spans below so many seconds."""
+        """Return the share of bytes in spans shorter than `seconds`."""
         short = (self.last_ns - self.first_ns) < seconds * NS
         total = float(self.moved.sum())
         return float(self.moved[short].sum()) / total if total else None
 
 
 def logged_bytes(data: StudyData, runs: Frame) -> Logged:
-    """Spans of files; what a run moved beside them stays spread over its run time."""
+    """Return bytes by span of each file; the other bytes of a run are spread over its run time."""
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     every = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
     files = data.frames.get("files")
@@ -143,7 +144,7 @@ def _binned(values: Floats, width: int) -> Floats:
 def _finer_steps(
     logged: Logged, runs: Frame, own: Floats, steps: Steps, system: Floats, intervals: Intervals, fine_ns: int
 ) -> Iterator[Piece]:
-    """The sum over logged runs against the servers: whether they go together, and what their interval hides."""
+    """Compare the sum over logged runs with the servers: correlation, and peaks within the servers' interval."""
     moved = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
     whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), moved, timed=False)
     by_run_time = whole.on_grid(steps.start_ns, steps.step_ns, steps.count)
@@ -198,12 +199,7 @@ def _correlation(name: str, own: Floats, system: Floats, usable: Bools, interval
     scale = [max(float(np.nanmax(np.where(usable, line, 0.0), initial=0.0)), 1.0) for line in (own, system)]
     x, y = (np.where(usable, line, 0.0) / most for line, most in zip((own, system), scale, strict=True))
     sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
-
-    def pearson(s: Floats) -> Floats:
-        n, a, b, aa, bb, ab = np.moveaxis(np.asarray(s), -1, 0)
-        return np.asarray((n * ab - a * b) / np.sqrt((n * aa - a * a) * (n * bb - b * b)))
-
-    return intervals.estimate(name, "", sums, pearson, n=int(usable.sum()))
+    return intervals.estimate(name, "", sums, correlation, n=int(usable.sum()))
 
 
 STUDY = Study(

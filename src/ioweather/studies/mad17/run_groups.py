@@ -1,4 +1,4 @@
-"""What the studies of job time and system activity share: runs, the system during each, groups, what is left out."""
+"""Data of the mad17 exhibits: runs, the system during each run, groups of similar runs, and exclusions."""
 
 from __future__ import annotations
 
@@ -45,11 +45,14 @@ NEEDS: Final = (
 )
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
-    Param("grouping", "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
-          f"group of {LEAST_RUNS} runs"),
+    Param(
+        "grouping",
+        "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
+        f"group of {LEAST_RUNS} runs",
+    ),
     Param("group", "the group to show, by its name in mad17.table1; default: the largest"),
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
-)  # fmt: skip
+)
 SHOWN_GROUPS: Final = 3
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
@@ -61,7 +64,7 @@ IN_TIME_ORDER: Final = "Runs near in time share the system's state; intervals re
 
 @dataclass(frozen=True, eq=False)
 class AssociationData:
-    """Every run with its group and with what the system did meanwhile; rows of all frames go together."""
+    """Every run with its group and the system's activity during it; rows of all frames correspond."""
 
     runs: Runs
     grid: SystemGrid
@@ -97,7 +100,7 @@ class AssociationData:
 
     @cached_property
     def shown(self) -> list[int]:
-        """The group asked for, and the largest beside it."""
+        """The chosen group, then the largest others."""
         sizes = np.bincount(self.groups.of_run[self.complete], minlength=len(self.groups.names))
         large = [int(g) for g in np.argsort(-sizes, kind="stable") if sizes[g] >= LEAST_RUNS]
         return list(dict.fromkeys([self.asked, *large]))[:SHOWN_GROUPS]
@@ -141,7 +144,7 @@ class AssociationData:
 
 
 def association_data(data: StudyData, facility: Facility, params: Params) -> AssociationData | None:
-    """None where there is no run, or no sample."""
+    """Return the runs and the system during each; None without any run or sample."""
     runs = instances_of(data, facility, params)
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not runs.rows or not steps.count:

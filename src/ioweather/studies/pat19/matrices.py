@@ -92,7 +92,7 @@ def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
 
 @dataclass(frozen=True)
 class Limits:
-    """Amounts per step that cannot be real, and times that do not count. None: not known, nothing excluded."""
+    """Largest possible amounts per step, and excluded times. None: not known, nothing is excluded."""
 
     component: float | None = None
     system: float | None = None
@@ -113,8 +113,8 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty where no
-    exhibit asked for them."""
+    """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty unless an
+    exhibit needs them."""
 
     components: tuple[str, ...]
     unit: int
@@ -131,7 +131,7 @@ class _Reduced:
     """One stretch of the targets: see `Targets`."""
 
     system: dict[str, Floats]
-    silent: Bools  # steps in which nothing moved
+    silent: Bools  # steps without traffic
     reasons: dict[str, int] = field(default_factory=dict)
     over_limit_cells: int = 0
     totals: dict[str, Floats] = field(default_factory=dict)
@@ -209,8 +209,8 @@ def _reduce_stretch(
 def _clean(
     rows: Mapping[str, Floats], chunk: slice, grid: Grid, step: int, limits: Limits, out: _Reduced | None, place: int
 ) -> None:
-    """Mark cells and steps of one unit that are not real or not whole as missing, in place. Sums, and counts of what is
-    excluded, go to `out` from `place` on."""
+    """Set impossible and incomplete cells and steps of one unit to NaN, in place. Add sums and exclusions to
+    `out`, from `place` on."""
     blocks = [rows[metric][chunk] for metric in TRAFFIC]
     over_limit_cells = 0
     if limits.component is not None:
@@ -219,7 +219,7 @@ def _clean(
             over_limit_cells += int(above.sum())
             block[above] = np.nan
     sums = [np.nansum(block, axis=1) for block in blocks]
-    # Expected are the targets that some step of the unit has: one that came or went on another day is no gap.
+    # Only targets with a sample in this unit are expected: one that came or went on another day is not a gap.
     there = [~np.isnan(block) for block in blocks]
     present = [each.sum(axis=1) / max(1, int(each.any(axis=0).sum())) for each in there]
     silent = np.sum(sums, axis=0) == 0
@@ -356,7 +356,7 @@ def span(steps: int, step_ns: int) -> str:
 
 
 def high_share(correlations: Floats) -> Floats:
-    """Of the components that have a correlation, the share whose is high; NaN where none has."""
+    """Return the share of high correlations among the known ones; NaN without any."""
     there = np.sum(~np.isnan(correlations), axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sum(correlations >= HIGH_CORRELATION, axis=-1) / there)

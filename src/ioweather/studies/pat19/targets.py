@@ -1,5 +1,5 @@
-"""The storage targets one by one (pat19 section 6): imbalance (fig10), correlation (fig12), and how many work alike
-at the same time (fig11, table1, sensitivity)."""
+"""The storage targets one by one (pat19 section 6): imbalance (fig10), correlation (fig12) and degree of
+parallelism (fig11, table1, sensitivity)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from ioweather.studies.pat19.matrices import (
     high_share,
 )
 
-# [ours] A target is worth relieving where its whole interval lies this far above the median target.
+# [ours] Least ratio to the median target, by the low end of the interval, for the advice to move files.
 RELIEVE = 1.25
 TABLE_DEGREES = (10, 25, 50, 75, 100)
 WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
-LEAST_TARGETS = 50  # [ours] of fewer, 8% is hardly more than one
+LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
 _FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
@@ -110,7 +110,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             climate.advice.append(advice)
             yield advice
     yield climate.caveats
-    # Targets that came, went or were silent for part of the period have moved less for that reason alone.
+    # Targets with short records have moved less for that reason alone.
     steps = climate.targets.nearest["read"][..., N].sum(axis=0)
     short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
     if short:
@@ -183,7 +183,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
 
 
 def _median(values: Floats) -> Floats:
-    """Over the components that have a correlation; NaN where none has."""
+    """Return the median over components with a known correlation; NaN without any."""
     kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
     return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
 

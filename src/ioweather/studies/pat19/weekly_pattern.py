@@ -76,19 +76,19 @@ def _means(sums: Floats) -> Floats:
 
 
 def _mean_of(values: Floats) -> Floats:
-    """Mean along the cycle of what is there; NaN where nothing is."""
+    """Return the mean along the cycle without missing values; NaN without any value."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.nansum(values, axis=-1) / np.sum(~np.isnan(values), axis=-1))
 
 
 def _variations(sums: Floats) -> Floats:
     varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
-    # One value does not vary, but says nothing about variation either.
+    # One value does not give a variation.
     return np.where(sums[..., 0] >= 2, varied, np.nan)
 
 
 def _largest(values: Floats) -> Floats:
-    """Along the cycle, of what is there; NaN where nothing is."""
+    """Return the maximum along the cycle without missing values; NaN without any value."""
     return np.asarray(np.fmax.reduce(values, axis=-1))
 
 
@@ -191,8 +191,10 @@ def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: in
 
 
 def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
-    """The busiest hour, reads and writes together, over the mean of all, and over the largest mean that hours without a
-    pattern have, by chance, in days like these."""
+    """Yield the busiest hour, by reads plus writes, relative to the mean and to the largest mean by chance.
+
+    Days rotated at random give the distribution of the largest mean without a daily pattern.
+    """
     means = _means(both.sum(axis=0))
     hour = int(np.nanargmax(means))
     n = int(both[:, hour, 0].sum())
@@ -214,7 +216,7 @@ def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[
 
 
 def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: str) -> Iterator[Finding]:
-    """Hours or days whose volume or variation lies above the largest that chance gives without a pattern."""
+    """Yield hours or days whose volume or variation exceeds the largest by chance without a pattern."""
     for way, name in enumerate(WAYS):
         for statistic, reason, shown in (
             (_means, "carry more", format_bytes),
