@@ -11,7 +11,6 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.phases import (
     DEGREES,
     TOLERANCE,
@@ -25,6 +24,7 @@ from ioweather.stats.phases import (
     sorted_activity,
     thresholds,
 )
+from ioweather.stats.series import rank_correlation
 
 
 def slow_phases(

@@ -24,6 +24,7 @@ from scipy.special import digamma, fdtrc, stdtrit
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.bootstrap import MIN_BLOCKS, EffectiveSample, default_block, effective_sample, variance_inflation
+from ioweather.stats.series import midranks, pearson, spearman
 
 Measure: TypeAlias = Callable[[Floats, Floats], Any]
 
@@ -50,42 +51,6 @@ class Association:
     n: int
     p: float | None
     method: str
-
-
-def pearson(x: Floats, y: Floats) -> Any:
-    """Return Pearson's coefficient along the last axis; NaN where one of the two does not vary."""
-    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
-    scale = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
-    return np.divide((a * b).sum(axis=-1), scale, out=np.full(scale.shape, np.nan), where=scale > 0)[()]
-
-
-def spearman(x: Floats, y: Floats) -> Any:
-    """Return Spearman's coefficient along the last axis; NaN where one of the two does not vary."""
-    return pearson(midranks(x), midranks(y))
-
-
-def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
-    """Return Spearman's coefficient along the last axis, of the places that are complete; NaN for fewer than 3."""
-    there = np.isfinite(x) & np.isfinite(y)
-    there = there.all(axis=tuple(range(there.ndim - 1)))
-    if there.sum() < 3:
-        return np.full(np.shape(x)[:-1], np.nan)[()]
-    return spearman(np.asarray(x, np.float64)[..., there], np.asarray(y, np.float64)[..., there])
-
-
-def midranks(values: Floats) -> Floats:
-    """Ranks from 1 along the last axis, ties share their mean."""
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, -1)
-    changes = ordered[..., 1:] != ordered[..., :-1]
-    edge = np.ones((*values.shape[:-1], min(1, values.shape[-1])), np.bool_)
-    index = np.arange(values.shape[-1])
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes], -1), index, 0), axis=-1)
-    ends = np.where(np.concatenate([changes, edge], -1), index, len(index))
-    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
-    return ranks
 
 
 def distance_correlation(x: Floats, y: Floats) -> float:

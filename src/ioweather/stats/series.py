@@ -1,4 +1,4 @@
-"""Statistics of time series: variation, distribution, windows, lagged correlation, change of level and drift.
+"""Statistics of series: variation, distribution, windows, correlation of values, ranks and lags, change points, drift.
 
 Missing values are NaN and are left out pairwise. pat19 section 2.3 defines the coefficient of variation and the lagged
 correlation: corr(X[1:n-k], Y[1+k:n]) with means and standard deviations of exactly those ranges.
@@ -141,6 +141,42 @@ def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
     there = ~np.isnan(values)
     filled = np.where(there, values, 0.0)
     return there.astype(np.float64), filled, filled * filled
+
+
+def pearson(x: Floats, y: Floats) -> Any:
+    """Return Pearson's coefficient along the last axis; NaN where one of the two does not vary."""
+    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    scale = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
+    return np.divide((a * b).sum(axis=-1), scale, out=np.full(scale.shape, np.nan), where=scale > 0)[()]
+
+
+def spearman(x: Floats, y: Floats) -> Any:
+    """Return Spearman's coefficient along the last axis; NaN where one of the two does not vary."""
+    return pearson(midranks(x), midranks(y))
+
+
+def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
+    """Return Spearman's coefficient along the last axis, of the places that are complete; NaN for fewer than 3."""
+    there = np.isfinite(x) & np.isfinite(y)
+    there = there.all(axis=tuple(range(there.ndim - 1)))
+    if there.sum() < 3:
+        return np.full(np.shape(x)[:-1], np.nan)[()]
+    return spearman(np.asarray(x, np.float64)[..., there], np.asarray(y, np.float64)[..., there])
+
+
+def midranks(values: Floats) -> Floats:
+    """Ranks from 1 along the last axis, ties share their mean."""
+    order = np.argsort(values, axis=-1, kind="stable")
+    ordered = np.take_along_axis(values, order, -1)
+    changes = ordered[..., 1:] != ordered[..., :-1]
+    edge = np.ones((*values.shape[:-1], min(1, values.shape[-1])), np.bool_)
+    index = np.arange(values.shape[-1])
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes], -1), index, 0), axis=-1)
+    ends = np.where(np.concatenate([changes, edge], -1), index, len(index))
+    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
+    return ranks
 
 
 # Autocorrelations that are simulated, and the number of series for each.

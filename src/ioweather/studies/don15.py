@@ -63,11 +63,12 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.facts.striping import WIDEST, known_targets, predict_widths, striping_exhibit
 from ioweather.stats.bootstrap import effective_sample
-from ioweather.stats.dependence import midranks, moments
+from ioweather.stats.dependence import moments
 from ioweather.stats.estimates import LEVEL, mean_estimate, median_estimate, plain, share_estimate
 from ioweather.stats.families import Normal
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.samples import largest_gap, sample_of
+from ioweather.stats.series import midranks
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
 from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
 

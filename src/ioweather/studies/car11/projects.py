@@ -36,7 +36,6 @@ from ioweather.core.words import names_of
 from ioweather.facts.ratios import quotient
 from ioweather.facts.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, instances_of, jobs_of, large
 from ioweather.facts.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
-from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import (
     known,
     mean_estimate,
@@ -46,6 +45,7 @@ from ioweather.stats.estimates import (
     rank_estimate,
     share_estimate,
 )
+from ioweather.stats.series import rank_correlation
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
 

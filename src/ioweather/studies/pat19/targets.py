@@ -13,7 +13,6 @@ from ioweather.core.choices import TRAFFIC
 from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
 from ioweather.stats.bootstrap import sums_by_unit
-from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate
 from ioweather.stats.phases import (
     DEGREES,
@@ -25,7 +24,7 @@ from ioweather.stats.phases import (
     scaled,
     thresholds,
 )
-from ioweather.stats.series import N, coefficient_of_variation, correlation
+from ioweather.stats.series import N, coefficient_of_variation, correlation, rank_correlation
 from ioweather.stats.summary_tables import table
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
