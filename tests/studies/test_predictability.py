@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.frames import Frame
 from ioweather.core.tables.schema import encode_text
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.duplicates import at_the_same_time, deviations, equal_runs, spread, while_quiet
+from ioweather.studies.predictability import at_the_same_time, deviations, equal_runs, spread, while_quiet
 
 
 def test_runs_whose_io_begins_within_twenty_minutes_are_one_set():

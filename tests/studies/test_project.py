@@ -11,7 +11,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS
-from ioweather.studies.project_summary import project_answer
+from ioweather.studies.project import project_answer
 
 JOBS = [
     {"exe": "/bin/earth", "job_id": 1, "read_bytes": 300, "write_bytes": 100, "io_seconds": 2.0},

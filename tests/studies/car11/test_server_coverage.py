@@ -12,7 +12,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.tables import encode_text
 from ioweather.studies.car11.instrumentation import STUDY
-from ioweather.studies.project_summary import project_answer
+from ioweather.studies.project import project_answer
 
 DAY = 86400 * NS
 JOBS = [
