@@ -70,7 +70,7 @@ def weighted_sample(values: Floats, counts: Ints) -> Sample:
     return Sample(values[present], np.concatenate([[0.0], np.cumsum(counts[present], dtype=np.float64)]))
 
 
-def sample_of(times: ArrayLike, *, minimum: int = MINIMUM_TIMES) -> Sample:
+def sample_of(times: ArrayLike) -> Sample:
     """Return the sorted sample; ValueError for missing, infinite, negative, too few or equal times."""
     array = np.asarray(times, np.float64)
     if array.ndim != 1:
@@ -79,8 +79,8 @@ def sample_of(times: ArrayLike, *, minimum: int = MINIMUM_TIMES) -> Sample:
         raise ValueError(f"{np.isnan(array).sum()} of {array.size} times are missing (NaN): leave them out first")
     if np.isinf(array).any():
         raise ValueError(f"{np.isinf(array).sum()} of {array.size} times are infinite: leave them out first")
-    if array.size < minimum:
-        raise ValueError(f"a fit needs at least {minimum} times; there are {array.size}")
+    if array.size < MINIMUM_TIMES:
+        raise ValueError(f"a fit needs at least {MINIMUM_TIMES} times; there are {array.size}")
     ordered = np.sort(array)
     if ordered[0] < 0:
         raise ValueError(f"{(ordered < 0).sum()} of {array.size} times are negative: a time cannot be")

@@ -67,7 +67,7 @@ def thin(values: Floats, buckets: int) -> Ints:
 
 
 def timeline_table(
-    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
     """Return all series as long rows, thinned to MAX_ROWS in total."""
     buckets = max(1, MAX_ROWS // (2 * max(1, len(series))))
@@ -76,11 +76,11 @@ def timeline_table(
         picks = thin(values, buckets)
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
 def cumulative_table(
-    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
     """Running totals at evenly spaced steps: they only rise, so nothing hides between two points."""
     rows: list[tuple[Cell, ...]] = []
@@ -88,10 +88,10 @@ def cumulative_table(
         picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), 500)).astype(np.int64))
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
-def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str, title: str = "") -> ResultTable:
+def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str) -> ResultTable:
     rows: list[tuple[Cell, ...]] = []
     for key, values in series.items():
         x, share = ecdf_points(values, CDF_POINTS)
@@ -101,7 +101,7 @@ def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str, ti
         ResultColumn("value", label, unit),
         ResultColumn("share", "share at or below", "ratio"),
     )
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
 def shaded(start_ns: int, end_ns: int, label: str) -> Reference:
