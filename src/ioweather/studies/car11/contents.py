@@ -360,13 +360,8 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
             text = f"time [time_ns]; series [text]; value: {title.lower()} [{unit}]"
             drawn = ResultTable.of(title.lower(), text, points)
             yield Chart.of("timeline", drawn, "x=time y=value series", f"{title} per scan")
-        yield _growth_estimates(totals, own)
-        files = totals["files"]
-        growth = drift(moments / DAY_NS, np.array(files))
-        goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
-        yield _forecasts(scans, growth, files, goal)
-        yield _growth_findings(scans, totals, own, project)
-        yield _goal_findings(growth, files, goal, moments)
+        yield _growth_since(moments, totals, own, project)
+        yield _forecast(scans, totals["files"], target)
     yield f"Used is {'what files allocate' if what == 'capacity' else 'the sum of sizes; allocation is not known'}."
     unreadable = [n for n in scans.numbers("unreadable_count") if n]
     if unreadable:
@@ -383,41 +378,80 @@ def _share_of_new(total: Sequence[int], own: Sequence[int]) -> float | None:
     return (own[-1] - own[0]) / new if new > 0 else None
 
 
-def _growth_estimates(totals: Mapping[str, list[int]], own: Mapping[str, list[int]]) -> Iterator[Estimate]:
-    method = "first to last scan"
-    for name, values in totals.items():
-        yield plain(f"{name}_growth", _growth(values), "ratio", method=method)
+def _growth_since(
+    moments: Ints, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
+) -> Iterator[Piece]:
+    """Growth of files and bytes from the first to the last scan, and the share of the project in it."""
+    method, changes = "first to last scan", {name: _growth(values) for name, values in totals.items()}
+    for name, change in changes.items():
+        yield plain(f"{name}_growth", change, "ratio", method=method)
     for suffix, numbers in (("", totals), ("_project", own)):
         for name, values in numbers.items():
             unit = "bytes" if name == "used" else "count"
             yield plain(f"{name}{suffix}[first scan]", values[0], unit)
             yield plain(f"{name}{suffix}[last scan]", values[-1], unit)
-    more_bytes, more_files = (_growth(values) for values in totals.values())
+    more_files, more_bytes = changes["files"], changes["used"]
     if more_files is not None and more_bytes is not None and more_files > 0:
         faster = more_files / more_bytes if more_bytes > 0 else math.inf
         yield Estimate("files_growth_over_used_growth", faster, "factor", method=method)
+    days = (int(moments[-1]) - int(moments[0])) / DAY_NS
+    by_files, by_bytes = ("an unknown share" if n is None else f"{n:+.1%}" for n in (more_files, more_bytes))
+    yield Finding(
+        f"In {days:.0f} days the number of files changed by {by_files} to {totals['files'][-1]:,}, "
+        f"the bytes by {by_bytes} to {format_bytes(totals['used'][-1])}.",
+        name="growth",
+    )
     if own:
         for name, values in own.items():
             yield plain(f"{name}_growth_project", _growth(values), "ratio", method=method)
-        for name, word in (("files", "files"), ("used", "bytes")):
-            share = _share_of_new(totals[name], own[name])
-            yield plain(f"new_{word}_project_ratio", share, "ratio", method=method)
+        of_files, of_bytes = (_share_of_new(totals[name], own[name]) for name in ("files", "used"))
+        yield plain("new_files_project_ratio", of_files, "ratio", method=method)
+        yield plain("new_bytes_project_ratio", of_bytes, "ratio", method=method)
+        if of_files is not None:
+            bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
+            text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
+            yield Finding(text, name="project_behind_growth")
 
 
-def _forecasts(scans: ScanView, growth: Drift | None, files: list[int], goal: int) -> Iterator[Estimate]:
+def _forecast(scans: ScanView, files: list[int], target: int | None) -> Iterator[Piece]:
+    """The date at which there are `target` files (default: the next power of ten), and no inode is left."""
+    moments = scans.moments_ns()
+    growth, last_ns = drift(moments / DAY_NS, np.array(files)), int(moments[-1])
+    goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
         bounds = growth.rate_interval(LEVEL)
         low, high = bounds or (None, None)
         level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
         yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
     yield plain("files_forecast", goal, "count", method="asked for, or the next power of ten")
-    if growth is not None:
-        last_ns = int(scans.moments_ns()[-1])
-        yield _date("files_forecast_month", growth, goal - files[-1], last_ns)
-        # When the file system has no inode left, where it has a fixed number.
+    date = _date("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
+    if growth is not None and date is not None:
+        yield date
+        # Only file systems with a fixed number of inodes report one.
         inodes, used = scans.numbers("total_inodes")[-1], scans.numbers("used_inodes")[-1]
         if inodes is not None and used is not None:
             yield _date("inodes_used_up", growth, inodes - used, last_ns)
+    if date is None or date.value is None:
+        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
+        return
+    if date.low is None:
+        between = "two scans do not say how sure that is"
+    else:
+        first = utc_day(int(date.low))
+        to = f"not before {first}, perhaps never" if date.high is None else f"{first} to {utc_day(int(date.high))}"
+        between = f"{LEVEL:.0%}: {to}"
+    text = f"At this rate there are {goal:,} files on {utc_day(int(date.value))} ({between})."
+    yield Finding(text, name="goal")
+    more = _growth(files)
+    if more and more > 0:
+        days = (last_ns - int(moments[0])) / DAY_NS
+        doubling = days * math.log(2) / math.log1p(more)
+        faster = days * math.log(goal / files[-1]) / math.log1p(more)
+        yield Finding(
+            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
+            f"{utc_day(last_ns + round(faster * DAY_NS))}.",
+            name="goal_exponential",
+        )
 
 
 def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
@@ -433,53 +467,6 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
     low, high = moment(bounds[0]), moment(bounds[1])
     method = _DRIFT if high is not None else f"{_DRIFT}; it may never be reached"
     return Estimate(name, value, "time_ns", low, high, LEVEL, growth.steps, method)
-
-
-def _growth_findings(
-    scans: ScanView, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
-) -> Iterator[Finding]:
-    moments, files, used = scans.moments_ns(), totals["files"], totals["used"]
-    days = (int(moments[-1]) - int(moments[0])) / DAY_NS
-    more_files, more_bytes = (
-        "an unknown share" if change is None else f"{change:+.1%}" for change in (_growth(files), _growth(used))
-    )
-    yield Finding(
-        f"In {days:.0f} days the number of files changed by {more_files} to {files[-1]:,}, "
-        f"the bytes by {more_bytes} to {format_bytes(used[-1])}.",
-        name="growth",
-    )
-    of_files, of_bytes = (_share_of_new(totals[name], own[name]) if own else None for name in ("files", "used"))
-    if of_files is not None:
-        bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
-        text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
-        yield Finding(text, name="project_behind_growth")
-
-
-def _goal_findings(growth: Drift | None, files: list[int], goal: int, moments: Ints) -> Iterator[Finding]:
-    forecast = _date("", growth, goal - files[-1], int(moments[-1])) if growth is not None else None
-    if forecast is None or forecast.value is None:
-        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
-        return
-    if forecast.low is None:
-        between = "two scans do not say how sure that is"
-    else:
-        first = utc_day(int(forecast.low))
-        to = f"not before {first}, perhaps never"
-        if forecast.high is not None:
-            to = f"{first} to {utc_day(int(forecast.high))}"
-        between = f"{LEVEL:.0%}: {to}"
-    text = f"At this rate there are {goal:,} files on {utc_day(int(forecast.value))} ({between})."
-    yield Finding(text, name="goal")
-    more = _growth(files)
-    if more and more > 0:
-        days = (int(moments[-1]) - int(moments[0])) / DAY_NS
-        doubling = days * math.log(2) / math.log1p(more)
-        faster = days * math.log(goal / files[-1]) / math.log1p(more)
-        yield Finding(
-            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
-            f"{utc_day(int(moments[-1]) + round(faster * DAY_NS))}.",
-            name="goal_exponential",
-        )
 
 
 def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:

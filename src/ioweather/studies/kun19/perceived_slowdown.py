@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -47,8 +48,6 @@ from ioweather.stats.summary_tables import cells, relabelled, thin
 _WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 _KIND: Final = "filesystem: file system [text]; op: operation [text]"
 _NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribution, in sd
-
-
 _POINTS: Final = 1800
 LEAST_OF_INTERVAL: Final = 8  # operations; of fewer the order statistics are the extremes
 _TEN_MINUTES: Final = 10 * MINUTE_NS
@@ -63,52 +62,76 @@ COUNTED: Final = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Series of the usual requests, and what their slowdown is measured by: `baseline` and `statistic`."""
+
+    series: list[OperationSeries]
+    baseline: Baseline
+    statistic: str
+    caveats: tuple[str, ...]
+    coverage: Coverage
+
+
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibits of one interval length, or fig6 of two lengths."""
     exact = "responses" in data.frames
-    of_rows = exact_series if exact else operation_series
+    lengths = _lengths(params, exact)
     rows = data.frames["responses" if exact else "rollups"]
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
-    lengths = _lengths(params, exact)
+    of_rows = exact_series if exact else operation_series
     every = of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
-    baseline = _baseline(facility, params.get("baseline"))
+    statistic = str(params.get("statistic") or "median")
+    if statistic not in STATISTICS:
+        raise UsageError(f"There is no statistic {statistic!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
+    baseline = facility.baseline
+    if params.get("baseline") is not None:
+        try:
+            baseline = parse_baseline(params["baseline"], zone_named(facility.zone) if facility.zone else None)
+        except ValueError as error:
+            raise UsageError(f"baseline: {error}.") from None
     caveats = [expected_note(baseline), EXACT if exact else ROLLED_UP]
     missed = sum(int(series.missed_count.sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
         caveats.append(f"{hung}: statistics of finished operations understate that.")
-    coverage = _coverage(usual, every)
+    used, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
+    excluded = {
+        "of_another_size_or_mode": ended - used,
+        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
+        "failed": sum(int(s.error_count.sum()) for s in every),
+        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
+    }
+    left_out = {reason: n for reason, n in excluded.items() if n}
+    probed = Probed(
+        usual,
+        baseline,
+        statistic,
+        tuple(caveats),
+        Coverage(used + sum(excluded.values()), used, "operations", left_out),
+    )
     if len(lengths) > 1:
-        long, short = ([series.by(length) for series in usual] for length in lengths)
-        yield _slowdowns(long, short, baseline, _statistic(params), caveats, coverage)
+        yield _slowdowns(probed, *([series.by(length) for series in usual] for length in lengths))
         return
-    yield _boxes(usual, baseline, caveats, coverage)
-    yield _time_lines(usual, caveats, coverage)
-    yield episodes_exhibit(usual, facility, float(params["threshold"]), _statistic(params), baseline, caveats, coverage)
+    yield _boxes(probed)
+    yield _time_lines(probed)
+    yield _episodes(probed, facility, float(params["threshold"]))
 
 
 def _lengths(params: Params, exact: bool) -> list[int]:
     """Return the interval lengths of the parameters; UsageError unless they are multiples of the roll-ups."""
-    asked = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
-    part = _TEN_MINUTES if len(asked) > 1 else MINUTE_NS if exact else HOUR_NS
-    for name, length in asked.items():
+    lengths = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
+    part = _TEN_MINUTES if len(lengths) > 1 else MINUTE_NS if exact else HOUR_NS
+    for name, length in lengths.items():
         if length <= 0 or length % part:
             raise UsageError(
                 f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}.",
                 hint="Roll-ups are not cut in pieces; --exact takes every operation, and any whole minutes.",
             )
-    return list(asked.values())
-
-
-def _baseline(facility: Facility, text: str | None) -> Baseline:
-    if text is None:
-        return facility.baseline
-    try:
-        return parse_baseline(text, zone_named(facility.zone) if facility.zone else None)
-    except ValueError as error:
-        raise UsageError(f"baseline: {error}.") from None
+    return list(lengths.values())
 
 
 def expected_note(baseline: Baseline) -> str:
@@ -118,18 +141,6 @@ def expected_note(baseline: Baseline) -> str:
         f"Expected is the {baseline.statistic} of all operations of that kind on that file system over {baseline} "
         f"(at least {LEAST_BASELINE}); below 1 is faster than usual."
     )
-
-
-def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]) -> tuple[Coverage, ...]:
-    """Return the share of used operations; failed and cached ones are counted as excluded."""
-    good, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
-    excluded = {
-        "of_another_size_or_mode": ended - good,
-        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
-        "failed": sum(int(s.error_count.sum()) for s in every),
-        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
-    }
-    return (Coverage(good + sum(excluded.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
 
 
 def _countings(series: OperationSeries) -> tuple[str, ...]:
@@ -142,19 +153,17 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
 
 
 @exhibit("kun19.fig4")
-def _boxes(
-    every: list[OperationSeries], baseline: Baseline, caveats: Sequence[str], coverage: tuple[Coverage, ...]
-) -> Iterator[Piece]:
+def _boxes(probed: Probed) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    worst, length = 0.0, every[0].interval_ns / NS
-    for series in every:
+    worst, length = 0.0, probed.series[0].interval_ns / NS
+    for series in probed.series:
         for name, counting in product(STATISTICS, _countings(series)):
             numbers = quantiles(series.counted(counting)[name])
             rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
         medians = series.statistics["median"][series.count > 0]
         yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
         slowest = float(series.statistics["q99"][series.count > 0].max())
-        usual, _ = series.expected(baseline)
+        usual, _ = series.expected(probed.baseline)
         if usual:
             worst = max(worst, slowest / usual)
             yield Finding(
@@ -173,7 +182,7 @@ def _boxes(
     drawn = relabelled(ResultTable.of("intervals", f"{columns}; panel [text]", rows), q50="response time")
     title = f"Statistics of intervals of {format_seconds(length)}"
     yield Chart.of("box", drawn, "x=statistic q05 q25 q50 q75 q95 series=counted", title, facet="panel", log="y")
-    yield caveats, COUNTED, coverage
+    yield probed.caveats, COUNTED, probed.coverage
 
 
 # The corrected line first: where both are equal, the raw one is drawn over it.
@@ -181,19 +190,17 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 
 @exhibit("kun19.fig5")
-def _time_lines(
-    every: list[OperationSeries], caveats: Sequence[str], coverage: tuple[Coverage, ...]
-) -> Iterator[Piece]:
+def _time_lines(probed: Probed) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     worst: list[tuple[Cell, ...]] = []
     slowest: list[Estimate] = []
-    for series in every:
+    for series in probed.series:
         for name, counting in _LINES:
             statistic = series.counted(counting)[name]
             # Without a hang the corrected line equals the raw one.
             if counting != "raw" and np.array_equal(statistic, series.statistics[name], equal_nan=True):
                 continue
-            kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(every))))
+            kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(probed.series))))
             times, values = cells(series.start_ns[kept]), cells(statistic[kept])
             label = name if counting == "raw" else f"{name}, {counting}"
             rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
@@ -208,23 +215,16 @@ def _time_lines(
     drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and slowest of each interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
     most = max(slowest, key=lambda e: e.value or 0.0)
-    yield slowest, plain("interval", every[0].interval_ns / NS, "seconds", method="as set")
+    yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
     yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
-    yield Finding(text, name="slowest_operation"), caveats, COUNTED, coverage
+    yield Finding(text, name="slowest_operation"), probed.caveats, COUNTED, probed.coverage
 
 
 @exhibit("kun19.episodes")
-def episodes_exhibit(
-    every: list[OperationSeries],
-    facility: Facility,
-    threshold: float,
-    statistic: str,
-    baseline: Baseline,
-    caveats: Sequence[str],
-    coverage: tuple[Coverage, ...],
-) -> Iterator[Piece]:
-    found = all_episodes(every, threshold, statistic, baseline)
+def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
+    statistic = probed.statistic
+    found = all_episodes(probed.series, threshold, statistic, probed.baseline)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
         peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
@@ -251,7 +251,7 @@ def episodes_exhibit(
     ended = [e.recovery_ns / NS for e in found if not e.ongoing]
     if ended:
         yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
-    of_kind = {(series.filesystem, series.op): series for series in every}
+    of_kind = {(series.filesystem, series.op): series for series in probed.series}
     for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
         series = of_kind[filesystem, op]
         place = int(np.searchsorted(series.start_ns, e.peak_ns))
@@ -262,8 +262,8 @@ def episodes_exhibit(
     # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
-    for series in every:
-        slowdown = series.slowdown(statistic, baseline)
+    for series in probed.series:
+        slowdown = series.slowdown(statistic, probed.baseline)
         known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
@@ -282,7 +282,7 @@ def episodes_exhibit(
     )
     yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
     yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
-    yield caveats, coverage
+    yield probed.caveats, probed.coverage
 
 
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
@@ -301,26 +301,12 @@ def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float
     return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
 
 
-def _statistic(params: Params) -> str:
-    """Return the name of the statistic that is compared with the expected value."""
-    asked = str(params.get("statistic") or "median")
-    if asked not in STATISTICS:
-        raise UsageError(f"There is no statistic {asked!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
-    return asked
-
-
 @exhibit("kun19.fig6")
-def _slowdowns(
-    long: list[OperationSeries],
-    short: list[OperationSeries],
-    baseline: Baseline,
-    statistic: str,
-    caveats: Sequence[str],
-    coverage: tuple[Coverage, ...],
-) -> Iterator[Piece]:
+def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[OperationSeries]) -> Iterator[Piece]:
+    statistic = probed.statistic
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
-    ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(statistic, probed.baseline)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:
@@ -359,7 +345,7 @@ def _slowdowns(
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
-    yield caveats, coverage
+    yield probed.caveats, probed.coverage
 
 
 _HOURS, _TENS = (
