@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -202,8 +202,9 @@ def run_performance(data: StudyData, facility: Facility, params: Params) -> Iter
     if shown:
         big, above = below_ceiling(large(jobs, params), facility)
         yield _boxes(big, shown, above, params)
-        yield _by_job(big, _project(big, params, by_variety), above)
-        yield _by_size(big, _project(big, params, by_sizes), above)
+        varied, scaled = (_project(big, params, fitting) for fitting in (by_variety, by_sizes))
+        yield replace(_by_job(big, varied, above), title=f"Performance by job: {varied or 'no project'}")
+        yield replace(_by_size(big, scaled, above), title=f"Performance by node count: {scaled or 'no project'}")
 
 
 def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str | None:
@@ -297,8 +298,8 @@ def key_access(row: dict[str, Any]) -> str:
     return f"{format_bytes(size)} ({'w' if part > 0.9 else 'r' if part < 0.1 else 'r+w'})"
 
 
-def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
-    """car11.table5."""
+@exhibit("car11.table5")
+def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     rates = own.floats(PER_NODE)
     ranked = np.argsort(-rates, kind="stable")[: int(np.isfinite(rates).sum())]  # NaN sorts last
@@ -309,84 +310,68 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
         (letter, str(row["job_id"]), *(row[name] for name in names), key_access(row), row["interfaces"])
         for letter, row in zip("ABCDEF", own.frame.take(ranked[steps]).records(), strict=False)
     ]
-    listed = ResultTable.of(
+    yield ResultTable.of(
         "jobs",
         f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
         "metadata_ratio: metadata [ratio]; key_access [text]; interfaces [text]",
         rows,
     )
     spread = by_spread(own)
+    yield plain("jobs", own.rows, "count")
+    yield plain("fastest_over_slowest", spread or None, "factor", n=len(ranked), method="maximum / minimum")
     if not len(ranked):
-        finding = NO_NODES
+        yield NO_NODES
     elif not spread:
-        finding = Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
+        yield Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
     else:
         text = f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest."
-        finding = Finding(text, name="fastest_job")
-    fastest = plain("fastest_over_slowest", spread or None, "factor", n=len(ranked), method="maximum / minimum")
-    steps_caveat = "Jobs are taken from the fastest to the slowest in even steps."
-    return Exhibit(
-        "car11.table5",
-        f"Performance by job: {project or 'no project'}",
-        tables=(listed,),
-        estimates=(plain("jobs", own.rows, "count"), fastest),
-        findings=(finding,),
-        caveats=(steps_caveat, CLOSE_IS_METADATA, *above, *jobs.node_caveats),
-        coverage=jobs.node_coverage,
-    )
+        yield Finding(text, name="fastest_job")
+    yield "Jobs are taken from the fastest to the slowest in even steps.", CLOSE_IS_METADATA, above
+    yield jobs.node_caveats, jobs.node_coverage
 
 
-def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
-    """car11.table6."""
+@exhibit("car11.table6")
+def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     nodes, rates = own.floats("node_count"), own.floats(PER_NODE)
     there = np.isfinite(nodes) & np.isfinite(rates)
-    estimates: list[Estimate] = []
     rows: list[tuple[Cell, ...]] = []
     means: list[float] = []
     for size in np.unique(nodes[there]):
         mask = there & (nodes == size)
-        mean = mean_estimate(f"per_node[{int(size)}]", rates[mask], PER_NODE)
         means.append(float(rates[mask].mean()))
-        estimates += [plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean]
+        mean = mean_estimate(f"per_node[{int(size)}]", rates[mask], PER_NODE)
+        yield plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean
         metadata = known(own.floats("metadata_ratio")[mask])
         shares = known(quotient(own.floats("io_seconds")[mask], own.floats("run_seconds")[mask]))
         averages = [float(values.mean()) if len(values) else None for values in (metadata, shares)]
         moved = int(np.median(own.ints("moved_bytes")[mask]))
         rows.append((int(size), int(mask.sum()), mean.value, *averages, moved))
-    findings = []
     if not rows:
-        findings.append(NO_NODES)
+        yield NO_NODES
     elif len(rows) == 1:
-        findings.append(Finding(f"All jobs of {project} ran on {rows[0][0]:,} nodes.", name="one_size"))
+        yield Finding(f"All jobs of {project} ran on {rows[0][0]:,} nodes.", name="one_size")
     else:
         n = int(there.sum())
         rho = rank_correlation(nodes[there], rates[there]) if n >= 8 else math.nan
-        estimates.append(rank_estimate("size_trend", rho, n, "Spearman over jobs"))
-        small, big = f"{_rate(means[0])} on {rows[0][0]:,} nodes", f"{_rate(means[-1])} on {rows[-1][0]:,}"
-        findings.append(Finding(f"{project} reaches {small} and {big}.", name="rate_by_size"))
+        yield rank_estimate("size_trend", rho, n, "Spearman over jobs")
+        small, big = (f"{_rate(means[place])} on {rows[place][0]:,}" for place in (0, -1))
+        yield Finding(f"{project} reaches {small} nodes and {big}.", name="rate_by_size")
         scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
         if scale and scale.strong:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
-            findings.append(Finding(text, name="strong_scaling"))
+            yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
         "sizes",
         f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
         "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]",
         rows,
     )
-    drawn = relabelled(sizes, per_node="mean performance")
-    chart = Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", "Performance per node by job size", log="xy")
-    return Exhibit(
-        "car11.table6",
-        f"Performance by node count: {project or 'no project'}",
-        tables=(sizes,),
-        charts=(chart,) if rows else (),
-        estimates=tuple(estimates),
-        findings=tuple(findings),
-        caveats=(MEANS_OF_JOBS, CLOSE_IS_METADATA, *above, *jobs.node_caveats),
-        coverage=jobs.node_coverage,
-    )
+    yield sizes
+    if rows:
+        drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
+        yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
+    yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage
 
 
 IO = Study(
