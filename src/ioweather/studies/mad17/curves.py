@@ -49,6 +49,7 @@ _THIRDS: Final = ("quiet", "usual", "busy")
 
 
 def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    """Make fig. 6 and fig. 7 of the chosen group; --set group=NAME shows another (the paper's fig. 8)."""
     rows = data.members(data.asked)
     if len(rows) < MIN_POINTS:
         words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
@@ -57,21 +58,18 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(too_few,), caveats=data.caveats, coverage=data.coverage)
         return
     try:
-        yield _forest(data)
+        yield replace(_forest_curves(data), title=f"Random-forest curve: {data.name(data.asked)}")
     except UsageError as error:
         missing = Finding(str(error), "undecided", name="missing_package")
         yield Exhibit("mad17.fig6", findings=(missing,), caveats=data.caveats, coverage=data.coverage)
-    yield _density(data)
+    title = f"Density of I/O time and system volume: {data.name(data.asked)}"
+    yield replace(_conditional_density(data), title=title)
 
 
 def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
     """Return system volume and I/O time of the runs of the chosen group."""
     rows = data.members(data.asked)
     return complete_pairs(data.of(f"psid_{way}_bytes")[rows], data.of("d_d_seconds")[rows])
-
-
-def _forest(data: AssociationData) -> Exhibit:
-    return replace(_forest_curves(data), title=f"Random-forest curve: {data.name(data.asked)}")
 
 
 @exhibit("mad17.fig6")
@@ -205,11 +203,6 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
         enough = f"; {there} are there" if high <= there else f", and there are {there}"
         text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
     return Finding(text, name="runs_needed")
-
-
-def _density(data: AssociationData) -> Exhibit:
-    """The chosen group; --set group=NAME shows another (the paper's fig. 8)."""
-    return replace(_conditional_density(data), title=f"Density of I/O time and system volume: {data.name(data.asked)}")
 
 
 @exhibit("mad17.fig7")
