@@ -245,5 +245,6 @@ def ratio_estimate(name: str, parts: NDArray[Any], wholes: NDArray[Any]) -> Esti
 
 
 def quantiles(values: NDArray[Any], at: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> list[float | None]:
+    """Return quantiles of the known values; None where there is none."""
     sample = known(values)
     return [number(q) for q in np.quantile(sample, at)] if len(sample) else [None] * len(at)

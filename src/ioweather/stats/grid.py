@@ -227,6 +227,7 @@ class LocalClock:
 
 
 def local_clock(times_ns: NDArray[Any], zone: dt.tzinfo) -> LocalClock:
+    """Return the local day, hour and weekday of UTC times in ns."""
     local = np.asarray(times_ns, np.int64) + offsets_ns(times_ns, zone)
     day = local // DAY_NS
     # 1970-01-01 was a Thursday.

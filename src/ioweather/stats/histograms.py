@@ -33,10 +33,12 @@ _MOST_PER_PAIR: Final = 50_000  # characters from 55,296 on are not characters
 
 
 def bins_of(values: Floats) -> Ints:
+    """Return the bins of values in seconds."""
     return np.asarray(np.floor(np.log(np.maximum(values, _LEAST)) / np.log(GAMMA)), np.int64)
 
 
 def middle(bins: Ints) -> Floats:
+    """Return the geometric middle of bins, in seconds."""
     return np.asarray(GAMMA ** (bins + 0.5), np.float64)
 
 

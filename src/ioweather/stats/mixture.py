@@ -195,6 +195,7 @@ def _report(splits: Splits, least: Least, head: HeadName, tail: TailName) -> Bes
 
 
 def coarse_of(every: Splits) -> Splits:
+    """Return the candidates thinned for the first step of the search."""
     return every if len(every.cuts) <= EXACT_POINTS else Splits(every.sample, thinned(every.cuts, _COARSE))
 
 
@@ -210,6 +211,8 @@ _REPLICATE_CUTS = 400
 
 @dataclass(frozen=True)
 class Interval:
+    """A bootstrap interval of one parameter."""
+
     low: float
     high: float
     level: float

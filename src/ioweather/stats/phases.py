@@ -60,6 +60,7 @@ def members(values: NDArray[Any], threshold: float, side: Literal["high", "low"]
 
 
 def find_phases(values: NDArray[Any], threshold: float, side: Literal["high", "low"]) -> Phases:
+    """Return the maximal runs of steps in the high or low state."""
     array = np.asarray(values, np.float64)
     state = members(array, threshold, side)
     missing = np.isnan(array)

@@ -159,6 +159,7 @@ def roll_up(responses: Frame, interval_ns: int) -> Frame:
 
 
 def all_intervals(responses: Frame) -> Frame:
+    """Return the roll-ups of a minute, ten minutes and an hour."""
     return concat([roll_up(responses, interval) for interval in INTERVALS_NS])
 
 

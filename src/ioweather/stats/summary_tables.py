@@ -92,6 +92,7 @@ def cumulative_table(
 
 
 def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str) -> ResultTable:
+    """Return cumulative distributions as long rows, with at most CDF_POINTS points each."""
     rows: list[tuple[Cell, ...]] = []
     for key, values in series.items():
         x, share = ecdf_points(values, CDF_POINTS)
@@ -105,4 +106,5 @@ def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str) ->
 
 
 def shaded(start_ns: int, end_ns: int, label: str) -> Reference:
+    """Return a shaded range of the time axis."""
     return Reference("x", float(start_ns), label, float(end_ns))

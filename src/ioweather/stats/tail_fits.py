@@ -91,6 +91,7 @@ def fit_power_law_tails(sums: TailSums) -> PowerLaw:
 
 
 def fit_exponential_tails(sums: TailSums) -> Exponential:
+    """The scale is the mean excess over the bound."""
     return Exponential(sums.low, sums.excess * sums.low)
 
 
@@ -284,6 +285,7 @@ def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Cauchy:
 
 
 def fit_weibull_tails(sample: Sample, cuts: Indices) -> BoundedWeibull:
+    """Fit a Weibull tail beyond every cut; each starts from the solution of the one before."""
     points = points_of(sample, cuts)
     low = sample.values[cuts]
     shape, steepness = np.empty(len(cuts)), np.empty(len(cuts))

@@ -84,6 +84,7 @@ _PERSISTENCE: Final = (
 
 
 def run_response_times(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make Table 2, fig. 1 to 3 and the single fits."""
     samples = samples_of(data, facility, params)
     if not samples.samples:
         return
@@ -298,6 +299,7 @@ _SAME: Final = 0.05
 
 
 def run_response_tails(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 4 to 6."""
     samples = samples_of(data, facility, params)
     fitted, refused = fit_samples(samples.samples, params, spread=data.spread)
     if not fitted:
@@ -542,6 +544,7 @@ OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 
 
 
 def run_striping(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on striped transfers, with at least two request sizes."""
     responses, left_out = without_incidents(data.frames[NEED.name], data.frames.get(INCIDENTS.name), facility)
     data = replace(data, frames={**data.frames, NEED.name: responses})
     samples = samples_of(data, facility, params)

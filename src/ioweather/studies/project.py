@@ -28,6 +28,7 @@ from ioweather.topics.source import DataSource
 
 
 def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:
+    """Return the answer on one project; DataUnavailable without a job of it."""
     jobs = jobs_of(data, facility, params)
     if name not in jobs.projects.categories:
         near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)

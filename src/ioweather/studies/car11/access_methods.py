@@ -30,6 +30,7 @@ _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 2, 3 and 5."""
     jobs = jobs_of(data, facility, params)
     if jobs.rows:
         bins = SizeBins(jobs.ints("nprocs"), str(params["sizes"]))
@@ -57,6 +58,7 @@ class SizeBins:
                 self.labels[i] = f"{lowest[i]:,}" if last == lowest[i] else f"{lowest[i]:,} to {last:,}"
 
     def sums(self, values: NDArray[Any]) -> dict[int, float]:
+        """Return the sum of `values` over the jobs of each bin."""
         return {i: float(values[self.index == i].sum()) for i in self.shown}
 
 

@@ -80,6 +80,7 @@ class _Check:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make Table I from benchmark runs and their logs."""
     runs = instances_of(data, facility, params)
     states: Counter[str] = Counter()
     checks: list[_Check] = []
@@ -198,6 +199,7 @@ def ceilings(jobs: Runs, facility: Facility) -> Floats:
 
 
 def above_ceiling(jobs: Runs, facility: Facility) -> Bools:
+    """Return which jobs are above their ceiling; False where either is unknown."""
     return np.asarray(jobs.floats(PER_NODE) > ceilings(jobs, facility))
 
 
@@ -215,6 +217,7 @@ def below_ceiling(jobs: Runs, facility: Facility) -> tuple[Runs, tuple[str, ...]
 
 
 def run_ceiling(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the ceiling exhibit of all jobs."""
     jobs = jobs_of(data, facility, params)
     if jobs.rows:
         yield _ceiling(jobs, facility)

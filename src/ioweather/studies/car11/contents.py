@@ -150,6 +150,7 @@ class ScanView:
         return projects
 
     def project_histogram(self, scan: int, name: str, project: str) -> Bins:
+        """Return the histogram of one project in the scan at a position."""
         rows = self._rows(self.project_bins, scan, name)
         rows &= np.isin(self.project_bins.text("owner").codes, self.projects(scan).get(project, []))
         return _summed(self.project_bins.take(np.flatnonzero(rows)))
@@ -223,6 +224,7 @@ AGES_DAYS: Final = (64, 128)
 
 
 def run_contents(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 8 and Table III from the scans of one tree."""
     scans = view(data.frames, facility)
     if scans is None:
         return
@@ -470,6 +472,7 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
 
 
 def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on overwriting from logs, scans or both."""
     runs, scans = data.frames.get("job_io"), view(data.frames, facility)
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None

@@ -114,6 +114,7 @@ class Allocations:
     interfaces: list[set[str]]
 
     def of(self, name: str) -> Bools:
+        """Return which allocations belong to a project."""
         return np.fromiter((project == name for project in self.project), np.bool_, len(self.project))
 
 
@@ -143,6 +144,7 @@ def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) 
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make Table II."""
     matches = match_jobs(data.frames["applications"], data.frames["jobs"])
     known, left_out = allocations(data.frames["jobs"], matches, data.frames["job_io"], facility)
     if known.project:

@@ -74,6 +74,7 @@ _JOBS_SHOWN: Final = 6
 
 
 def run_io(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 4, fig. 9 and Table IV of the largest projects."""
     jobs = jobs_of(data, facility, params)
     shown = jobs.largest_projects()
     if shown:
@@ -197,6 +198,7 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterat
 
 
 def run_performance(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 10, Table V and Table VI of the large jobs of the largest projects."""
     jobs = jobs_of(data, facility, params)
     shown = jobs.largest_projects()
     if shown:

@@ -59,6 +59,7 @@ _CAVEATS = (
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 6 and 7."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
@@ -229,6 +230,7 @@ class Days:
 
 
 def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on volume per day."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         yield _volume(steps, data, facility, on=bool(params["intervals"]))

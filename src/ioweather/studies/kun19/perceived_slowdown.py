@@ -135,6 +135,7 @@ def _lengths(params: Params, exact: bool) -> list[int]:
 
 
 def expected_note(baseline: Baseline) -> str:
+    """Return the sentence that says what is expected."""
     if baseline.seconds is not None:
         return f"Expected is {baseline}; below 1 is faster than that."
     return (

@@ -63,13 +63,16 @@ class Measured:
     other: int  # operations of another size or mode than most of their kind
 
     def kinds(self) -> list[tuple[str, str]]:
+        """Return the pairs of file system and operation."""
         return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
 
     def of(self, filesystem: str, op: str) -> Bools:
+        """Return which measurements are of a file system and operation."""
         return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
 
 
 def measured(responses: Frame, facility: Facility) -> Measured:
+    """Return the finished operations of the usual size and mode."""
     ok = responses.text("status").equals("ok")
     ended = ok & responses.known("duration_ns")
     usual = _usual_requests(responses, facility)
@@ -111,6 +114,7 @@ def _usual_requests(responses: Frame, facility: Facility) -> Bools:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 1, the bands and fig. 2."""
     window, day, hour = (measured(data.frames[name], facility) for name in ("window", "day", "hour"))
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
@@ -133,6 +137,7 @@ def drawn_points(seconds: Floats) -> Ints:
 
 
 def drawn_note(shown: Ints, seconds: Floats) -> Iterator[str]:
+    """Yield a note on the measurements that are not drawn."""
     if len(shown) != len(seconds):
         yield f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them."
 

@@ -59,6 +59,7 @@ _COUNTS: Final = (
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibits of one group of similar runs."""
     found = association_data(data, facility, params)
     if found is None:
         return

@@ -49,6 +49,7 @@ class Logged:
     timed: bool
 
     def on_grid(self, start_ns: int, step_ns: int, count: int) -> Floats:
+        """Return the bytes per step of a regular grid."""
         return spread_over_steps(
             self.first_ns, self.last_ns, self.moved, start_ns=start_ns, step_ns=step_ns, count=count
         )
@@ -76,6 +77,7 @@ def logged_bytes(data: StudyData, runs: Frame) -> Logged:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 13."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         yield _explained_traffic(data, steps, facility, params)

@@ -75,6 +75,7 @@ class Pairing:
 
 
 def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    """Make Tables III and IV and the exhibit on monitored mounts."""
     by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _during_io_table(data, by_volume)
     yield _metadata_table(data)
@@ -238,6 +239,7 @@ def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
 
 
 def strength(value: float) -> str:
+    """Return the word for a coefficient: strong, mild or no."""
     return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
 
 

@@ -83,6 +83,7 @@ _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecide
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the wanted exhibits; those without data say why."""
     if "pat19.observations" in data.wanted:  # it is made of all others
         data = replace(data, wanted=frozenset())
     made: list[Exhibit] = []

@@ -79,6 +79,7 @@ class Grid:
 
 
 def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
+    """Return the grid that covers all matrices; ValueError for different steps or phases."""
     step = matrices[0].step_ns
     if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
         raise ValueError("matrices of one study lie on different grids")
@@ -100,6 +101,7 @@ class Limits:
 
 
 def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
+    """Return the limits of a file system, per step."""
     known = facility.filesystem(filesystem)
     seconds = step_ns / 1e9
     component = known.component_limit_bytes_per_s if known else None
@@ -273,6 +275,7 @@ class ServerLoad:
 
 
 def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
+    """Read and reduce the load of all servers; `spread` may use other processes."""
     grid = common_grid([matrix])
     parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in grid.stretches()]))
     count, total, largest, lags, lag_one, over_limit = zip(*parts, strict=True)
@@ -338,6 +341,7 @@ class Climate:
         return self.system.values[TRAFFIC[WAYS.index(name)]]
 
     def coverage(self) -> Iterator[Coverage]:
+        """Yield the used steps, and cells above the limit of a component."""
         yield self.system.coverage("steps")
         over = self.targets.over_limit_cells
         if over:
@@ -346,6 +350,7 @@ class Climate:
             yield Coverage(cells, cells - over, "values", excluded, "per component and step")
 
     def span(self, steps: int) -> str:
+        """Return the length of `steps` steps in words."""
         return span(steps, self.system.step_ns)
 
 

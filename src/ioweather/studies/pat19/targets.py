@@ -52,6 +52,7 @@ _UPPER_BOUND = (
 
 @exhibit("pat19.fig10")
 def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
+    """Totals per target: extremes, variation and persistence of their order."""
     names, intervals = climate.targets.components, climate.intervals
     n = len(names)
     per_unit = {way: climate.targets.totals[metric] for way, metric in zip(WAYS, TRAFFIC, strict=True)}
@@ -123,6 +124,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
 
 @exhibit("pat19.fig12")
 def target_correlations(climate: Climate) -> Iterator[Piece]:
+    """Lagged correlation of each target with itself, and of reads with writes."""
     names, intervals, lags = climate.targets.components, climate.intervals, climate.targets.lags
     n = len(names)
     high: dict[str, Estimate] = {}
@@ -210,6 +212,7 @@ def _mean_degree(sums: Floats) -> Floats:
 
 @exhibit("pat19.fig11")
 def degree_distribution(climate: Climate) -> Iterator[Piece]:
+    """Distribution of the degree of parallelism."""
     targets, intervals = len(climate.targets.components), climate.intervals
 
     def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
