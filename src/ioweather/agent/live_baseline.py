@@ -1,7 +1,7 @@
-"""Statistics of the operations of a target: counts, the last result, the last minute, and the live baseline.
+"""Statistics of the operations of a target: counts, last result, last minute, and the live baseline.
 
 The baseline is a running median of all durations that survives a restart. Durations are counted in bins 2% wide, so
-that the median is right to 1%. When the counts grow past a limit all are halved: older operations fade out, and the
+that the median is exact to 1%. When the count exceeds a limit all bins are halved: older operations fade out, and the
 baseline follows the storage.
 """
 
@@ -23,30 +23,33 @@ from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import MINUTE_NS
 
 _LOG_WIDTH = math.log(1.02)
-_LEAST_COUNT = 30  # too few operations to call one slow
-_MOST_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
+_MIN_COUNT = 30  # fewer operations do not show what is slow
+_MAX_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
 _FILE = "baseline.json"
 _VERSION = 1
 _WINDOW_NS = MINUTE_NS
-_MOST_RECENT = 4096
+_MAX_RECENT = 4096
 
 
 class RunningMedian:
+    """A histogram of durations with logarithmic bins."""
+
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
         self.bins = dict(bins or {})
         self.count = sum(self.bins.values())
 
     def add(self, duration_ns: int) -> None:
+        """Count a duration."""
         place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
         self.bins[place] = self.bins.get(place, 0) + 1
         self.count += 1
-        if self.count > _MOST_COUNT:
+        if self.count > _MAX_COUNT:
             self.bins = {place: count // 2 for place, count in self.bins.items() if count > 1}
             self.count = sum(self.bins.values())
 
     def median_ns(self) -> int | None:
-        """The middle of the median's bin; None while there are too few operations."""
-        if self.count < _LEAST_COUNT:
+        """Return the middle of the median's bin; None while there are too few operations."""
+        if self.count < _MIN_COUNT:
             return None
         places = sorted(self.bins)
         sums = list(accumulate(self.bins[place] for place in places))
@@ -55,7 +58,7 @@ class RunningMedian:
 
 
 class ObservedOperation:
-    """One kind of operation on one target since the agent started."""
+    """Statistics of one kind of operation on one target since the agent started."""
 
     def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
         self.kind = kind
@@ -64,7 +67,7 @@ class ObservedOperation:
         self._errors: Counter[str] = Counter()
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
         self._sum_ns = 0
-        self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_MAX_RECENT)
         self._last: Outcome | None = None
         self._last_success_ns: int | None = None
 
@@ -84,6 +87,7 @@ class ObservedOperation:
             self.baseline.add(duration)
 
     def status(self, now_ns: int) -> OperationStatus:
+        """Return the statistics for status.json."""
         while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
             self._recent.popleft()
         recent, last = Recent(_WINDOW_NS), sorted(duration for _, duration in self._recent)
@@ -120,12 +124,13 @@ Key = tuple[str, Operation]
 
 
 def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
+    """Write baseline.json."""
     entries = [{"target": target, **kind._asdict(), "bins": median.bins} for (target, kind), median in medians.items()]
     folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
 
 
 def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
-    """Baselines of earlier agents. Empty if the file cannot be used: they are learned again."""
+    """Return the baselines of earlier agents; none if the file cannot be used, and they are learned again."""
     try:
         data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
         if data["version"] != _VERSION:

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ioweather.agent.ship import CatchUp
-from ioweather.agent.watch_settings import WatchSettings, watch_settings_from
+from ioweather.agent.delivery import CatchUp
+from ioweather.agent.settings import WatchSettings, watch_settings_from
 from ioweather.core.errors import FacilityError
 
 S = 10**9

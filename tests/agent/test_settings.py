@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent import counters
-from ioweather.agent.agent_settings import settings_from, sources_for
+from ioweather.agent.settings import settings_from, sources_for
 from ioweather.core.errors import FacilityError, UsageError
 from ioweather.core.facility import parse_facility
 

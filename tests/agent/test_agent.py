@@ -49,9 +49,9 @@ def scripted(tmp_path):
         run = AgentSettings(run_id="r1", host="n1", **settings)
         spool = Spool(tmp_path, "n1", "r1")
         agent = Agent([PlainSource(label=f"/fs{n}") for n in range(sources)], spool, run, clocks=clock.clocks,
-                      start_child=nursery)  # fmt: skip
-        for member in agent.members:
-            member.start()
+                      start_worker=nursery)  # fmt: skip
+        for child in agent.children:
+            child.start()
         for child in nursery.children:
             child.ready()
         return agent

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.live_reporter import Heard
 
-from ioweather.agent import placement
 from ioweather.agent import target_probe as targets
+from ioweather.agent.probe import ProbeSettings
 from ioweather.agent.target_probe import REQUEST_BYTES, TargetProbe
 from ioweather.core.errors import SourceError
 
@@ -40,7 +40,7 @@ def lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (programs / "lfs").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("LFS_CALLS", str(tmp_path / "calls"))
-    monkeypatch.setattr(placement, "file_system_of", lambda _: ("/scratch", "lustre"))
+    monkeypatch.setattr(targets, "file_system_of", lambda _: ("/scratch", "lustre"))
     (tmp_path / "scratch").mkdir()
     return tmp_path / "scratch"
 
@@ -89,7 +89,7 @@ def test_a_target_that_takes_no_file_is_said_and_found_again(lustre: Path, monke
 
 
 def test_no_target_at_all_is_an_error_that_says_why(lustre: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "osts_of", lambda _, kinds="osts": [(10, "scratch-OST000a")] * (kinds == "osts"))
+    monkeypatch.setattr(targets, "osts_of", lambda _, kinds="osts": [(10, "scratch-OST000a")] * (kinds == "osts"))
     (lustre.parent / "calls.down").write_text("10")
     with pytest.raises(SourceError, match=r"scratch-OST000a: .*Input/output error"):
         TargetProbe(str(lustre), run_id="r", host="here").prepare(Heard())
@@ -138,9 +138,9 @@ def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
     program.write_text(_MFSFILEINFO)
     program.chmod(0o755)
     monkeypatch.setenv("MFS_STALLED", str(lustre.parent / "stalled"))
-    monkeypatch.setattr(placement, "file_system_of", lambda _: ("/mnt", "fuse.mfs"))
+    monkeypatch.setattr(targets, "file_system_of", lambda _: ("/mnt", "fuse.mfs"))
     for _ in range(2):
-        source, heard = TargetProbe(str(lustre), run_id="r", host="here", keep_files=True), Heard()
+        source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=True), "r", host="here"), Heard()
         source.prepare(heard)
         assert [each.component for each in source.placed] == ["10.0.0.1:9422", "10.0.0.2:9422"]
         source.finish(heard)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.agent.lustre_counters import ServerCpu
+from ioweather.agent.counters import ServerCpu
 from ioweather.core.counters.growth import Target
 from ioweather.core.counters.monotonic_samples import Clocks
 from ioweather.core.results import Exhibit

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.lustre_counters import LustreServer, entry_pieces
+from ioweather.agent.counters import LustreServer, entry_pieces
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fault_scenarios import START_NS, _response, rows_in_lake, rows_in_spool
-from ioweather.agent.ship import Shipper
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.spool import Keep, Spool, row_line
 from ioweather.core.units import MINUTE_NS
 from ioweather.lake.lake import open_lake

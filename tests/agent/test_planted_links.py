@@ -23,7 +23,7 @@ from live_reporter import Heard
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town
 
 HOST = socket.gethostname()
-TESTS = str(Path(__file__).parents[2])
+TESTS = str(Path(__file__).parents[1])
 SMALL = ProbeSettings(file_bytes=2 << 20, pool_files=4)
 SIZES = ("--file-size", "2MiB", "--pool", "4", "--period", "50ms", "--for", "200ms")
 
@@ -357,7 +357,7 @@ def test_the_folder_of_a_probe_on_another_host_is_free_after_a_minute(fresh, mon
     with pytest.raises(SourceError, match=r"on n2 \(run r2\)"):
         a_probe(fresh).prepare(Heard())
     # The one that had it finds at its next look that it has it no more, and leaves the files alone.
-    monkeypatch.setattr(source._own, "_next_beat_ns", 0)
+    monkeypatch.setattr(source._own, "_next_heartbeat_ns", 0)
     heard = Heard()
     source.cycle(1, heard)
     assert {row["errno"] for row in heard.of("responses")} == {errno.EBUSY}
@@ -368,7 +368,7 @@ def test_the_folder_of_a_probe_on_another_host_is_free_after_a_minute(fresh, mon
     os.utime(lock, (time.time() - 61, time.time() - 61))
     third = a_probe(fresh)
     third.prepare(Heard())
-    monkeypatch.setattr(third._own, "_next_beat_ns", 0)
+    monkeypatch.setattr(third._own, "_next_heartbeat_ns", 0)
     os.utime(lock, (1, 1))
     third.cycle(1, Heard())
     assert time.time() - lock.stat().st_mtime < 5, "it gives a sign"

@@ -135,7 +135,7 @@ def test_rows_that_a_full_disk_does_not_take_wait_and_no_line_is_half(tmp_path, 
 
 
 def test_of_rows_that_wait_for_long_the_newest_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_HELD_ROWS", 3)
+    monkeypatch.setattr(module, "_MAX_WAITING_ROWS", 3)
     spool = open_spool(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", no_space)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.lustre_counters import LustreServer, ServerCpu
+from ioweather.agent.counters import LustreServer, ServerCpu
 from ioweather.core.counters.growth import Target
 from ioweather.core.counters.monotonic_samples import Clocks
 from live_reporter import Heard

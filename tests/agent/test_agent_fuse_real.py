@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fuse_mounts import DisturbedMount, disturbed_mount
-from ioweather.agent.ship import Shipper
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.status import Status, TargetStatus, read_status
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.ship import Shipment, Shipper
+from ioweather.agent.delivery import Shipment, Shipper
 from ioweather.agent.spool import Spool, row_line
 from shipments import outcome
 

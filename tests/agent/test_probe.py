@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ioweather.agent import data_file as datafile
 from ioweather.agent import probe
-from ioweather.agent import probe_claim as claim
+from ioweather.agent import probe_files as claim
+from ioweather.agent import probe_files as datafile
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
@@ -350,7 +350,7 @@ class TestResidency:
             os.fdatasync(fd)
             os.pread(fd, 1 << 20, 0)
             assert datafile.resident_pages(fd, 0, 1 << 20) == 256
-            datafile.drop(fd, 0, 1 << 20)
+            datafile.drop_pages(fd, 0, 1 << 20)
             left = datafile.resident_pages(fd, 0, 1 << 20)
             if left:
                 pytest.skip("this file system does not let its cache be emptied")

@@ -36,7 +36,7 @@ def test_few_operations_have_no_baseline():
 
 
 def test_the_old_fades_out(monkeypatch):
-    monkeypatch.setattr(baseline, "_MOST_COUNT", 1000)
+    monkeypatch.setattr(baseline, "_MAX_COUNT", 1000)
     running = RunningMedian()
     for duration, times in ((1000, 5000), (50_000, 3000)):
         for _ in range(times):

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from ioweather.agent import sampler
-from ioweather.agent.data_file import _pieces
+from ioweather.agent.probe_files import _buffers
 from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
@@ -137,7 +137,7 @@ def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):
 def test_large_requests_take_little_memory(tmp_path):
     """One piece of memory, repeated: a request of 1 GiB must not need 1 GiB."""
     file = Sampler(str(tmp_path), SamplerSettings((1 << 30,)))._files[0][0]
-    pieces = _pieces(file._read_piece, 1 << 30)
+    pieces = _buffers(file._read_piece, 1 << 30)
     assert sum(len(piece) for piece in pieces) == 1 << 30
     assert len({id(piece) for piece in pieces}) == 1
-    assert [len(piece) for piece in _pieces(file._read_piece, (1 << 20) + 4096)] == [1 << 20, 4096]
+    assert [len(piece) for piece in _buffers(file._read_piece, (1 << 20) + 4096)] == [1 << 20, 4096]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.agent.child import PipeReporter, Worker
 from ioweather.agent.sensor import Operation, Ready
-from ioweather.agent.worker import PipeReporter, Worker
 from ioweather.core.errors import SourceError
 
 # The agent has one thread; the process that runs the tests may have more.

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from ioweather.agent.exporter_server import parse_listen, serve, write_textfile, write_textfile_every
+from ioweather.agent.exporter import parse_listen, serve, write_textfile, write_textfile_every
 from ioweather.core.errors import UsageError
 
 

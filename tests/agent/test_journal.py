@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.agent.journal import Journal
-from ioweather.agent.status import InFlight, SourceStatus, SpoolStatus, Status, TargetStatus
+from ioweather.agent.status import InFlight, Journal, SourceStatus, SpoolStatus, Status, TargetStatus
 from ioweather.core.units import NS
 
 SPOOL = SpoolStatus("/spool", 1, 10, 100, 5, 0, 0, 0, None, None, "")
