@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.errors import UsageError
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.simulate.score.card import (
+from ioweather.simulate.score import (
     QUESTIONS,
     Item,
     Line,
@@ -119,7 +119,7 @@ def run_row(job: int, alone: float, others: float = 0.0, own: float = 0.0) -> di
 
 def test_true_verdicts_by_hand():
     """B = 100, h = 15: what the system adds beyond what it usually adds, and what the run itself does."""
-    from ioweather.simulate.score.card import true_kinds
+    from ioweather.simulate.score import true_kinds
 
     rows = [run_row(job, 100.0) for job in range(10)]
     rows += [run_row(10, 100.0, others=40.0), run_row(11, 100.0, own=40.0), run_row(12, 100.0, 30.0, 30.0),
