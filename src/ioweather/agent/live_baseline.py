@@ -11,8 +11,9 @@ import bisect
 import errno
 import json
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -63,26 +64,26 @@ class ObservedOperation:
     def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
         self.kind = kind
         self.baseline = baseline
-        self._counts: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
+        self._status = OperationStatus(*kind)
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
-        self._sum_ns = 0
         self._recent: deque[tuple[int, int]] = deque(maxlen=_MAX_RECENT)
-        self._last: Outcome | None = None
-        self._last_success_ns: int | None = None
 
     def add(self, row: Mapping[str, Any], now_ns: int) -> None:
         """Add a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
-        status, duration = row["status"], row["duration_ns"]
-        self._counts[status] += 1
-        self._last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
-        if status == "error":
+        found, status, duration = self._status, row["status"], row["duration_ns"]
+        found.last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
+        if status == "missed":
+            found.missed_count += 1
+        elif status == "error":
             number = row["errno"]
-            self._errors["short" if number is None else errno.errorcode.get(number, str(number))] += 1
+            name = "short" if number is None else errno.errorcode.get(number, str(number))
+            found.error_count += 1
+            found.errors = {**found.errors, name: found.errors.get(name, 0) + 1}
         elif status == "ok":
-            self._last_success_ns = row["start_ns"] + duration
+            found.ok_count += 1
+            found.last_success_ns = row["start_ns"] + duration
+            found.sum_ns += duration
             self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
-            self._sum_ns += duration
             self._recent.append((now_ns, duration))
             self.baseline.add(duration)
 
@@ -94,21 +95,12 @@ class ObservedOperation:
         if last:
             recent = Recent(_WINDOW_NS, len(last), _quantile(last, 0.5), _quantile(last, 0.9), last[-1])
         filled = max((place for place, count in enumerate(self._buckets) if count), default=-1)
-        return OperationStatus(
-            op=self.kind.op,
-            request_bytes=self.kind.request_bytes,
-            mode=self.kind.mode,
-            ok_count=self._counts["ok"],
-            error_count=self._counts["error"],
-            missed_count=self._counts["missed"],
-            errors=dict(self._errors),
-            last=self._last,
-            last_success_ns=self._last_success_ns,
+        return replace(
+            self._status,
             expected_ns=self.baseline.median_ns(),
             expected_count=self.baseline.count,
             recent=recent,
             bucket_counts=tuple(self._buckets[: filled + 1]),
-            sum_ns=self._sum_ns,
         )
 
 

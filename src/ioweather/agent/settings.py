@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,47 +19,6 @@ from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.mounts import is_inside
 from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
-
-
-@dataclass(frozen=True)
-class CollectSettings:
-    """[collect]: what the agent measures, how often, and where the rows go."""
-
-    probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
-    probe_name: str = ""
-    probe_targets: bool = False
-    block_period_ns: int = 10 * NS
-    block_stacked: bool = False
-    lustre_period_ns: int = 10 * NS
-    gpfs_period_ns: int = 10 * NS
-    nfs_period_ns: int = 10 * NS
-    root: Path = Path("/")
-    slurm_period_ns: int = 5 * MINUTE_NS
-    ship_period_ns: int = 5 * MINUTE_NS
-    spool_limit_bytes: int = GIB
-    spool_keep: Keep = "newest"
-    push_url: str = ""
-    push_token_file: Path | None = None
-
-    @property
-    def server(self) -> Server | None:
-        """The server that rows are pushed to, if there is no lake that this machine can write."""
-        return Server(self.push_url, self.push_token_file) if self.push_url and self.push_token_file else None
-
-
-@dataclass(frozen=True)
-class WatchSettings:
-    """[watch]: what `ioweather ingest --watch` reads, and how often the agent runs it.
-
-    `accounting`: also query `sacct`, if it is installed. `tell`: a program that is run for each new verdict, with the
-    job id and the line (deploy/slurm/tell-slurm). `check_owner`: files of other users count for their own runs only.
-    """
-
-    directories: tuple[Path, ...] = ()
-    every_ns: int = MINUTE_NS
-    accounting: bool = True
-    tell: Path | None = None
-    check_owner: bool = True
 
 
 def _duration(value: Any) -> int:
@@ -107,7 +66,53 @@ def _program(value: Any) -> Path:
     return Path(value)
 
 
-# Key of the section -> field of the settings, and the parser of its value.
+def _key(name: str, parse: Callable[[Any], Any]) -> dict[str, Any]:
+    """Key of the section that sets a field, and the parser of its value."""
+    return {"key": name, "parse": parse}
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    """[collect]: what the agent measures, how often, and where the rows go."""
+
+    probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
+    probe_name: str = field(default="", metadata=_key("probe_name", str))
+    probe_targets: bool = field(default=False, metadata=_key("probe_targets", _flag))
+    block_period_ns: int = field(default=10 * NS, metadata=_key("block_period", _duration))
+    block_stacked: bool = field(default=False, metadata=_key("block_stacked", _flag))
+    lustre_period_ns: int = field(default=10 * NS, metadata=_key("lustre_period", _duration))
+    gpfs_period_ns: int = field(default=10 * NS, metadata=_key("gpfs_period", _duration))
+    nfs_period_ns: int = field(default=10 * NS, metadata=_key("nfs_period", _duration))
+    root: Path = field(default=Path("/"), metadata=_key("root", _path))
+    slurm_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("slurm_period", _duration))
+    ship_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("ship_every", _duration))
+    spool_limit_bytes: int = field(default=GIB, metadata=_key("spool_limit", _size))
+    spool_keep: Keep = field(default="newest", metadata=_key("spool_keep", _which_end))
+    push_url: str = field(default="", metadata=_key("push_url", lambda value: check_url(str(value))))
+    push_token_file: Path | None = field(default=None, metadata=_key("push_token_file", _path))
+
+    @property
+    def server(self) -> Server | None:
+        """The server that rows are pushed to, if there is no lake that this machine can write."""
+        return Server(self.push_url, self.push_token_file) if self.push_url and self.push_token_file else None
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """[watch]: what `ioweather ingest --watch` reads, and how often the agent runs it.
+
+    `accounting`: also query `sacct`, if it is installed. `tell`: a program that is run for each new verdict, with the
+    job id and the line (deploy/slurm/tell-slurm). `check_owner`: files of other users count for their own runs only.
+    """
+
+    directories: tuple[Path, ...] = field(default=(), metadata=_key("directories", _directories))
+    every_ns: int = field(default=MINUTE_NS, metadata=_key("every", _duration))
+    accounting: bool = field(default=True, metadata=_key("accounting", _flag))
+    tell: Path | None = field(default=None, metadata=_key("tell", _program))
+    check_owner: bool = field(default=True, metadata=_key("check_owner", _flag))
+
+
+# Key of a section -> field of the settings, and the parser of its value.
 _Keys = Mapping[str, "tuple[str, Callable[[Any], Any]]"]
 _PROBE_KEYS: _Keys = {
     "probe_period": ("period_ns", _duration),
@@ -116,40 +121,22 @@ _PROBE_KEYS: _Keys = {
     "probe_pool": ("pool_files", _whole),
     "probe_fill_rate": ("fill_bytes_per_s", _size),
 }
-_COLLECT_KEYS: _Keys = {
-    "probe_name": ("probe_name", str),
-    "probe_targets": ("probe_targets", _flag),
-    "block_period": ("block_period_ns", _duration),
-    "block_stacked": ("block_stacked", _flag),
-    "lustre_period": ("lustre_period_ns", _duration),
-    "gpfs_period": ("gpfs_period_ns", _duration),
-    "nfs_period": ("nfs_period_ns", _duration),
-    "root": ("root", _path),
-    "slurm_period": ("slurm_period_ns", _duration),
-    "ship_every": ("ship_period_ns", _duration),
-    "spool_limit": ("spool_limit_bytes", _size),
-    "spool_keep": ("spool_keep", _which_end),
-    "push_url": ("push_url", lambda value: check_url(str(value))),
-    "push_token_file": ("push_token_file", _path),
-}
-_WATCH_KEYS: _Keys = {
-    "directories": ("directories", _directories),
-    "every": ("every_ns", _duration),
-    "accounting": ("accounting", _flag),
-    "tell": ("tell", _program),
-    "check_owner": ("check_owner", _flag),
-}
+
+
+def _keys_of(kind: type) -> _Keys:
+    return {each.metadata["key"]: (each.name, each.metadata["parse"]) for each in fields(kind) if each.metadata}
 
 
 def settings_from(section: Mapping[str, Any]) -> CollectSettings:
     """Return the settings in the section [collect]; every key has a default."""
-    _check_names("collect", section, {**_PROBE_KEYS, **_COLLECT_KEYS})
-    probe = ProbeSettings(keep_files=True, **_parsed("collect", section, _PROBE_KEYS))
+    values = _parsed("collect", section, {**_PROBE_KEYS, **_keys_of(CollectSettings)})
+    names = [name for name, _ in _PROBE_KEYS.values()]
+    probe = ProbeSettings(keep_files=True, **{name: values.pop(name) for name in names if name in values})
     try:
         probe.check()
     except SourceError as error:
         raise FacilityError(f"[collect]: {error.message}") from None
-    settings = CollectSettings(probe=probe, **_parsed("collect", section, _COLLECT_KEYS))
+    settings = CollectSettings(probe=probe, **values)
     if bool(settings.push_url) != (settings.push_token_file is not None):
         raise FacilityError("[collect] push_url and push_token_file go together.")
     return settings
@@ -157,17 +144,13 @@ def settings_from(section: Mapping[str, Any]) -> CollectSettings:
 
 def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
     """Return the settings in the section [watch]; every key has a default."""
-    _check_names("watch", section, _WATCH_KEYS)
-    return WatchSettings(**_parsed("watch", section, _WATCH_KEYS))
-
-
-def _check_names(name: str, section: Mapping[str, Any], keys: _Keys) -> None:
-    unknown = sorted(section.keys() - keys.keys())
-    if unknown:
-        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
+    return WatchSettings(**_parsed("watch", section, _keys_of(WatchSettings)))
 
 
 def _parsed(name: str, section: Mapping[str, Any], keys: _Keys) -> dict[str, Any]:
+    unknown = sorted(section.keys() - keys.keys())
+    if unknown:
+        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
     found = {}
     for key, (setting, parse) in keys.items():
         if key in section:
