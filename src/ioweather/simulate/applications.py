@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.units import KIB, MIB
+from ioweather.simulate.fluid import stream
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import stream
 
 Layout: TypeAlias = Literal["shared", "unique", "none"]
 Interface: TypeAlias = Literal["POSIX", "MPI-IO"]

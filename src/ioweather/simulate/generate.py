@@ -21,7 +21,7 @@ from ioweather.core.whole_files import write_whole
 from ioweather.core.words import pairs_of
 from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.darshan_logs import LogWriter
-from ioweather.simulate.flows import OPERATIONS
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Felt, Incident, divided
 from ioweather.simulate.monitoring import (
     SIZES,
     JobCounts,
@@ -37,7 +37,6 @@ from ioweather.simulate.monitoring import (
     write_job_stats,
 )
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import Calendar, Felt, Incident, divided
 from ioweather.simulate.text_files import (
     AccountsWriter,
     TokioWriter,

@@ -13,9 +13,19 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.units import KIB, MIB
-from ioweather.simulate.flows import OPERATIONS, Flow, Fluid, Readings
+from ioweather.simulate.fluid import (
+    OF_TARGETS,
+    OPERATIONS,
+    Calendar,
+    Flow,
+    Fluid,
+    Incident,
+    Readings,
+    Resources,
+    failed_targets,
+    stream,
+)
 from ioweather.simulate.presets import Preset, ResponseLaw
-from ioweather.simulate.resources import OF_TARGETS, Calendar, Incident, Resources, failed_targets, stream
 from ioweather.simulate.world import Run
 
 # The hum is a gamma process: steps of any length add up to minutes of this shape.

@@ -15,11 +15,10 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.words import names_of
 from ioweather.simulate.applications import Program
-from ioweather.simulate.flows import OPERATIONS, PROCESSES, Benchmark, Flow
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Flow, Resources, stream
 from ioweather.simulate.monitoring import Observed, Responses, coarser
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import Calendar, Resources, stream
-from ioweather.simulate.world import Job
+from ioweather.simulate.world import PROCESSES, Benchmark, Job
 
 DAY = 86400.0
 # car11 IV: most files are below 1 MiB, a few hold most of the bytes.

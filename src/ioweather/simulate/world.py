@@ -11,30 +11,25 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.simulate.applications import CHANGES, Program, make_programs, useful_bytes_per_s
-from ioweather.simulate.flows import (
-    IO500_NAME,
-    Benchmark,
+from ioweather.simulate.fluid import (
+    Calendar,
     Flow,
     FlowKind,
     Fluid,
     Meter,
     Pattern,
     Readings,
-    data_demand,
-    make_benchmark,
-    meta_demand,
-    operations_mix,
-)
-from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import (
-    Calendar,
     Resources,
+    data_demand,
     make_calendar,
     make_incidents,
     make_resources,
+    meta_demand,
+    operations_mix,
     state_at,
     stream,
 )
+from ioweather.simulate.presets import Preset
 
 _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
@@ -184,43 +179,45 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        width = min(program.stripe_count, int(np.count_nonzero(likely)))
-        shares = np.zeros(resources.osts)
-        shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
-        return shares
+        return _striped(program.stripe_count, likely, rng)
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
     # Many objects lie close to what is expected; drawing each would only cost time.
     counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
 
+def _striped(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
+    """Equal shares on so many targets, drawn by their chances."""
+    width = min(width, int(np.count_nonzero(likely)))
+    shares = np.zeros(len(likely))
+    shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
+    return shares
+
+
 def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
-    kind: FlowKind = "read" if run.usual.reads else "write"
-    pattern = _own_pace(_data_pattern(run.felt, run.shares, step, preset, resources), run)
-    usual = None
-    if run.felt is not run.usual:
-        usual = _own_pace(_data_pattern(run.usual, run.shares, step, preset, resources), run)
-    return Flow(kind, pattern, run.program.request_bytes, normal=_worse_only(pattern, usual), owner=run)
+    """Return the data phase of a step."""
+    pattern, normal = _patterns(run, lambda program: _data_pattern(program, run.shares, step, preset, resources))
+    return Flow("read" if run.usual.reads else "write", pattern, run.program.request_bytes, normal=normal, owner=run)
 
 
 def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
-    pattern = _own_pace(_meta_pattern(run.felt, preset, resources), run)
-    usual = None if run.felt is run.usual else _own_pace(_meta_pattern(run.usual, preset, resources), run)
+    """Return the metadata phase of a step."""
+    pattern, normal = _patterns(run, lambda program: _meta_pattern(program, preset, resources))
     mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
-    return Flow("meta", pattern, mix=mix, normal=_worse_only(pattern, usual), owner=run)
+    return Flow("meta", pattern, mix=mix, normal=normal, owner=run)
+
+
+def _patterns(run: Run, make: Callable[[Program], Pattern]) -> tuple[Pattern, Pattern | None]:
+    """Return the pattern of a phase, and the usual one if the run's change affects this phase."""
+    pattern, usual = (_own_pace(make(program), run) for program in (run.felt, run.usual))
+    same = usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)
+    return pattern, None if same else usual
 
 
 def _own_pace(pattern: Pattern, run: Run) -> Pattern:
     """Slower nodes ask for the same bytes, for longer."""
     slower = run.noise * run.hidden
     return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
-
-
-def _worse_only(pattern: Pattern, usual: Pattern | None) -> Pattern | None:
-    """A change that touches only the other kind of phase leaves this one as it is."""
-    if usual is None or (usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)):
-        return None
-    return usual
 
 
 def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
@@ -254,27 +251,20 @@ class SystemJob:
 
 def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
     """A scan of everything at 2 am for half an hour; a backup in the night to Sunday; transfers at any time."""
-    even = np.full(resources.osts, 1.0 / resources.osts)
     peak = float(resources.capacity[: resources.osts].sum())
     network = float(resources.capacity[resources.network])
+
+    def read(share_of_peak: float, share_of_network: float, seconds: float) -> Flow:
+        speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
+        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds))
+
     found = []
     for day in range(preset.days):
         look = operations_mix(getattr=0.9, statfs=0.1)
-        scan = (
-            Flow(
-                "read",
-                Pattern(data_demand(resources, even, preset.system_load * min(0.25 * peak, 0.4 * network)), 1500.0),
-            ),
-            Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look),
-        )
-        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), scan))
+        stats = Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look)
+        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), (read(0.25, 0.4, 1500.0), stats)))
         if calendar.weekday(day) == 6:
-            copy = Flow(
-                "read",
-                Pattern(
-                    data_demand(resources, even, preset.system_load * min(0.15 * peak, 0.25 * network)), 4 * 3600.0
-                ),
-            )
+            copy = read(0.15, 0.25, 4 * 3600.0)
             found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
     length = preset.days * 86400.0
     rng = stream(seed, "transfers")
@@ -291,15 +281,67 @@ def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
-    width = min(width, int(np.count_nonzero(likely)))
-    shares = np.zeros(resources.osts)
-    shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
+    shares = _striped(width, likely, rng)
+    width = int(np.count_nonzero(shares))
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
     ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
     flow = Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), moved_ratio=ratio)
     return SystemJob("transfer", start, (flow,))
+
+
+IO500_NAME = "io500"
+# phase, kind, share of all targets or of the metadata server that it asks for, seconds at full speed
+_PHASES = (
+    ("ior-easy-write", "write", 1.6, 300.0),
+    ("mdtest-easy-write", "create", 1.8, 240.0),
+    ("ior-hard-write", "write", 0.9, 240.0),
+    ("mdtest-hard-write", "create", 2.5, 240.0),
+    ("ior-easy-read", "read", 1.6, 200.0),
+    ("mdtest-easy-stat", "stat", 1.5, 120.0),
+    ("ior-hard-read", "read", 1.0, 200.0),
+    ("mdtest-hard-stat", "stat", 2.0, 120.0),
+    ("mdtest-easy-delete", "delete", 1.5, 120.0),
+)
+_MIXES = {
+    "create": operations_mix(open=0.4, close=0.3, mknod=0.3),
+    "stat": operations_mix(getattr=1.0),
+    "delete": operations_mix(unlink=0.9, getattr=0.1),
+}
+PROCESSES = 640
+
+
+@dataclass(eq=False)
+class Benchmark:
+    """One run of an IO500-like benchmark on a morning in the middle of the period: its phases load the facility, and
+    its output has the speed of each."""
+
+    start: float
+    flows: list[tuple[str, Flow]] = field(default_factory=list)
+
+    def next_flow(self, resources: Resources) -> Flow | None:
+        """Return the flow of the next phase, or None after the last one."""
+        if len(self.flows) == len(_PHASES):
+            return None
+        name, kind, share, seconds = _PHASES[len(self.flows)]
+        if kind in _MIXES:
+            demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
+            flow = Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
+        else:
+            speed = share * float(resources.capacity[: resources.osts].sum())
+            pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
+            flow = Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
+        self.flows.append((name, flow))
+        return flow
+
+    @property
+    def done(self) -> bool:
+        return len(self.flows) == len(_PHASES) and self.flows[-1][1].end > 0
+
+
+def _even(resources: Resources) -> Floats:
+    return np.full(resources.osts, 1.0 / resources.osts)
 
 
 DAY_SECONDS = 86400
@@ -326,7 +368,9 @@ class World:
         self.resources = make_resources(preset, seed)
         self.programs = make_programs(preset, seed)
         self.incidents = make_incidents(preset, self.resources, self.calendar, seed)
-        self.benchmark: Benchmark | None = make_benchmark(preset, self.resources)
+        self.benchmark: Benchmark | None = None
+        if preset.probe_hosts:  # without probes nothing measures its effect
+            self.benchmark = Benchmark(start=(preset.days // 2) * 86400.0 + 9.5 * 3600.0)
         self.meter = Meter(self.resources)
         self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
