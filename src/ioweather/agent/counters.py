@@ -99,7 +99,7 @@ class BlockDevices(_FileSource):
         # A device that was pulled out leaves a gap until it is back.
         for device in self._last.keys() - devices.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
-            named = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
+            named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
             self._away[device] = event_row(key, "gap", "device is gone", self._last_wall_ns, **named)
             reporter.row("events", self._away[device])
         for device in self._away.keys() & devices.keys():
@@ -366,7 +366,7 @@ class LustreServer(LiveSource):
                 self._set_back.add(origin)
                 target = origin.target
                 key, words = f"gap:{self.host}:{target.name}:{grown.start_ns}", "clock of the server set back"
-                named = {"host": self.host, "system": target.system, "component": target.name}
+                named: Any = {"host": self.host, "system": target.system, "component": target.name}
                 reporter.row("events", event_row(key, "gap", words, grown.start_ns, until, **named))
             return False
         self._set_back.discard(origin)

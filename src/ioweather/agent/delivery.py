@@ -251,9 +251,9 @@ class CatchUp(_Program):
 
     def status(self) -> SourceStatus:
         """Return the status, as of a source."""
-        child = self._child
-        state, pid = ("waiting", None) if child is None else ("running", child.pid)
-        return SourceStatus("catch-up", state, self.every_ns, pid, **self._done)
+        if self._child is None:
+            return SourceStatus("catch-up", "waiting", self.every_ns, **self._done)
+        return SourceStatus("catch-up", "running", self.every_ns, self._child.pid, **self._done)
 
 
 def _read_answer(code: int, text: str) -> tuple[bool, str, int]:

@@ -219,7 +219,7 @@ def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
 def _buckets(operation: OperationStatus) -> list[tuple[str, float]]:
     """Cumulative counts, as Prometheus has them."""
     totals = list(accumulate(operation.bucket_counts))
-    return [(bound, totals[place]) for place, bound in enumerate(_BOUNDS)] + [("+Inf", totals[-1])]
+    return [*((bound, float(totals[place])) for place, bound in enumerate(_BOUNDS)), ("+Inf", float(totals[-1]))]
 
 
 def parse_listen(text: str) -> tuple[str, int]:

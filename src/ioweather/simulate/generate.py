@@ -27,7 +27,6 @@ from ioweather.simulate.monitoring import (
     JobCounts,
     Observed,
     as_served,
-    closed,
     coarser,
     joined,
     mean_seconds,
@@ -353,7 +352,7 @@ class _Making:
                 self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
         if self.counts is not None:
             folder = self.data / "job_stats"
-            rows = closed(self.counts, window.readings)
+            rows = self.counts.taken(met.start + met.steps * met.step_seconds)
             yield write_job_stats, folder, rows, preset.step_seconds, world.resources, world.calendar
         logged = [run for run in window.runs if run.job.darshan]
         self._logs += len(logged)
@@ -369,7 +368,7 @@ class _Making:
                 self._detail = []
 
     def _used_bytes(self, day: int) -> float:
-        before, after = (float(content.size.sum()) for content in self.contents)
+        before, after = (float(content.files["size"].sum()) for content in self.contents)
         return before + (after - before) * day / self.world.preset.days
 
     @property
@@ -422,6 +421,7 @@ class _Making:
             self.truth.add("planted", id=name, name=name, value=value)
         for name, content in zip(("before", "after"), self.contents, strict=True):
             for place, project in enumerate(("", *content.projects)):
-                chosen = content.size if not project else content.size[content.project == place - 1]
+                of_project = content.files["project"] == place - 1
+                chosen = content.files["size"][of_project if project else slice(None)]
                 details = {"bytes": int(chosen.sum())}
                 self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -346,20 +346,27 @@ class JobCounts:
         return [(step, key, self._amounts.pop((step, key))) for step, key in ready]
 
 
+def write_segment(path: Path, host: str, run_id: str, opened_ns: int, lines: Iterable[str]) -> None:
+    """Write a segment as the agent does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = {"ioweather_spool": 1, "host": host, "boot_id": "simulated", "run_id": run_id, "opened_ns": opened_ns}
+    with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(header) + "\n")
+        file.writelines(lines)
+
+
 def write_job_stats(
     folder: Path, rows: list[tuple[int, str, Floats]], step_seconds: int, resources: Resources, calendar: Calendar
 ) -> None:
-    """A segment as the agent on a server writes it."""
-    if not rows:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    first_ns = calendar.epoch_ns(rows[0][0] * step_seconds)
-    header = {"ioweather_spool": 1, "host": "mds1", "boot_id": "simulated", "run_id": "r", "opened_ns": first_ns}
-    with (folder / f"seg-mds1-{first_ns}.ndjson").open("w", encoding="utf-8") as file:
-        file.write(json.dumps(header) + "\n")
-        for step, key, amounts in rows:
-            start_ns = calendar.epoch_ns(step * step_seconds)
-            file.writelines(_lines(start_ns, step_seconds, key, amounts, resources))
+    """Write the job counts of some steps as a segment of an agent on a server."""
+    moments = [calendar.epoch_ns(step * step_seconds) for step, _, _ in rows]
+    lines = (
+        line
+        for start_ns, (_, key, amounts) in zip(moments, rows, strict=True)
+        for line in _lines(start_ns, step_seconds, key, amounts, resources)
+    )
+    if rows:
+        write_segment(folder / f"seg-mds1-{moments[0]}.ndjson", "mds1", "r", moments[0], lines)
 
 
 def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources) -> Iterator[str]:
@@ -386,7 +393,3 @@ def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resource
 def _line(common: dict[str, object], kind: str, component: str, operation: str, count: int, moved: int | None) -> str:
     row = {**common, "component_kind": kind, "component": component, "operation": operation, "count": count}
     return json.dumps({**row, "bytes": moved}) + "\n"
-
-
-def closed(counts: JobCounts, readings: Readings) -> list[tuple[int, str, Floats]]:
-    return counts.taken(readings.start + readings.steps * readings.step_seconds)

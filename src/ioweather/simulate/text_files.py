@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.words import names_of
 from ioweather.simulate.applications import Program
 from ioweather.simulate.fluid import OPERATIONS, Calendar, Flow, Resources, stream
-from ioweather.simulate.monitoring import Observed, Responses, coarser
+from ioweather.simulate.monitoring import Observed, Responses, coarser, write_segment
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import PROCESSES, Benchmark, Job
 
@@ -31,72 +32,45 @@ GROWTH_RATIO = 0.3
 DOMINANT_GROWTH_RATIO = 1.5
 
 
+_FILE = np.dtype(
+    [(name, np.int64) for name in ("uid", "project", "number", "size")] + [("mtime", float), ("atime", float)]
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Content:
     """Files: sizes in bytes, times in seconds since the facility's start (negative: before it)."""
 
-    uid: Ints
-    project: Ints
-    number: Ints
-    size: Ints
-    mtime: Floats
-    atime: Floats
+    files: NDArray[Any]
     projects: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.size)
 
 
 def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> tuple[Content, Content]:
-    """(at the start, at the end). The first project grows most, as one did in 2010."""
+    """Return the files at the start and at the end. The first project grows most, as one did in 2010."""
     rng = stream(seed, "scans")
     owners = sorted({(program.account, program.uid) for program in programs})
     projects = tuple(sorted({account for account, _ in owners}))
-    first = _draw(preset.scan_files, 0.0, 400 * DAY, owners, projects, 0, rng, None)
-    kept = np.flatnonzero(rng.random(len(first)) >= _DELETED_RATIO)
+
+    def draw(count: int, now: float, oldest: float, first: int, project: int | None) -> NDArray[Any]:
+        usable = [(projects.index(name), uid) for name, uid in owners if project in (None, projects.index(name))]
+        chosen = np.array(usable, np.int64)[rng.integers(0, len(usable), count)]
+        large = rng.random(count) < _LARGE_RATIO
+        sizes = rng.normal(_LARGE_MEAN_LOG, _LARGE_SPREAD, count), rng.normal(_SMALL_MEAN_LOG, _SMALL_SPREAD, count)
+        files = np.empty(count, _FILE)
+        files["project"], files["uid"] = chosen.reshape(-1, 2).T
+        files["number"] = first + np.arange(count)
+        files["size"] = np.rint(np.exp(np.where(large, *sizes))).astype(np.int64)
+        files["mtime"] = now - rng.uniform(0.0, oldest, count)
+        files["atime"] = np.minimum(files["mtime"] + rng.exponential(20 * DAY, count), now)
+        return files
+
+    before = draw(preset.scan_files, 0.0, 400 * DAY, 0, None)
+    pieces = [before[rng.random(len(before)) >= _DELETED_RATIO]]
     length = preset.days * DAY
-    per_project = np.bincount(first.project, minlength=len(projects))
-    growth = [DOMINANT_GROWTH_RATIO, *[GROWTH_RATIO] * (len(per_project) - 1)]
-    counts = [int(n * ratio) for n, ratio in zip(per_project.tolist(), growth, strict=True)]
-    same = (length, length, owners, projects)
-    added = [_draw(n, *same, len(first) * (p + 2), rng, p) for p, n in enumerate(counts)]
-    pieces = [_take(first, kept), *added]
-    names = ("uid", "project", "number", "size", "mtime", "atime")
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
-    return first, Content(**arrays, projects=projects)
-
-
-def _draw(
-    count: int,
-    now: float,
-    oldest: float,
-    owners: list[tuple[str, int]],
-    projects: tuple[str, ...],
-    first: int,
-    rng: np.random.Generator,
-    project: int | None,
-) -> Content:
-    usable = [(account, uid) for account, uid in owners if project is None or account == projects[project]]
-    chosen = rng.integers(0, len(usable), count)
-    large = rng.random(count) < _LARGE_RATIO
-    logs = np.where(
-        large, rng.normal(_LARGE_MEAN_LOG, _LARGE_SPREAD, count), rng.normal(_SMALL_MEAN_LOG, _SMALL_SPREAD, count)
-    )
-    mtime = now - rng.uniform(0.0, oldest, count)
-    return Content(
-        np.array([uid for _, uid in usable], np.int64)[chosen],
-        np.array([projects.index(account) for account, _ in usable], np.int64)[chosen],
-        first + np.arange(count),
-        np.rint(np.exp(logs)).astype(np.int64),
-        mtime,
-        np.minimum(mtime + rng.exponential(20 * DAY, count), now),
-        projects,
-    )
-
-
-def _take(content: Content, rows: Ints) -> Content:
-    names = ("uid", "project", "number", "size", "mtime", "atime")
-    return replace(content, **{name: getattr(content, name)[rows] for name in names})
+    for project, count in enumerate(np.bincount(before["project"], minlength=len(projects)).tolist()):
+        ratio = GROWTH_RATIO if project else DOMINANT_GROWTH_RATIO
+        pieces.append(draw(int(count * ratio), length, length, len(before) * (project + 2), project))
+    return Content(before, projects), Content(np.concatenate(pieces), projects)
 
 
 def facility_toml(preset: Preset, *filesystems: Resources) -> str:
@@ -295,18 +269,16 @@ _DEVICE = 64_768
 
 def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -> None:
     """A list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
-    folders = sorted({(int(p), int(u)) for p, u in zip(content.project, content.uid, strict=True)})
+    folders = sorted(set(content.files[["project", "uid"]].tolist()))
     start = calendar.start
     with path.open("w", encoding="utf-8") as file:
-        inode = 2
         folders_of = (f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)
-        for name in (root, *(f"{root}/{project}" for project in content.projects), *folders_of):
+        names = (root, *(f"{root}/{project}" for project in content.projects), *folders_of)
+        for inode, name in enumerate(names, start=2):
             file.write(
                 f"d {_DEVICE} {inode} 4096 8 {start}.0000000000 {start}.0000000000 {start}.0000000000 0 0 2 {name}\n"
             )
-            inode += 1
-        columns = (content.uid, content.project, content.number, content.size, content.mtime, content.atime)
-        for uid, project, number, size, mtime, atime in zip(*(c.tolist() for c in columns), strict=True):
+        for uid, project, number, size, mtime, atime in content.files.tolist():
             changed, read = start + mtime, start + atime
             file.write(
                 f"f {_DEVICE} {1000 + number} {size} {-(-size // 4096) * 8} {changed:.9f}0 {read:.9f}0 {changed:.9f}0 "
@@ -314,25 +286,16 @@ def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -
             )
 
 
-_VERSION = 1
-
-
 def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calendar, number: int, system: str) -> None:
-    """One closed segment per host, rows in the order of time."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write one closed segment per host, rows in the order of time."""
     by_host: dict[str, list[Responses]] = {}
     for batch in batches:
         if len(batch.start):
             by_host.setdefault(batch.host, []).append(batch)
     for host, members in by_host.items():
-        rows = [row for batch in members for row in _rows(batch, calendar, system)]
-        rows.sort()
-        first_ns = rows[0][0]
-        header = {"ioweather_spool": _VERSION, "host": host, "boot_id": "simulated"}
-        header |= {"run_id": members[0].run_id, "opened_ns": first_ns}
-        with (folder / f"seg-{host}-{first_ns}-{number}.ndjson").open("w", encoding="utf-8") as file:
-            file.write(json.dumps(header) + "\n")
-            file.writelines(line for _, line in rows)
+        rows = sorted(row for batch in members for row in _rows(batch, calendar, system))
+        path = folder / f"seg-{host}-{rows[0][0]}-{number}.ndjson"
+        write_segment(path, host, members[0].run_id, rows[0][0], (line for _, line in rows))
 
 
 def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
