@@ -38,7 +38,7 @@ from ioweather.simulate.monitoring import (
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.text_files import (
     AccountsWriter,
-    TokioWriter,
+    append_tokio,
     facility_toml,
     make_contents,
     write_detail,
@@ -316,7 +316,6 @@ class _Making:
         self.world, self.out, self.data, self.truth, self.first = world, out, data, truth, first
         self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
         self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
-        self.servers = TokioWriter(data / "servers", world.resources, world.calendar)
         self.planted = PlantedServers(preset.osts)
         self.felt = Felt(world.incidents)
         self.contents = make_contents(preset, world.programs, world.seed)
@@ -338,7 +337,8 @@ class _Making:
         observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
         self.planted.add(observed)
         self.felt.add(window.readings.times, window.readings.stretch)
-        self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
+        coarse, used = coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day)
+        append_tokio(self.data / "servers", coarse, used, world.resources, world.calendar)
         met = window.readings
         if preset.slow_service:
             met = as_served(met, world.resources, world.incidents)

@@ -109,43 +109,38 @@ _STATES = ("oss_cpu_percent", "mds_cpu_percent")
 
 
 def slim(observed: Observed) -> Observed:
-    """Without what only the model knows: its readings become those that were recorded."""
+    """Drop what only the model knows: the readings become those that were recorded."""
     recorded: dict[str, Any] = {name: getattr(observed, name) for name in _AMOUNTS}
-    readings = replace(observed.readings, stretch=np.ones((observed.readings.steps, 1)), **recorded)
+    readings = replace(observed.readings, stretch=np.ones((len(observed.missing), 1)), **recorded)
     return replace(observed, readings=readings)
 
 
 def joined(parts: Sequence[Observed]) -> Observed:
-    """Windows of one day as one, slim."""
-    if len(parts) == 1:
-        return parts[0]
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_AMOUNTS, *_STATES, "missing")
-    }
-    steps: dict[str, Any] = {name: arrays[name] for name in _AMOUNTS}
-    readings = replace(parts[0].readings, stretch=np.ones((len(arrays["missing"]), 1)), **steps)
-    return replace(parts[0], readings=readings, hum_bytes=sum(part.hum_bytes for part in parts), **arrays)
+    """Join the windows of one day; the result is slim."""
+    names = (*_AMOUNTS, *_STATES, "missing")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return slim(replace(parts[0], hum_bytes=sum(part.hum_bytes for part in parts), **arrays))
 
 
 def coarser(observed: Observed, step_seconds: int) -> Observed:
-    """The same in longer steps: amounts add up, states average."""
+    """Return the same in longer steps: amounts are added, states averaged."""
     factor = step_seconds // observed.readings.step_seconds
     if factor <= 1:
         return observed
     steps = observed.readings.steps // factor
 
-    def blocks(values: NDArray[Any]) -> NDArray[Any]:
-        return values[: steps * factor].reshape(steps, factor, -1)
+    def blocks(item: Any, name: str) -> NDArray[Any]:
+        return np.asarray(getattr(item, name)[: steps * factor].reshape(steps, factor, -1))
 
-    def summed(item: Any) -> dict[str, Any]:
-        return {name: blocks(getattr(item, name)).sum(axis=1) for name in _AMOUNTS}
-
-    stretch = blocks(observed.readings.stretch).mean(axis=1)
-    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **summed(observed.readings))
-    states: dict[str, Any] = {name: blocks(getattr(observed, name)).mean(axis=1) for name in _STATES}
+    amounts, own = (
+        {name: blocks(item, name).sum(axis=1) for name in _AMOUNTS} for item in (observed, observed.readings)
+    )
+    states: dict[str, Any] = {name: blocks(observed, name).mean(axis=1) for name in _STATES}
+    stretch = blocks(observed.readings, "stretch").mean(axis=1)
+    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)  # type: ignore[arg-type]
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks(observed.missing).mean(axis=1) > 0.5
-    return replace(observed, readings=readings, missing=missing, **summed(observed), **states)
+    missing = blocks(observed, "missing").mean(axis=1) > 0.5
+    return replace(observed, readings=readings, missing=missing, **amounts, **states)
 
 
 SIZES = tuple(512 * KIB << power for power in range(12))

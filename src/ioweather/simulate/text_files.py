@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -200,54 +200,34 @@ _HEADER = (
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
-# iostat -x text of sysstat 12, one file per server, one report a minute, ISO times.
-class IostatWriter:
-    """A device per target: sdb, sdc, ... of its server. Files stay open from window to window."""
-
-    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._resources, self._calendar = folder, resources, calendar
-        self._files: dict[int, TextIO] = {}
-
-    def add(self, observed: Observed) -> None:
-        for server in range(self._resources.servers):
-            targets = np.flatnonzero(self._resources.server_of == server).tolist()
-            self._write(server, targets, observed)
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def _open(self, server: int, observed: Observed) -> TextIO:
-        if server not in self._files:
-            host = self._resources.oss_name(server)
-            file = (self._folder / f"{host}.iostat.txt").open("w", encoding="utf-8")
-            moment = self._calendar.local(observed.readings.start)
-            file.write(f"Linux 6.1.0 ({host}) \t{moment:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
-            # The first report is the mean since boot, not a sample.
-            file.write(_stamp(moment) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
-            self._files[server] = file
-        return self._files[server]
-
-    def _write(self, server: int, targets: list[int], observed: Observed) -> None:
-        readings = observed.readings
-        step = float(readings.step_seconds)
-        file = self._open(server, observed)
-        capacity = self._resources.capacity[targets] * step
+def write_iostat(folder: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+    """Write text of `iostat -x` (sysstat 12, ISO times), one file per server, one report per step. Each target is a
+    device of its server: sdb, sdc, ..."""
+    readings = observed.readings
+    step = float(readings.step_seconds)
+    begin = calendar.local(readings.start)
+    for server in range(resources.servers):
+        targets = np.flatnonzero(resources.server_of == server).tolist()
+        read, write = observed.read_bytes[:, targets], observed.write_bytes[:, targets]
         columns = [
             observed.read_requests[:, targets] / step,
-            observed.read_bytes[:, targets] / step / 1024.0,
+            read / step / 1024.0,
             observed.write_requests[:, targets] / step,
-            observed.write_bytes[:, targets] / step / 1024.0,
-            100.0 * np.clip((observed.read_bytes + observed.write_bytes)[:, targets] / capacity, 0, 1),
+            write / step / 1024.0,
+            100.0 * np.clip((read + write) / (resources.capacity[targets] * step), 0, 1),
         ]
-        # A server that is down writes nothing; single lost reports are lost for all its devices.
+        # A server that is down writes nothing; a lost report is lost for all its devices.
         gone = observed.missing[:, targets].any(axis=1)
         rows = np.stack(columns, axis=2)
-        for place in np.flatnonzero(~gone).tolist():
-            moment = self._calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
-            lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
-            file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
+        host = resources.oss_name(server)
+        with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
+            file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
+            # The first report is the mean since boot, not a sample.
+            file.write(_stamp(begin) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
+            for place in np.flatnonzero(~gone).tolist():
+                moment = calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
+                lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
+                file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
 
 
 def _stamp(moment: object) -> str:
@@ -469,53 +449,47 @@ _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
-# TOKIO time series (HDF5): arrays (time, column), stamps at the start of the step, -0.0 where nothing was recorded.
-class TokioWriter:
-    """One file a day; windows of a day are appended to it."""
-
-    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
-        self._folder, self._resources, self._calendar = folder, resources, calendar
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def add(self, observed: Observed, used_bytes: float) -> None:
-        start = self._calendar.start + round(observed.readings.start)
-        step = observed.readings.step_seconds
-        date = self._calendar.local(observed.readings.day * 86400.0).strftime("%Y-%m-%d")
-        names = self._resources.ost_names
-        stamps = start + step * np.arange(observed.readings.steps)
-        hourly = stamps[:: max(1, _HOUR // step)]
-        with h5py.File(self._folder / f"{self._resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
-            file.attrs["version"] = np.bytes_("1")
-            targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
-            targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
-            self._group(file, "datatargets", stamps, {
-                name: (np.where(observed.missing, -0.0, values), names, "bytes" if "bytes" in name else "operations")
+def append_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
+    """Append a window to the TOKIO time series (HDF5) of its day: arrays (time, column), stamps at the start of the
+    step, -0.0 for samples that were not recorded."""
+    readings = observed.readings
+    date = calendar.local(readings.day * 86400.0).strftime("%Y-%m-%d")
+    stamps = calendar.start + round(readings.start) + readings.step_seconds * np.arange(readings.steps)
+    hourly = stamps[:: max(1, _HOUR // readings.step_seconds)]
+    osts, mdt = resources.ost_names, (f"{resources.fsname}-MDT0000",)
+    targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
+    targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
+    full = np.full((len(hourly), len(osts)), float(round(used_bytes / len(osts))))
+    groups: dict[str, tuple[Ints, dict[str, tuple[Floats, tuple[str, ...], str]]]] = {
+        "datatargets": (
+            stamps,
+            {
+                name: (np.where(observed.missing, -0.0, values), osts, "bytes" if "bytes" in name else "operations")
                 for name, values in targets.items()
-            })  # fmt: skip
-            mdt = (f"{self._resources.fsname}-MDT0000",)
-            operations = enumerate(OPERATIONS)
-            metadata = {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in operations}
-            self._group(file, "mdtargets", stamps, metadata)
-            self._group(
-                file, "dataservers", stamps, {"cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")}
-            )
-            self._group(file, "mdservers", stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")})
-            full = np.full((len(hourly), len(names)), float(round(used_bytes / len(names))))
-            total = np.full_like(full, float(_TARGET_BYTES))
-            self._group(
-                file, "fullness", hourly, {"bytes": (full, names, "bytes"), "bytestotal": (total, names, "bytes")}
-            )
-
-    def _group(
-        self, file: Any, name: str, stamps: Any, datasets: Mapping[str, tuple[Floats, tuple[str, ...], str]]
-    ) -> None:
-        group = file.require_group(name)
-        group.attrs["source"] = np.bytes_("simulated")
-        _append(group, "timestamps", stamps.astype("i8"))
-        for dataset, (values, columns, unit) in datasets.items():
-            made = _append(group, dataset, values)
-            made.attrs["columns"] = np.array([column.encode() for column in columns])
-            made.attrs["units"] = np.bytes_(unit)
+            },
+        ),
+        "mdtargets": (
+            stamps,
+            {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in enumerate(OPERATIONS)},
+        ),
+        "dataservers": (stamps, {"cpuload": (observed.oss_cpu_percent, resources.oss_names, "%")}),
+        "mdservers": (stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")}),
+        "fullness": (
+            hourly,
+            {"bytes": (full, osts, "bytes"), "bytestotal": (np.full_like(full, float(_TARGET_BYTES)), osts, "bytes")},
+        ),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
+        file.attrs["version"] = np.bytes_("1")
+        for name, (times, datasets) in groups.items():
+            group = file.require_group(name)
+            group.attrs["source"] = np.bytes_("simulated")
+            _append(group, "timestamps", times.astype("i8"))
+            for dataset, (values, columns, unit) in datasets.items():
+                made = _append(group, dataset, values)
+                made.attrs["columns"] = np.array([column.encode() for column in columns])
+                made.attrs["units"] = np.bytes_(unit)
 
 
 def _append(group: Any, name: str, values: Any) -> Any:
@@ -543,6 +517,4 @@ def write_detail(
     write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
     steps = min(observed.readings.steps, _DATABASE_ROWS // resources.osts)
     write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, steps, resources, calendar, seed)
-    writer = IostatWriter(folder, resources, calendar)
-    writer.add(coarser(observed, 60))
-    writer.close()
+    write_iostat(folder, coarser(observed, 60), resources, calendar)
