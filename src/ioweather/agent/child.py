@@ -83,7 +83,7 @@ class PipeReporter(Reporter):
         self.send("done")
 
     def send(self, *message: object) -> None:
-        """Send a message that is no row: its kind and its values."""
+        """Send a message other than a row: its kind and its values."""
         self._write(json.dumps(message, separators=(",", ":")))
 
     def _write(self, line: str) -> None:
@@ -172,7 +172,7 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
             os.closerange(low, fd)
             low = fd + 1
         os.closerange(low, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
-        os.chdir("/")  # no mount is kept busy
+        os.chdir("/")  # do not keep a mount busy
         gc.freeze()
         gc.disable()  # no collection during a timed operation
         _serve(source, PipeReporter(reports, documents), ticks)

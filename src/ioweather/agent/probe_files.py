@@ -129,7 +129,7 @@ class ProbeFolder:
         return False
 
     def enter(self) -> int:
-        """Open the folder that was checked, if the claim still holds."""
+        """Open the folder that was checked, if the claim is still ours."""
         if self._checked is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         folder = self._checked.again()
@@ -152,7 +152,7 @@ class ProbeFolder:
 
     @contextmanager
     def leaving(self, *, keep: bool) -> Iterator[PrivateDirectory | None]:
-        """Release the claim. Yields the folder to be emptied, or None if its files are kept or the claim was lost; an
+        """Release the claim. Yields the folder to be emptied, or None if its files stay or the claim was lost; an
         empty folder is removed afterwards."""
         try:
             if self._checked is None:
@@ -212,8 +212,8 @@ def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirect
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Start time in ticks since boot (proc_pid_stat(5), field 22), which tells apart two processes with the same pid.
-    None if the process is dead, even if not reaped yet (field 3)."""
+    """Start time in ticks since boot (proc_pid_stat(5), field 22), which tells if a pid is reused. None if the process is
+    dead, even if not reaped yet (field 3)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

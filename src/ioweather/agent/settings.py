@@ -93,7 +93,7 @@ class CollectSettings:
 
     @property
     def server(self) -> Server | None:
-        """The server that rows are pushed to, if there is no lake that this machine can write."""
+        """The server that rows are pushed to, if this machine cannot write the lake itself."""
         return Server(self.push_url, self.push_token_file) if self.push_url and self.push_token_file else None
 
 

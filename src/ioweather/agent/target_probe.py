@@ -5,7 +5,7 @@ number of targets. Rows name the target as their component. Each metadata target
 empty file is made and removed.
 
 Lustre places a file on a named target (`lfs setstripe -i`), and a directory on a metadata target (`lfs mkdir -i`).
-MooseFS chooses itself and can tell where a file is (`mfsfileinfo`): files are made until each server has one, up to a
+MooseFS chooses itself and reports where a file is (`mfsfileinfo`): files are made until each server has one, up to a
 limit. Where files are is noted in the folder, because it may not be possible to find out while a server hangs.
 
 A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new

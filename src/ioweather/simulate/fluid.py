@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.simulate.presets import Preset
 
-# A server passes somewhat more than its targets hold, the network somewhat less than all of them.
+# A server passes somewhat more than its targets can, the network somewhat less than all of them.
 _SERVER_MARGIN = 1.2
 _NETWORK_SHARE = 0.9
 # pat19.fig10: the busiest target reads 2.5 times what the idlest does, but writes only 15% more.
@@ -23,7 +23,7 @@ _POPULARITY_SHAPE, _PLACEMENT_SHAPE = 20.0, 800.0
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """A generator of its own for each purpose: what one part draws does not move what another does."""
+    """Return a generator for one purpose: the draws of one part do not affect another."""
     words = [seed, *(n if isinstance(n, int) else zlib.crc32(n.encode()) for n in names)]
     return np.random.default_rng(np.random.SeedSequence(words))
 
@@ -40,7 +40,7 @@ class Resources:
     server_of: Ints
     capacity: Floats
     fsname: str
-    # The chance of each target to be chosen: new files are laid almost evenly, popular old ones lie where they lie.
+    # The chance of each target to be chosen: new files are placed almost evenly, popular old ones are not.
     popularity: Floats
     placement: Floats
     first_server: int = 0
@@ -58,9 +58,11 @@ class Resources:
         return self.osts + self.servers + 2
 
     def ost_name(self, ost: int) -> str:
+        """Return the name of a target."""
         return f"{self.fsname}-OST{ost:04x}"
 
     def oss_name(self, server: int) -> str:
+        """Return the name of a server."""
         return f"oss{self.first_server + server + 1:03d}"
 
     @property
@@ -72,11 +74,12 @@ class Resources:
         return tuple(self.oss_name(i) for i in range(self.servers))
 
     def partner(self, server: int) -> int:
-        """The other server of the pair, which takes over; the last of an odd number has none."""
+        """Return the other server of the pair, which takes over; the last of an odd number has none."""
         other = server ^ 1
         return other if other < self.servers else server
 
     def name(self, column: int) -> str:
+        """Return the name of the component in a column."""
         if column < self.osts:
             return self.ost_name(column)
         if column < self.mds:
@@ -85,6 +88,7 @@ class Resources:
 
 
 def make_resources(preset: Preset, seed: int) -> Resources:
+    """Return the targets, servers and network of a preset."""
     rng = stream(seed, "resources")
     servers = preset.oss_count
     server_of = np.arange(preset.osts) // preset.osts_per_oss
@@ -127,6 +131,7 @@ class Calendar:
 
 
 def make_calendar(preset: Preset) -> Calendar:
+    """Return the calendar of a preset."""
     zone = ZoneInfo(preset.zone)
     first = dt.datetime.combine(dt.date.fromisoformat(preset.first_day), dt.time(), zone)
     return Calendar(round(first.timestamp()), zone)
@@ -139,10 +144,10 @@ _HOURS = {"slow_ost": (6, 14), "raid_rebuild": (10, 24), "mds_overload": (1, 4),
           "full_ost": (8, 20), "network_cap": (2, 6)}  # fmt: skip
 _STRENGTH = {"slow_ost": (0.08, 0.25), "raid_rebuild": (0.4, 0.6), "mds_overload": (2.0, 6.0),
              "failed_oss": (0.45, 0.55), "full_ost": (0.25, 0.5), "network_cap": (0.15, 0.35)}  # fmt: skip
-# Until the partner has taken over, nobody is served.
+# Until the partner has taken over, no request is served.
 _FAILOVER_SECONDS = 240.0
 _FAILOVER_HEALTH = 0.01
-# A target that is full has no room for new files: login nodes and services turn elsewhere too.
+# A full target has no room for new files: login nodes and services use others too.
 OF_TARGETS = ("slow_ost", "raid_rebuild", "full_ost")
 
 
@@ -159,12 +164,12 @@ class Incident:
     component: str
 
     def moments(self) -> tuple[float, ...]:
-        """When the state of the facility changes by it."""
+        """Return the times at which it changes the state of the facility."""
         between = (self.start + _FAILOVER_SECONDS,) if self.kind == "failed_oss" else ()
         return (self.start, *between, self.end)
 
     def silent(self) -> tuple[float, float] | None:
-        """When its targets report nothing."""
+        """Return the span in which its targets report nothing."""
         return (self.start, self.start + _FAILOVER_SECONDS) if self.kind == "failed_oss" else None
 
     def apply(self, now: float, health: Floats, storm: Floats, capacity: Floats) -> None:
@@ -179,12 +184,12 @@ class Incident:
             health[columns] *= self.strength
 
     def severity(self) -> float:
-        """How much it stretches what it touches, for dividing a loss among incidents at one time."""
+        """Return its weight when a loss is divided among concurrent incidents."""
         return self.strength if self.kind == "mds_overload" else 1.0 / self.strength - 1.0
 
 
 def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> tuple[Incident, ...]:
-    """About `incidents_per_week`, one of each kind in turn, spread so that the first and last hours are quiet."""
+    """Return about `incidents_per_week`, one of each kind in turn, with quiet first and last hours."""
     rng = stream(seed, "incidents")
     length = preset.days * 86400.0
     count = max(1 if preset.incidents_per_week else 0, round(preset.incidents_per_week * preset.days / 7))
@@ -194,7 +199,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
     found = []
     for number, kind in enumerate(order):
         low, high = _HOURS[kind]
-        # In working hours of its own slice of the period, so that there are runs to feel it.
+        # Early in its own slice of the period, so that runs meet it.
         slot = length / count
         hours = min(float(rng.uniform(low, high)), 0.8 * slot / 3600)
         start = number * slot + float(rng.uniform(0.02, 0.18)) * slot
@@ -222,13 +227,13 @@ def _place(kind: str, resources: Resources, rng: np.random.Generator) -> tuple[s
 
 
 def failed_targets(incident: Incident, resources: Resources) -> list[int]:
-    """Targets of the server that failed (not its partner's)."""
+    """Return the targets of the server that failed, without its partner's."""
     server = resources.oss_names.index(incident.component)
     return [int(i) for i in np.flatnonzero(resources.server_of == server)]
 
 
 def state_at(incidents: Sequence[Incident], now: float, resources: Resources) -> tuple[Floats, Floats]:
-    """(health, storm) of all resources at a moment."""
+    """Return (health, storm) of all resources at a moment."""
     health, storm = np.ones(resources.count), np.zeros(resources.count)
     for incident in incidents:
         incident.apply(now, health, storm, resources.capacity)
@@ -236,7 +241,7 @@ def state_at(incidents: Sequence[Incident], now: float, resources: Resources) ->
 
 
 def divided(seconds: float, start: float, end: float, used: Floats, incidents: Sequence[Incident]) -> dict[str, float]:
-    """A loss by incidents between those that touched the flow, by overlap and severity."""
+    """Divide a loss among the incidents that affected the flow, by overlap and severity."""
     weights = {}
     for incident in incidents:
         overlap = min(end, incident.end) - max(start, incident.start)
@@ -247,7 +252,7 @@ def divided(seconds: float, start: float, end: float, used: Floats, incidents: S
 
 
 class Felt:
-    """How much an incident really stretched what it touched: a lame target that nobody uses harms nobody."""
+    """The real stretch by each incident: a slow target that is not used harms no run."""
 
     def __init__(self, incidents: Sequence[Incident]) -> None:
         self._sums = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in incidents}
@@ -262,14 +267,14 @@ class Felt:
                 self._sums[incident.id] = (total + columns.sum(axis=0), count + len(during))
 
     def mean(self, incident: Incident) -> float | None:
-        """Mean stretch of the most stretched of its components."""
+        """Return the mean stretch of its most affected component."""
         total, count = self._sums[incident.id]
         return float(total.max() / count) if count else None
 
 
 FlowKind: TypeAlias = Literal["read", "write", "meta"]
 
-# Metadata operations that are told apart, in this order everywhere.
+# Kinds of metadata operations, in this order everywhere.
 OPERATIONS = ("open", "close", "mknod", "unlink", "getattr", "setattr", "statfs")
 _RPC_BYTES = 1 << 20
 
@@ -284,7 +289,7 @@ class Pattern:
 
 @dataclass(eq=False)
 class Flow:
-    """`normal` is what the flow would be had its run not changed its own pattern; None where it did not."""
+    """One phase of I/O. `normal` is the usual pattern if the run changed its own, else None."""
 
     kind: FlowKind
     pattern: Pattern
@@ -292,7 +297,7 @@ class Flow:
     mix: Floats = field(default_factory=lambda: np.zeros(len(OPERATIONS)))
     normal: Pattern | None = None
     owner: object = None
-    # Bytes that move for each that the flow asks of its targets: long sequential ones cost little, small ones much.
+    # Bytes moved per byte of demand: long sequential requests cost little, small ones much.
     moved_ratio: float = 1.0
     # Filled by the model.
     start: float = 0.0
@@ -308,12 +313,12 @@ class Flow:
 
     @property
     def rpc_bytes(self) -> int:
-        """What a server sees as one request: clients join small ones up to a page and split large ones."""
+        """Size of a request at the server: clients merge small ones up to a page and split large ones."""
         return int(min(_RPC_BYTES, max(4096, self.request_bytes)))
 
 
 def data_demand(resources: Resources, shares: Floats, bytes_per_s: float) -> Floats:
-    """Bytes per second at each target (`shares` add up to 1), its server and the network."""
+    """Return bytes per second at each target (`shares` sum to 1), its server and the network."""
     demand = np.zeros(resources.count)
     demand[: resources.osts] = shares * bytes_per_s
     demand[resources.osts : resources.mds] = np.bincount(
@@ -324,13 +329,14 @@ def data_demand(resources: Resources, shares: Floats, bytes_per_s: float) -> Flo
 
 
 def meta_demand(resources: Resources, ops_per_s: float) -> Floats:
+    """Return operations per second at the metadata server."""
     demand = np.zeros(resources.count)
     demand[resources.mds] = ops_per_s
     return demand
 
 
 def operations_mix(**parts: float) -> Floats:
-    """Shares of the operations; they add up to 1."""
+    """Return the shares of the operations; they sum to 1."""
     mix = np.array([parts.get(name, 0.0) for name in OPERATIONS])
     return np.asarray(mix / mix.sum())
 
@@ -363,7 +369,8 @@ class Readings:
 
 
 class Meter:
-    """A change of a rate by d at time t adds d x (end of its step - t) to that step, and d x step to all later ones."""
+    """Sums rates over time steps: a change of a rate by d at time t adds d x (end of its step - t) to that step, and
+    d x step to all later ones."""
 
     def __init__(self, resources: Resources) -> None:
         self._osts = resources.osts
@@ -376,6 +383,7 @@ class Meter:
         self._day = 0
 
     def open_day(self, day: int, begin: float, seconds: int, step_seconds: int) -> None:
+        """Start a window of a day."""
         self._day, self._begin, self._step = day, begin, float(step_seconds)
         steps = seconds // step_seconds
         self._partial = np.zeros((steps + 1, len(self._rates)))
@@ -383,7 +391,7 @@ class Meter:
         self._onward[0] = self._rates * self._step
 
     def level(self, now: float, rates: Floats, stretch: Floats) -> None:
-        """From `now` on the rates are these."""
+        """Set the rates from `now` on."""
         change = np.concatenate([rates, stretch])
         change, self._rates = change - self._rates, change
         index = int((now - self._begin) // self._step)
@@ -392,10 +400,11 @@ class Meter:
         self._onward[index + 1] += change * self._step
 
     def close_day(self) -> Readings:
+        """Return the readings of the window."""
         amounts = np.cumsum(self._onward[:-2], axis=0)
         amounts += self._partial[:-1]
         osts, width = self._osts, self._width
-        # Adding and taking away leaves dust of less than a byte.
+        # Sums of differences leave errors of less than a byte.
         moved = np.maximum(amounts[:, : 4 * osts], 0.0)
         parts = [moved[:, i * osts : (i + 1) * osts] for i in range(4)]
         operations = np.maximum(amounts[:, 4 * osts : width], 0.0)

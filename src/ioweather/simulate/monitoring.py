@@ -28,7 +28,7 @@ from ioweather.simulate.fluid import (
 from ioweather.simulate.presets import Preset, ResponseLaw
 from ioweather.simulate.world import Run
 
-# The hum is a gamma process: steps of any length add up to minutes of this shape.
+# Background traffic is a gamma process: steps of any length sum to minutes of this shape.
 _HUM_SHAPE_PER_MINUTE = 2.0
 _HUM_REQUEST_BYTES = 65_536
 # open, close, mknod, unlink, getattr, setattr, statfs, per open
@@ -37,7 +37,7 @@ _HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Amounts per step; whole numbers. `missing` marks samples of targets (step, target) that never arrived."""
+    """Whole amounts per step. `missing` marks samples (step, target) that did not arrive."""
 
     readings: Readings
     read_bytes: Floats
@@ -54,6 +54,7 @@ class Observed:
 def observe(
     readings: Readings, preset: Preset, resources: Resources, incidents: Sequence[Incident], seed: int
 ) -> Observed:
+    """Return what the monitoring of the servers records in a window."""
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
     times = readings.times
@@ -87,7 +88,7 @@ def observe(
 
 
 def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
-    """Services get less out of a sick target too."""
+    """Background traffic gets less from a sick target too."""
     health = np.ones(shape)
     for incident in incidents:
         if incident.kind in OF_TARGETS:
@@ -97,7 +98,7 @@ def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[In
 
 
 def as_served(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
-    """As requests meet it: a sick target serves each one slower, also where nobody asks for more than it can give."""
+    """Return readings with the stretch as requests meet it: a sick target serves each one slower, even without load."""
     health = _target_health(readings.times, (readings.steps, resources.osts), incidents)
     stretch = readings.stretch.copy()
     stretch[:, : resources.osts] /= health
@@ -171,13 +172,13 @@ class Responses:
 
 
 def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
-    """On a quiet system, of the head."""
+    """Return the mean of the head on a quiet system."""
     factor = WRITE_FACTOR if op == "write" else 1.0
     return float(law.mean_seconds * factor * (request_bytes / MIB) ** law.size_exponent)
 
 
 def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, Bools]:
-    """(seconds, in the tail) of independent operations on a quiet system."""
+    """Return (seconds, in the tail) of independent operations on a quiet system."""
     sd = law.sd_ratio * mean
     pivot = mean + law.pivot_sds * sd
     tail = rng.random(count) < law.tail_ratio
@@ -185,14 +186,14 @@ def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) ->
     slow = pivot * (1.0 - rng.random(count)) ** (-1.0 / (law.alpha - 1.0))
     head = rng.normal(mean, sd, count)
     low, fold = mean - 4.0 * sd, 2.0 * mean
-    # Beyond the pivot there is only the tail: what falls there is mirrored at the mean.
+    # Only the tail is beyond the pivot: head values there are mirrored at the mean.
     head = np.where(head > pivot, fold - head, head)
     head = np.maximum(head, max(low, 1e-6))
     return np.where(tail, slow, head), tail
 
 
 def window_responses(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """All operations that begin in this window."""
+    """Yield all operations that begin in this window."""
     yield from _probes(readings, preset, resources, seed)
     if preset.sampler_seconds:
         yield from _samples(readings, preset, resources, seed)
@@ -266,7 +267,7 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
             for ost, chosen in _turns(number * 5 + rounds, resources):
-                # A transfer on the same target slows a sample like anybody else.
+                # A transfer on the same target slows a sample too.
                 seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
                 where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
                 yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
@@ -284,7 +285,7 @@ _KINDS = ("read", "write")
 
 
 def job_key(flow: Flow) -> str:
-    """As job_stats has it: the scheduler's id, or program and user of work outside it."""
+    """Return the key in job_stats: the scheduler's id, or program and user of other work."""
     if isinstance(flow.owner, Run):
         return str(flow.owner.job.number)
     name = str(flow.owner or "service")
@@ -293,7 +294,7 @@ def job_key(flow: Flow) -> str:
 
 @dataclass(eq=False)
 class JobCounts:
-    """`costs` are seconds by (run, key of the other job)."""
+    """What servers count by job. `costs` are seconds by (run, key of the other job)."""
 
     fluid: Fluid
     resources: Resources
@@ -302,6 +303,7 @@ class JobCounts:
     _amounts: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
+        """Count an interval with constant paces."""
         self._count(now, until, flows, pace)
         without = self.fluid.paces_without_each()
         keys = [job_key(flow) for flow in flows]
@@ -333,10 +335,11 @@ class JobCounts:
                 self._amounts[place] += span * rate
 
     def costs_of(self, run: str) -> dict[str, float]:
+        """Return what each other job cost a run, in seconds."""
         return {key: seconds for (name, key), seconds in self.costs.items() if name == run}
 
     def taken(self, until: float) -> list[tuple[int, str, Floats]]:
-        """Whole steps up to a moment, which are then forgotten."""
+        """Return and drop the whole steps up to a moment."""
         ready = sorted(place for place in self._amounts if (place[0] + 1) * self.step_seconds <= until)
         return [(step, key, self._amounts.pop((step, key))) for step, key in ready]
 

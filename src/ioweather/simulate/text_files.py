@@ -22,11 +22,11 @@ from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import PROCESSES, Benchmark, Job
 
 DAY = 86400.0
-# car11 IV: most files are below 1 MiB, a few hold most of the bytes.
+# car11 IV: most files are below 1 MiB, a few have most of the bytes.
 _SMALL_MEAN_LOG, _SMALL_SPREAD = np.log(96e3), 1.6
 _LARGE_MEAN_LOG, _LARGE_SPREAD = np.log(2e9), 1.3
 _LARGE_RATIO = 0.03
-# Of what is there at the first look, this share is gone at the second; of each project, so much is new.
+# Share of the files of the first scan that is gone in the second; share of new files per project.
 _DELETED_RATIO = 0.04
 GROWTH_RATIO = 0.3
 DOMINANT_GROWTH_RATIO = 1.5
@@ -74,7 +74,7 @@ def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> t
 
 
 def facility_toml(preset: Preset, *filesystems: Resources) -> str:
-    """`filesystems` are those of the preset, in its order."""
+    """Return facility.toml; `filesystems` are those of the preset, in its order."""
     sections = [_section(*each) for each in zip(preset.filesystems, filesystems, strict=True)]
     return f"""# Made by ioweather simulate: nothing here was ever measured.
 name = "{preset.name} (simulated)"
@@ -95,7 +95,7 @@ def _section(preset: Preset, resources: Resources) -> str:
         for server in range(resources.servers)
         if (targets := [resources.ost_name(ost) for ost in range(resources.osts) if resources.server_of[ost] == server])
     )
-    # Text of devices is there for the first file system only.
+    # Only the first file system has text of its devices.
     devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
     return f"""
 [filesystem.{preset.fsname}]
@@ -111,9 +111,8 @@ component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
 _FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
 
 
-# Slurm accounting as `sacct -P` prints it, in local time.
 class AccountsWriter:
-    """Jobs in the order in which they end. With a delay, what ended last is not in the accounts yet."""
+    """Writes Slurm accounting as `sacct -P` prints it, in local time, in the order in which jobs end."""
 
     def __init__(self, path: Path, preset: Preset, calendar: Calendar) -> None:
         self._preset, self._calendar = preset, calendar
@@ -122,6 +121,7 @@ class AccountsWriter:
         self._file.write("|".join(_FIELDS) + "\n")
 
     def add(self, jobs: Iterable[Job]) -> None:
+        """Add jobs."""
         for job in jobs:
             if job.submit >= self._until:
                 continue
@@ -156,9 +156,8 @@ def _nodes(job: Job, nodes: int) -> str:
     return f"nid[00000-{end - nodes:05d},{first:05d}-{nodes - 1:05d}]"
 
 
-# IO500's result.txt: one section per phase, local times, scores in GiB/s and kIOPS.
 def write_result(path: Path, benchmark: Benchmark, resources: Resources, calendar: Calendar) -> dict[str, float]:
-    """Returns what it says: scores by phase, in bytes or operations per second."""
+    """Write IO500's result.txt, with local times; return the speed by phase, in bytes or operations per second."""
 
     def moment(seconds: float) -> str:
         return calendar.local(seconds).strftime("%Y-%m-%d %H:%M:%S")
@@ -248,7 +247,7 @@ _DEVICE = 64_768
 
 
 def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -> None:
-    """A list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
+    """Write a list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
     folders = sorted(set(content.files[["project", "uid"]].tolist()))
     start = calendar.start
     with path.open("w", encoding="utf-8") as file:
@@ -300,9 +299,9 @@ _HOUR_STEPS = 720
 
 
 def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
-    """pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The first
-    step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did not
-    send is zero and marked."""
+    """Write pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The
+    first step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did
+    not send is zero and marked."""
     steps = observed.readings.steps
     stamps = calendar.start + round(observed.readings.start) + _STEP * np.arange(steps + 1)
     # pyLMT has no place for a single target: a server sent everything or nothing.
@@ -355,8 +354,8 @@ _FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
 def write_database(
     path: Path, observed: Observed, steps: int, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
-    """A dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows and
-    a restart of a server that sets its counters to zero."""
+    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows
+    and a restart of a server that sets its counters to zero."""
     rng = stream(seed, "lmt")
     start = observed.readings.start
     # The row at the very start only opens the first interval.
@@ -504,14 +503,14 @@ def _append(group: Any, name: str, values: Any) -> Any:
     return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
 
 
-# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database holds its first hours.
+# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database has its first hours.
 _DATABASE_ROWS = 1_500_000
 
 
 def write_detail(
     folder: Path, observed: Observed, preset: Preset, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
-    """One day of 5 s samples as other tools keep it."""
+    """Write one day of 5 s samples as other tools store it."""
     folder.mkdir(parents=True, exist_ok=True)
     date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
     write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)

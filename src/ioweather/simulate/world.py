@@ -33,11 +33,11 @@ from ioweather.simulate.presets import Preset
 
 _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
-# A change of its own makes a run slower by at least so much; nobody waits for more than the most.
+# A change of its own pattern slows a run by a factor between these.
 _FELT, _MOST = 1.5, 12.0
-# A hidden cause stretches a run by a factor whose logarithm lies between these.
+# Range of the logarithm of the factor by which a hidden cause stretches a run.
 _HIDDEN = (0.25, 1.4)
-# Hour by hour, how willing people are to submit; less at weekends.
+# Relative rate of submissions by hour; fewer at weekends.
 _HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
 _WEEKEND = 0.4
 # A fifth of what is opened is never closed at the metadata server (pat19.fig13).
@@ -71,9 +71,9 @@ class Phase:
 
 @dataclass(eq=False)
 class Run:
-    """One instance of a program. `program` is what its log shows, `usual` what the program always does, `felt` as which
-    it moves: of a harmless change that is `usual`. Its own nodes stretch it by `noise` and by `hidden`, which no server
-    sees. `size` is how much the program has grown."""
+    """One instance of a program. `program` is what its log shows, `usual` the normal pattern, `felt` the pattern of its
+    I/O, which is `usual` for a harmless change. Its own nodes stretch it by `noise` and `hidden`, invisible to servers.
+    `size` is the growth of the program."""
 
     id: str
     job: Job
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes read that the clients had already."""
+        """Bytes read from the clients' caches."""
         return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
 
 
@@ -105,12 +105,12 @@ def _cached(program: Program, step: int) -> float:
 
 
 def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar, seed: int) -> list[Job]:
-    """All jobs of the period by submit time."""
+    """Return all jobs of the period by submit time."""
     rng = stream(seed, "jobs")
     rates = np.concatenate([_HOURLY * (_WEEKEND if calendar.weekday(day) >= 5 else 1.0) for day in range(preset.days)])
     hours = rng.choice(len(rates), size=preset.jobs, p=rates / rates.sum())
     times = np.sort((hours + rng.random(preset.jobs)) * 3600.0)
-    # Nobody submits in the last hours what could not end.
+    # No job is submitted after the end of the period.
     times = np.minimum(times, preset.days * 86400.0 - 1.0)
     reading = np.array([program.reads for program in programs])
     popularity = np.array([program.popularity for program in programs])
@@ -124,7 +124,7 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
 
 
 def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Resources, seed: int) -> Run:
-    """The draws of a run depend on its job and instance alone."""
+    """Return a run; its draws depend on its job and instance only."""
     rng = stream(seed, "run", job.number, instance)
     shares = _placement(job.program, resources, rng)
     usual = _grown(job.program, now, preset, seed)
@@ -155,7 +155,7 @@ def _grown(program: Program, now: float, preset: Preset, seed: int) -> Program:
 def _changed(
     program: Program, first: int, times_smaller: int, shares: Floats, preset: Preset, resources: Resources
 ) -> Program:
-    """The first change, from the drawn one on, that this program would feel."""
+    """Return the program with the first change, from the drawn one on, that slows it down."""
     least = 1.0 if preset.mild_changes else _FELT
     usual = _seconds(program, shares, preset, resources)
     for offset in range(len(CHANGES)):
@@ -174,14 +174,14 @@ def _seconds(program: Program, shares: Floats, preset: Preset, resources: Resour
 
 
 def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
-    """Share of the bytes on each target."""
+    """Return the share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
         return _striped(program.stripe_count, likely, rng)
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
-    # Many objects lie close to what is expected; drawing each would only cost time.
+    # Counts of many objects are close to their expectation; drawing each would only cost time.
     counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
@@ -215,7 +215,7 @@ def _patterns(run: Run, make: Callable[[Program], Pattern]) -> tuple[Pattern, Pa
 
 
 def _own_pace(pattern: Pattern, run: Run) -> Pattern:
-    """Slower nodes ask for the same bytes, for longer."""
+    """Slower nodes move the same bytes in more time."""
     slower = run.noise * run.hidden
     return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
 
@@ -242,7 +242,7 @@ _FIRST_SYSTEM_UID = 60_000
 
 @dataclass(frozen=True)
 class SystemJob:
-    """Work of the facility itself."""
+    """Work outside the scheduler."""
 
     name: str
     start: float
@@ -250,7 +250,7 @@ class SystemJob:
 
 
 def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
-    """A scan of everything at 2 am for half an hour; a backup in the night to Sunday; transfers at any time."""
+    """Return a scan at 2 am for half an hour, a backup in the night to Sunday, and transfers at any time."""
     peak = float(resources.capacity[: resources.osts].sum())
     network = float(resources.capacity[resources.network])
 
@@ -277,7 +277,7 @@ def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, s
 
 
 def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
-    """Files in or out over the data transfer nodes: from a tenth to all of what some targets can do."""
+    """A transfer over the data transfer nodes: from a tenth to all of what some targets can do."""
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
@@ -345,14 +345,14 @@ def _even(resources: Resources) -> Floats:
 
 
 DAY_SECONDS = 86400
-# A window of time is kept in memory at once: a day of minutes, or some hours of 5 s samples.
+# Length of a window, which is in memory at once: a day of minutes, or some hours of 5 s samples.
 _FINE_WINDOW_SECONDS = 14400
 DETAIL_STEP_SECONDS = 5
 
 
 @dataclass(eq=False)
 class Window:
-    """What happened in one window: the meters, and what ended in it."""
+    """Readings of one window, and the runs and jobs that ended in it."""
 
     readings: Readings
     runs: list[Run] = field(default_factory=list)
@@ -360,7 +360,7 @@ class Window:
 
 
 class World:
-    """`windows()` runs it from start to end, once."""
+    """The facility in motion; `windows()` runs it from start to end, once."""
 
     def __init__(self, preset: Preset, seed: int) -> None:
         self.preset, self.seed = preset, seed
@@ -398,6 +398,7 @@ class World:
         heapq.heappush(self._events, (moment, next(self._order), action))
 
     def windows(self) -> Iterator[Window]:
+        """Run the model; yield its windows."""
         for day in range(self.preset.days):
             step = DETAIL_STEP_SECONDS if day == self.preset.detail_day else self.preset.step_seconds
             length = DAY_SECONDS if step >= 60 or self.resources.osts <= 64 else _FINE_WINDOW_SECONDS
@@ -425,7 +426,7 @@ class World:
     def _incidents_change(self) -> None:
         self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources))
 
-    # Jobs: first come, first served; who fits may overtake.
+    # Jobs: first come, first served; a job that fits may overtake.
 
     def _submit(self, job: Job) -> None:
         self._waiting.append(job)
@@ -495,5 +496,5 @@ class World:
             self.fluid.add(flow)
 
     def open_jobs(self) -> list[Job]:
-        """Jobs that wait or run when the time is over."""
+        """Return the jobs that wait or run at the end of the period."""
         return sorted([*self._waiting, *self._running.values()], key=lambda job: job.number)
