@@ -33,7 +33,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.lake.seal import compact
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
-from ioweather.simulate.flows import Flow
+from ioweather.simulate.fluid import Flow
 from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.simulate.world import Job, World

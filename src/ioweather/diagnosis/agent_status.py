@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.agent.journal import troubles
-from ioweather.agent.remote import Remote, remote_agents
-from ioweather.agent.status import OperationStatus, Status, TargetStatus, read_status
+from ioweather.agent.status import OperationStatus, Remote, Status, TargetStatus, read_status, remote_agents, troubles
 from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
 from ioweather.core.default_paths import default_spool_dir

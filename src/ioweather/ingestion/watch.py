@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.counters import has_sacct, poll_accounting
-from ioweather.agent.watch_settings import WatchSettings
+from ioweather.agent.settings import WatchSettings
 from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError

@@ -12,8 +12,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ioweather.agent.remote import keep_status
-from ioweather.agent.status import STATUS_VERSION, Status
+from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
