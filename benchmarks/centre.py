@@ -30,7 +30,7 @@ from ioweather.ingestion.derivations import follow_arrival
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.response_rollups import refresh_rollups
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.darshan.read_log import read_log
 from ioweather.readers.darshan.writer import write_log

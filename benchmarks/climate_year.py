@@ -41,7 +41,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import seal_as_it_is
+from ioweather.lake.maintenance import seal_as_it_is
 from ioweather.stats.local_calendar import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.study_catalogue import STUDIES

@@ -9,7 +9,7 @@ from ioweather.core.errors import SearchIncomplete
 from ioweather.core.progress import Progress, silent
 from ioweather.ingestion.derivations import SEARCHED, follow_arrival
 from ioweather.lake.lake import Lake
-from ioweather.lake.seal import Sealed, compact
+from ioweather.lake.maintenance import Sealed, compact
 
 
 def tend(lake: Lake, *, everything: bool = False, progress: Progress = silent) -> tuple[Sequence[Sealed], int]:

@@ -17,11 +17,10 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
 from ioweather.lake import layout
-from ioweather.lake.convert import literal
-from ioweather.lake.database import connection
+from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import newest_files
-from ioweather.lake.forget import forget_runs
 from ioweather.lake.lake import Lake
+from ioweather.lake.maintenance import forget_runs
 
 # The fullest first; null is the log itself.
 _FORMS: Final = (None, "text", "export", "trace", "totals")

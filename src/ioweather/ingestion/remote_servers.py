@@ -27,7 +27,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion.derivations import SEARCHED, follow_arrival, follow_rows
 from ioweather.ingestion.ingest import IngestReport
 from ioweather.ingestion.reading import FileOutcome
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.readers.lmt.database import MysqlDatabase, MysqlServer, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer

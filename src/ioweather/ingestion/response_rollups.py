@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals

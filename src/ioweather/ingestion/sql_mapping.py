@@ -14,7 +14,7 @@ from ioweather.core.errors import EmptyInput, QueryRefused, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB, parse_duration_ns
-from ioweather.lake.convert import literal, quote
+from ioweather.lake.database import literal, quote
 from ioweather.lake.sandbox import Limits, require_select
 from ioweather.lake.selected import read_select
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks

@@ -20,9 +20,8 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.lake.convert import fetch_frame, literal
-from ioweather.lake.day_totals import POSSIBLE, Kind, find_totals
-from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, seal_of
+from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, Kind, find_totals, seal_of
 from ioweather.lake.table_files import TableFiles
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,7 +25,6 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.table_files import TableFiles
 
 if TYPE_CHECKING:
-    from ioweather.lake.appends import Staged
     from ioweather.lake.sandbox import SqlResult
 
 
@@ -123,13 +122,6 @@ class Lake:
 
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
-
-    def commit(self, table: str, staged: Sequence[Staged]) -> int:
-        """Add rows that workers wrote, and are not there yet; returns how many."""
-        layout.lake_directory(self.root).close()
-        from ioweather.lake import appends
-
-        return appends.commit(layout.tables_dir(self.root), TABLES[table], staged)
 
     def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
         """Write to the ledger; always after the rows it speaks of, which may have the same ids for all."""

@@ -11,7 +11,7 @@ from typing import Final
 import duckdb
 
 from ioweather.core.visibility import Owner
-from ioweather.lake.convert import literal, quote
+from ioweather.lake.database import literal, quote
 from ioweather.lake.table_files import TableFiles
 
 # What storage does, as its servers, devices and probes tell; benchmarks are the facility's own.

@@ -48,7 +48,7 @@ def read_select(
     import duckdb
     from arro3 import core
 
-    from ioweather.lake.convert import SQL_TYPES, fetch_frame, literal  # which the child need not load
+    from ioweather.lake.database import SQL_TYPES, fetch_frame, literal  # which the child need not load
 
     options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
     setup = [

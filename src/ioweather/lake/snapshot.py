@@ -20,8 +20,7 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.lake import grid, inventory
-from ioweather.lake.convert import fetch_frame, literal, quote
-from ioweather.lake.database import connection
+from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.per_user_view import note_who_owns_what, owned
 from ioweather.lake.table_files import TableFiles, require_undamaged
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from ioweather.core.errors import LakeError
 from ioweather.core.tables import LAKE_COLUMNS, TableSpec
-from ioweather.lake.convert import SQL_TYPES, literal, quote
+from ioweather.lake.database import SQL_TYPES, literal, quote
 
 ONE_PER_KEY = "once"
 _DIGEST_BYTES: Final = 16

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ioweather.core.errors import QueryRefused
-from ioweather.lake.convert import literal, quote
+from ioweather.lake.database import literal, quote
 from ioweather.lake.sandbox import Limits, SqlResult, run_confined
 from ioweather.lake.snapshot import QUARANTINE, Snapshot
 

@@ -15,10 +15,10 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.tables import Checked, Quality
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion.ingest import ingest
+from ioweather.lake.check import Impossible, impossible_rows
 from ioweather.lake.grid import matrix
-from ioweather.lake.impossible import Impossible, impossible_rows
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.lake.tokens import create_token
 from ioweather.readers.darshan.writer import write_log
 from ioweather.ui.cli.main import run

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from ioweather.lake import layout, records
+from ioweather.lake import caches, layout
+from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import open_lake
-from ioweather.lake.records import LakeRecords
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_what_was_put_is_got(lake, monkeypatch):
         assert found[name].dtype == values.dtype
     assert kept.get("p", "other", dict) is None
     assert kept.get("other", "k", dict) is None
-    monkeypatch.setattr(records, "__version__", "9.9")
+    monkeypatch.setattr(caches, "__version__", "9.9")
     assert kept.get("p", "k", dict) is None, "another version of the software works it out again"
 
 

@@ -1,39 +1,41 @@
-"""Sealing closed days, retention, and cleaning up after both.
+"""Maintenance of a lake: sealing closed days, retention, removing a file's rows, and vacuum.
 
-A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written beside: what
-the day has, whether it is a complete grid, so that matrices need no scatter and inventories no scan; and its sums
-(`day_totals`).
+A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written too: which
+groups the day has, whether they fill a grid, so that matrices need no scatter and inventories no scan; and their sums.
+
+Files that came in together share their rows' `ingest_id`, and are removed together. Rows are removed first and the
+ledger entry last: an interrupted removal is completed by running it again.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeVersionError
+from ioweather.core.errors import LakeError, LakeVersionError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
-from ioweather.lake.appends import delete_rows, not_written
-from ioweather.lake.convert import literal, quote
-from ioweather.lake.database import connection
-from ioweather.lake.day_files import rewrite_day
-from ioweather.lake.day_totals import find_totals, write_totals
+from ioweather.lake.appends import delete_rows, not_written, rewrite_day
+from ioweather.lake.database import connection, literal, quote
 from ioweather.lake.delta_tables import Table, TableFault, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
+from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_of, write_totals
 from ioweather.lake.lake import Lake
 from ioweather.lake.table_files import ONE_PER_KEY, TableFiles, is_one_per_key, require_undamaged
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
+# Other tables are computed from their rows, and would keep what those brought.
+_ROLLED_UP = ("responses", "scan_entries")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
     groups = [
-        {"group": group_as_json(group), "component_names": own,
+        {"group": asdict(group), "component_names": own,
          "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own)}
         for group, own in zip(found, names, strict=True)
     ]  # fmt: skip
@@ -227,3 +229,72 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
 
 def _is_older_than_a_day(path: Path) -> bool:
     return path.stat().st_mtime < time.time() - 86_400
+
+
+# Removing the rows of a file
+
+
+@dataclass(frozen=True)
+class Forgettable:
+    """What would go: files (path to digest) and rows per table."""
+
+    files: dict[str, str]
+    rows: dict[str, int]
+    ingest_ids: tuple[str, ...]
+
+
+def find_file(lake: Lake, name: str) -> Forgettable:
+    """What came in with the file of this path or digest."""
+    with lake.snapshot() as snapshot:
+        wanted = f"path = {literal(str(Path(name).absolute()))} OR digest = {literal(name)}"
+        # Every entry, not the newest alone: a file that was read again brought its rows the first time.
+        entries = snapshot.pinned["ingests"].scan()
+        newest = f"SELECT digest FROM ({entries}) WHERE {wanted} ORDER BY ingested_ns DESC LIMIT 1"
+        found = snapshot.bare.execute(
+            f"SELECT string_agg(rows_ingest_ids, ',') FROM ({entries}) WHERE digest = ({newest}) GROUP BY digest"
+        ).fetchall()
+        if not found:
+            raise UsageError(f"The lake has read no file {name}.", hint="Name it as it was ingested, or by its digest.")
+        if found[0][0] is None:
+            raise LakeError(
+                f"Which rows {name} brought was not noted: it brought none, or came in by an older ioweather.",
+                hint="Read it again with `ioweather ingest --again`, or make a new lake.",
+            )
+        ids = tuple(found[0][0].split(","))
+        together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"
+        files = dict(
+            snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
+        )
+        rows = {}
+        for table, pinned in snapshot.pinned.items():
+            if pinned.uris and table != "ingests":
+                counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({_listed(ids)})"
+                if count := snapshot.bare.execute(counted).fetchall()[0][0]:
+                    rows[table] = int(count)
+    return Forgettable(files, rows, ids)
+
+
+def forget_file(lake: Lake, found: Forgettable) -> None:
+    if rolled := [table for table in _ROLLED_UP if table in found.rows]:
+        raise LakeError(f"Rows of {rolled[0]} cannot be taken back: sums were made of them.")
+    layout.lake_directory(lake.root).close()
+    for table in found.rows:
+        _remove_rows(lake, table, f"ingest_id IN ({_listed(found.ingest_ids)})")
+    _remove_rows(lake, "ingests", f"digest IN ({_listed(found.files.values())})")
+
+
+def forget_runs(lake: Lake, digests: Collection[str]) -> None:
+    """Take out what is kept of these runs; their files stay in the ledger. `applications` goes last, which tells that
+    they are there."""
+    if digests:
+        named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
+        for name in sorted(named, key=lambda name: name == "applications"):
+            _remove_rows(lake, name, f"log_digest IN ({_listed(digests)})")
+
+
+def _remove_rows(lake: Lake, name: str, condition: str) -> None:
+    delete_rows(layout.tables_dir(lake.root), TABLES[name], condition)
+
+
+def _listed(texts: Collection[str]) -> str:
+    return ", ".join(literal(text) for text in texts)

@@ -12,7 +12,7 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.errors import QueryRefused, UsageError
 from ioweather.core.units import MINUTE_NS
-from ioweather.lake.export import export_table
+from ioweather.lake.copies import export_table
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run
 

@@ -16,7 +16,7 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 
 HERE = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -42,7 +42,7 @@ print("done", flush=True)
 SEALER = """
 import sys, time
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 while True:
     compact(open_lake(sys.argv[1]), everything=True)
     time.sleep(0.05)
@@ -190,7 +190,7 @@ def test_two_sealers_do_not_double(tmp_path):
     for n in range(4):
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + n * DAY_NS), source="tts")
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + n * DAY_NS + 9 * MINUTE_NS), source="tts")
-    script = "import sys; from ioweather.lake.lake import open_lake; from ioweather.lake.seal import compact; "
+    script = "import sys; from ioweather.lake.lake import open_lake; from ioweather.lake.maintenance import compact; "
     script += "compact(open_lake(sys.argv[1]), everything=True)"
     sealers = [start(script, lake.root) for _ in range(3)]
     assert [finish(sealer) for sealer in sealers] == [0, 0, 0]

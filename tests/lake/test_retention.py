@@ -11,9 +11,9 @@ from store_lakes import DAY, series_frame
 from ioweather.core.clock import now_ns
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.lake import layout, seal
+from ioweather.lake import layout, maintenance
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import apply_retention, compact
+from ioweather.lake.maintenance import apply_retention, compact
 from ioweather.ui.cli.main import run
 
 
@@ -63,7 +63,7 @@ def test_replaced_files_stay_until_their_version_is_past_its_time(lake, monkeypa
     assert apply_retention(lake, lake.facility)["files"] == 0, "at least 24 hours"
     with lake.snapshot() as snapshot:
         rows = snapshot.query("SELECT * FROM series ORDER BY ALL").fetchall()
-    monkeypatch.setattr(seal, "_LEAST_VACUUM_HOURS", 0)
+    monkeypatch.setattr(maintenance, "_LEAST_VACUUM_HOURS", 0)
     at_once = replace(lake.facility, retention_ns={**lake.facility.retention_ns, "versions": 0})
     assert apply_retention(lake, at_once, dry_run=True)["files"] == 3
     assert apply_retention(lake, at_once)["files"] == 3

@@ -10,8 +10,8 @@ from ioweather.core.errors import LakeError, UsageError
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import appends
 from ioweather.lake.delta_tables import Refused, Table
-from ioweather.lake.forget import find, forget
 from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.maintenance import find_file, forget_file
 from ioweather.ui.cli.main import run
 
 TIMES = "2026-01-02T03:04:05|2026-01-02T03:04:05|2026-01-02T04:00:00"
@@ -31,9 +31,9 @@ def test_a_file_read_with_the_wrong_zone_is_read_again_right(tmp_path):
     ingest(lake, [other], context=ReadContext(zone=zone_named("UTC")))
     ingest(lake, [wrong], context=ReadContext(zone=zone_named("America/New_York")))
     assert submitted(lake)["7"] - submitted(lake)["8"] == 5 * 3600
-    found = find(lake, str(wrong))
+    found = find_file(lake, str(wrong))
     assert (list(found.files), found.rows) == ([str(wrong)], {"jobs": 1})
-    forget(lake, found)
+    forget_file(lake, found)
     assert list(submitted(lake)) == ["8"]
     assert ingest(lake, [wrong, other], context=ReadContext(zone=zone_named("UTC"))).known == 1
     assert submitted(lake)["7"] == submitted(lake)["8"]
@@ -71,13 +71,13 @@ def test_again_reads_what_is_known(tmp_path):
     ingest(lake, [tmp_path / "7.txt"], context=context)
     report = ingest(lake, [tmp_path / "7.txt"], context=context, again=True)
     assert (report.known, len(report.good), sum(report.rows_added.values())) == (0, 1, 0)
-    assert find(lake, str(tmp_path / "7.txt")).rows == {"jobs": 1}
+    assert find_file(lake, str(tmp_path / "7.txt")).rows == {"jobs": 1}
 
 
 def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     with pytest.raises(UsageError, match="has read no file"):
-        find(lake, "nobody.txt")
+        find_file(lake, "nobody.txt")
     lake.record([LedgerEntry("d1", "/old.txt", 1, "sacct", "ok", {"jobs": 1})])
     with pytest.raises(LakeError, match="older ioweather"):
-        find(lake, "/old.txt")
+        find_file(lake, "/old.txt")

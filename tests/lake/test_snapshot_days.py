@@ -10,7 +10,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
-from ioweather.lake import convert
+from ioweather.lake import database
 from ioweather.lake.lake import open_lake
 
 
@@ -32,7 +32,7 @@ def test_only_the_named_days_are_read(tmp_path):
 @pytest.mark.parametrize("few", [100_000, 2])
 def test_some_columns_are_those_of_all(tmp_path, monkeypatch, few):
     """Also of revisable rows, which are chosen by columns that nobody asked for; and however many rows there are."""
-    monkeypatch.setattr(convert, "_FEW_ROWS", few)
+    monkeypatch.setattr(database, "_FEW_ROWS", few)
     lake = open_lake(tmp_path / "lake", create=True)
     jobs = TABLES["jobs"].frame(
         cluster="c", raw_job_id=[1, 2, 3, 1], job_id=["1", "2", "3", "1"], step="", restart=0, uid=[7, 7, 8, 7],

@@ -13,9 +13,9 @@ from ioweather.core.errors import LakeVersionError
 from ioweather.core.tables import SCHEMA_VERSION, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.lake import layout
-from ioweather.lake.backup import backup, restore
+from ioweather.lake.copies import backup, restore
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.ui.cli.main import run
 
 

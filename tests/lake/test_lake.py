@@ -21,7 +21,7 @@ from ioweather.core.tables import TABLES, Checked, Complaints, Quality, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import delta_tables, grid, inventory, layout
 from ioweather.lake.lake import LedgerEntry, open_lake
-from ioweather.lake.seal import apply_retention, compact
+from ioweather.lake.maintenance import apply_retention, compact
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from store_lakes import DAY, series_frame
 from ioweather.core.errors import LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import layout
-from ioweather.lake.backup import MANIFEST, backup, check_backup, restore
+from ioweather.lake.copies import MANIFEST, backup, check_backup, restore
 from ioweather.lake.lake import LedgerEntry, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.ui.cli.main import run
 
 
@@ -133,7 +133,7 @@ def test_damage_is_found(lake, tmp_path):
 
 
 def test_an_interrupted_backup_leaves_the_one_before(lake, tmp_path, monkeypatch):
-    from ioweather.lake import backup as module
+    from ioweather.lake import copies as module
 
     backup(lake, tmp_path / "copy")
     before = rows(tmp_path / "copy")

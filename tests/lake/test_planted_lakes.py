@@ -16,7 +16,7 @@ from ioweather.agent.spool import Spool
 from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.ingestion.scan_tree import ScanRequest, scan
-from ioweather.lake.backup import backup, restore
+from ioweather.lake.copies import backup, restore
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town

@@ -13,7 +13,7 @@ from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 
 DAYS, TARGETS = 7, 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -18,18 +19,18 @@ from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import appends, delta_tables, layout
+from ioweather.lake.appends import rewrite_day
 from ioweather.lake.database import connection
-from ioweather.lake.day_files import rewrite_day
 from ioweather.lake.delta_tables import Refused, Table
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import vacuum
+from ioweather.lake.maintenance import vacuum
 
 SERIES = TABLES["series"]
 START_NS = 20_000 * DAY_NS
 LONG = "a-name-of-more-than-thirty-two-characters-"
 
 
-def samples(rows: list[tuple[int, str, str]], value: float = 1.0) -> Frame:
+def samples(rows: list[tuple[int, str, str]], value: float = 1.0, quality: int = 0) -> Frame:
     """Of (minute, system, component)."""
     return SERIES.frame(
         {
@@ -37,8 +38,13 @@ def samples(rows: list[tuple[int, str, str]], value: float = 1.0) -> Frame:
             "system": [system for _, system, _ in rows],
             "component": [component for _, _, component in rows],
         },
-        interval_ns=MINUTE_NS, component_kind="device", metric="read_bytes", value=value, quality=0, rows=len(rows),
-    )  # fmt: skip
+        interval_ns=MINUTE_NS,
+        component_kind="device",
+        metric="read_bytes",
+        value=value,
+        quality=quality,
+        rows=len(rows),
+    )
 
 
 @pytest.fixture
@@ -217,3 +223,45 @@ def test_an_error_after_a_commit_takes_no_rows_with_it(lake, monkeypatch):
     monkeypatch.undo()
     assert lake.tables()["series"] == 1
     assert lake.append("series", samples([(0, "a", "x"), (1, "a", "x")]), source="block") == 1
+
+
+def test_a_finished_row_replaces_the_unfinished_one(lake):
+    lake.append("series", samples([(0, "a", "x")], quality=SERIES.unfinished), source="block")
+    assert lake.append("series", samples([(0, "a", "x"), (1, "a", "x")], 2.0), source="block") == 2
+    with lake.snapshot() as snapshot:
+        assert snapshot.query("SELECT value, quality FROM series").fetchall() == [(2.0, 0), (2.0, 0)]
+
+
+def test_a_lost_race_is_repeated_without_the_rows_of_the_other_writer(lake, monkeypatch):
+    add = Table.add
+
+    def after_another_writer(*arguments):
+        monkeypatch.undo()
+        lake.append("series", samples([(0, "a", "x")]), source="block")
+        add(*arguments)
+
+    monkeypatch.setattr(Table, "add", after_another_writer)
+    assert lake.append("series", samples([(0, "a", "x"), (1, "a", "x")]), source="block") == 1
+    assert lake.tables()["series"] == 2
+
+
+def test_an_unwritable_disk_is_an_error_that_can_be_pickled(lake):
+    layout.tables_dir(lake.root).mkdir(exist_ok=True)
+    (layout.tables_dir(lake.root) / "series").write_text("in the way")
+    with pytest.raises(LakeError, match=r"`series` cannot be (written|opened)") as caught:
+        lake.append("series", samples([(0, "a", "x")]), source="block")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_vacuum_removes_files_that_were_never_committed(lake):
+    lake.append("series", samples([(0, "a", "x")]), source="block")
+    (committed,) = table_of(lake).file_uris()
+    left = Path(committed).with_name("part-of-a-writer-that-was-killed.zstd.parquet")
+    left.write_bytes(Path(committed).read_bytes())
+    vacuum(lake, lake.facility)
+    assert left.exists(), "its writer may still be running"
+    long_ago = left.stat().st_mtime - 400 * 86_400
+    os.utime(left, (long_ago, long_ago))
+    vacuum(lake, lake.facility)
+    assert not left.exists()
+    assert lake.tables()["series"] == 1

@@ -16,7 +16,7 @@ from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact, vacuum
+from ioweather.lake.maintenance import compact, vacuum
 
 METRICS = ("write_bytes", "read_bytes")
 STEP = 10 * MINUTE_NS

@@ -15,7 +15,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake import grid
 from ioweather.lake.inventory import choose_sources
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 
 
 def selection(lake, metric="read_bytes", step_ns=MINUTE_NS, period_ns=None, kind="ost"):

@@ -11,9 +11,8 @@ import numpy as np
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.lake import day_files
-from ioweather.lake.convert import register_frame
-from ioweather.lake.day_files import written
+from ioweather.lake.appends import written
+from ioweather.lake.database import SQL_TYPES, register_frame
 
 SERIES = TABLES["series"]
 DAYS = ("2024-10-04", "2024-10-05")
@@ -44,7 +43,7 @@ def test_files_have_the_rows_and_their_statistics(tmp_path):
     assert [file.size for file in made] == [Path(file).stat().st_size for file in files]
     found = duckdb.sql(f"SELECT * EXCLUDE (day) FROM read_parquet({files})")
     assert [*zip(found.columns, map(str, found.types), strict=True)] == [
-        *((column.name, day_files.SQL_TYPES[column.type]) for column in SERIES.columns),
+        *((column.name, SQL_TYPES[column.type]) for column in SERIES.columns),
         ("source", "VARCHAR"),
         ("ingest_id", "VARCHAR"),
     ]

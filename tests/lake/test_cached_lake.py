@@ -1,9 +1,6 @@
-"""A lake that is kept in memory is always as new as the one on disk."""
+"""A cached lake is always as new as the one on disk."""
 
 from __future__ import annotations
-
-import os
-import time
 
 import numpy as np
 import pytest
@@ -11,8 +8,8 @@ from store_lakes import series_frame
 
 from ioweather.core.tables import TABLES
 from ioweather.core.visibility import Owner
-from ioweather.lake import cached_lake, inventory
-from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
+from ioweather.lake import caches, inventory
+from ioweather.lake.caches import CachedLake, LakeCache, mark_of
 from ioweather.lake.lake import open_lake
 
 
@@ -28,24 +25,17 @@ def rows(lake) -> int:
         return snapshot.tables()["series"]
 
 
-def age(lake) -> None:
-    """As if nothing had been written for an hour."""
-    for name in (lake.root / "tables").iterdir():
-        os.utime(name / "_delta_log", ns=(0, name.joinpath("_delta_log").stat().st_mtime_ns - 3_600 * 10**9))
-
-
 @pytest.fixture
 def opened(monkeypatch):
     """Which tables were opened."""
     names = []
-    real = cached_lake.newest_files
-    monkeypatch.setattr(cached_lake, "newest_files", lambda root, spec: names.append(spec.name) or real(root, spec))
+    real = caches.newest_files
+    monkeypatch.setattr(caches, "newest_files", lambda root, spec: names.append(spec.name) or real(root, spec))
     return names
 
 
 def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, opened):
-    age(lake)
-    shared = KeptLake(lake.root, Kept())
+    shared = CachedLake(lake.root, LakeCache())
     assert [rows(shared) for _ in range(3)] == [10, 10, 10]
     assert rows(shared.seen_by(Owner("x"))) == 10
     assert sorted(opened) == sorted(TABLES)
@@ -56,28 +46,11 @@ def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, opened):
     assert rows(lake) == 14
 
 
-def test_a_table_that_just_changed_is_soon_looked_at_again(lake, opened, monkeypatch):
-    """Two commits in one tick of the file system's clock look like one; the second is missed for a second at most."""
-    age(lake)
-    monkeypatch.setattr(cached_lake, "changed_ns", lambda root, name: time.time_ns() if name == "series" else 0)
-    now_ns = time.time_ns()
-    monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns)
-    shared = KeptLake(lake.root, Kept())
-    assert rows(shared) == 10
-    lake.append("series", series_frame(np.ones((7, 2))), source="tts")
-    opened.clear()
-    assert rows(shared) == 10
-    monkeypatch.setattr(cached_lake, "changed_ns", lambda root, name, then=now_ns: then if name == "series" else 0)
-    monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns + 1_000_000_001)
-    assert rows(shared) == 14
-    assert opened == ["series"]
-
-
 def test_what_series_hold_is_counted_once(lake, monkeypatch):
     counted = []
     real = inventory.inventory
     monkeypatch.setattr(inventory, "inventory", lambda *args: counted.append(1) or real(*args))
-    shared = KeptLake(lake.root, Kept())
+    shared = CachedLake(lake.root, LakeCache())
     for _ in range(3):
         with shared.snapshot() as snapshot:
             assert sum(group.rows for group in snapshot.series()) == 10
@@ -89,19 +62,17 @@ def test_what_series_hold_is_counted_once(lake, monkeypatch):
 
 
 def test_the_mark_changes_with_its_tables_and_the_facility_file(lake):
-    age(lake)
     whole, jobs = mark_of(lake.root), mark_of(lake.root, ("jobs",))
     lake.append("series", series_frame(np.ones((9, 2))), source="tts")
     assert mark_of(lake.root) != whole
     assert mark_of(lake.root, ("jobs",)) == jobs
     (lake.root / "facility.toml").write_text('name = "x"\n')
     assert mark_of(lake.root, ("jobs",)) != jobs
-    assert mark_of(lake.root / "nowhere", ("jobs",)) == (0, 0)
+    assert mark_of(lake.root / "nowhere", ("jobs",)) == (None, None, None)
 
 
 def test_rows_are_read_once_while_there_is_room(lake):
-    age(lake)
-    shared, small = (KeptLake(lake.root, Kept(room_bytes=room)) for room in (1 << 20, 10))
+    shared, small = (CachedLake(lake.root, LakeCache(room_bytes=room)) for room in (1 << 20, 10))
 
     def read(lake, *columns):
         with lake.snapshot() as snapshot:
@@ -111,15 +82,14 @@ def test_rows_are_read_once_while_there_is_room(lake):
     assert read(shared, "value") is not read(shared, "value", "metric")
     assert read(shared.seen_by(Owner("x")), "value") is not read(shared, "value")
     assert read(small, "value") is not read(small, "value")
-    before, room = read(shared, "value"), shared._kept.room_bytes
+    before, room = read(shared, "value"), shared._cache.room_bytes
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
     assert (before.rows, read(shared, "value").rows) == (10, 14)
-    assert shared._kept.room_bytes == room - 4 * 8
+    assert shared._cache.room_bytes == room - 4 * 8
 
 
 def test_rows_that_no_longer_have_room_are_forgotten_once(lake):
-    age(lake)
-    kept = KeptLake(lake.root, Kept(room_bytes=10 * 8))
+    kept = CachedLake(lake.root, LakeCache(room_bytes=10 * 8))
 
     def read():
         with kept.snapshot() as snapshot:
@@ -128,4 +98,4 @@ def test_rows_that_no_longer_have_room_are_forgotten_once(lake):
     assert read() is read()
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
     assert [read().rows for _ in range(3)] == [14, 14, 14]
-    assert kept._kept.room_bytes == 10 * 8
+    assert kept._cache.room_bytes == 10 * 8

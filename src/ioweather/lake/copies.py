@@ -1,8 +1,9 @@
-"""A copy of a lake at pinned versions, made while writers go on; the next copy brings only what is new.
+"""Copies of a lake (backup and restore) and of a table (export).
 
-Data files and commits of Delta never change once they are there, so a file that the copy has is not read again. Data go
-first and commits last: an interrupted copy is the one before it. The copy is a lake that can be opened where it lies;
-`backup.json` in it names every file with its digest.
+A backup is a lake at pinned versions, made while writers go on; the next one copies only new files. Data files and
+commits of Delta never change once they exist, so a file that the backup has is not read again. Data are copied first
+and commits last: an interrupted backup is the one before it. The copy can be opened in place; its `backup.json` names
+every file with its digest.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
+
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import LakeError
+from ioweather.core.errors import LakeError, QueryRefused, UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import TABLES
 from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
+from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, point_at_checkpoint
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.table_files import require_undamaged
 
 MANIFEST: Final = "backup.json"
@@ -240,3 +245,51 @@ def _digest(path: Path) -> str:
 def _require_same(path: Path, entry: Mapping[str, Any], digest: str) -> None:
     if digest != entry["sha256"]:
         raise LakeError(f"{path} is not what was backed up: its digest differs.", hint="Use another backup.")
+
+
+# A table as one file for other tools
+
+_FORMS: Final = {
+    ".parquet": "FORMAT parquet, COMPRESSION zstd",
+    ".csv": "FORMAT csv, HEADER true",
+    ".csv.gz": "FORMAT csv, HEADER true, COMPRESSION gzip",
+}
+ENDINGS: Final = tuple(_FORMS)
+
+
+def export_table(
+    snapshot: Snapshot, table: str, out: Path, *, where: str = "", period_ns: tuple[int, int] | None = None
+) -> int:
+    """Write rows of a table in the order of time; returns how many. Of revisable rows, those that count."""
+    if table not in TABLES:
+        raise UsageError(f"There is no table {table!r}.", hint=f"Tables: {', '.join(TABLES)}.")
+    form = next((_FORMS[ending] for ending in sorted(_FORMS, key=len, reverse=True) if out.name.endswith(ending)), None)
+    if form is None:
+        raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
+    time = quote(TABLES[table].time)
+    conditions = [f"({where}\n)"] if where else []  # the line break ends a comment in it
+    if period_ns is not None:
+        conditions.append(f"{time} >= {period_ns[0]} AND {time} < {period_ns[1]}")
+    query = f"SELECT * FROM {quote(table)} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY {time}"
+    _one_select(query)
+    draft = out.with_name(f".{out.name}.partial")
+    try:
+        copied = snapshot.query(f"COPY ({query}) TO {literal(draft)} ({form})")
+        rows: int = copied.fetchall()[0][0]
+        draft.replace(out)
+    except duckdb.IOException as error:
+        raise UsageError(f"--out {out}: {error}") from None
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return rows
+
+
+def _one_select(query: str) -> None:
+    try:
+        kinds = [str(statement.type).rsplit(".", 1)[-1] for statement in duckdb.extract_statements(query)]
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    if kinds not in (["SELECT"], ["SELECT_STATEMENT"]):
+        raise QueryRefused("--where takes one condition.", hint="For example: --where \"system = 'scratch'\"")
