@@ -19,8 +19,7 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.bounded_reading import read_bounded
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Serial, in_order, opened, workers_of
-from ioweather.lake.workers.run import TaskLost
+from ioweather.lake.workers import Serial, TaskLost, in_order, opened, workers_of
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 
@@ -110,9 +109,9 @@ def test_a_task_that_kills_every_worker_is_given_up(cluster):
 
 
 def test_a_cluster_without_workers_is_named_rather_than_waited_for(monkeypatch):
-    monkeypatch.setattr("ioweather.lake.workers.run._LOOK_SECONDS", 0.1)
-    monkeypatch.setattr("ioweather.lake.workers.dask_cluster._COUNT_SECONDS", 0.1)
-    monkeypatch.setattr("ioweather.lake.workers.dask_cluster._EMPTY_SECONDS", 0.5)
+    monkeypatch.setattr("ioweather.lake.workers._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("ioweather.lake.dask_cluster._COUNT_SECONDS", 0.1)
+    monkeypatch.setattr("ioweather.lake.dask_cluster._EMPTY_SECONDS", 0.5)
     with (
         loopback_cluster(workers=0) as empty,
         opened(dask=empty.scheduler_address) as executor,
@@ -122,7 +121,7 @@ def test_a_cluster_without_workers_is_named_rather_than_waited_for(monkeypatch):
 
 
 def test_a_worker_of_another_version_is_refused(cluster, monkeypatch):
-    monkeypatch.setattr("ioweather.lake.workers.dask_cluster.__version__", "0.0.1")
+    monkeypatch.setattr("ioweather.lake.dask_cluster.__version__", "0.0.1")
     with opened(dask=cluster.scheduler_address) as executor, pytest.raises(UsageError, match=r"but 0\.0\.1 asked"):
         list(in_order(executor, abs, [(1,)]))
 
@@ -155,7 +154,7 @@ def _start(module: str, *options: str) -> subprocess.Popen[bytes]:
 
 def test_no_scheduler_is_a_usage_error(monkeypatch):
     pytest.importorskip("distributed", reason="needs the extra `dask`")
-    monkeypatch.setattr("ioweather.lake.workers.dask_cluster._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("ioweather.lake.dask_cluster._CONNECT_SECONDS", 1)
     with (
         pytest.raises(UsageError, match=r"No Dask scheduler answers at tcp://127.0.0.1:9"),
         opened(dask="tcp://127.0.0.1:9"),

@@ -13,13 +13,13 @@ from ioweather.core.facility import parse_facility
 from ioweather.lake.workers import (
     ClusterSettings,
     Serial,
+    TaskLost,
     cluster_settings,
     in_order,
     local_executor,
     opened,
     workers_of,
 )
-from ioweather.lake.workers.run import TaskLost
 
 
 def test_serial_and_processes_agree_in_order():

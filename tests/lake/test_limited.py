@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.units import MIB
-from ioweather.lake.workers import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
-from ioweather.lake.workers.limited import stop_workers
+from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stop_workers, stream_limited
 
 # Workers import no module of tests: tasks are built-in functions. Loops run within C, where no Python is executed.
-_LIMITED = "__import__('ioweather.lake.workers.limited').engine.limited"
+_LIMITED = "__import__('ioweather.lake.limited').lake.limited"
 _LOOP = "__import__('collections').deque(iter(int, 1), maxlen=0)"
 
 
@@ -99,7 +98,7 @@ def test_the_calling_process_is_never_limited():
 
 _KILLED = """
 import os, signal
-from ioweather.lake.workers import stream_limited
+from ioweather.lake.limited import stream_limited
 stream = stream_limited(eval, "(lambda: (yield __import__('os').getpid()) or (yield __import__('time').sleep(900)))()",
                         wall_seconds=900.0)
 print(next(stream), flush=True)

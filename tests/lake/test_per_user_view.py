@@ -11,7 +11,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.visibility import Owner
 from ioweather.lake.lake import open_lake
 from ioweather.lake.per_user_view import OF_PEOPLE, OF_THE_FACILITY
-from ioweather.lake.usersql import run_user_sql
+from ioweather.lake.sandbox import run_user_sql
 
 
 @pytest.fixture(scope="module")

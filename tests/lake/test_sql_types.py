@@ -13,7 +13,7 @@ import pytest
 from ioweather.core.cells import csv_text, plain
 from ioweather.core.units import format_value
 from ioweather.lake.lake import open_lake
-from ioweather.lake.usersql import run_user_sql
+from ioweather.lake.sandbox import run_user_sql
 
 # expression -> the cell as JSON has it
 CELLS: dict[str, Any] = {

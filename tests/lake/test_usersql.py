@@ -11,7 +11,7 @@ from store_lakes import series_frame
 
 from ioweather.core.errors import QueryRefused
 from ioweather.lake.lake import open_lake
-from ioweather.lake.usersql import Limits, run_user_sql
+from ioweather.lake.sandbox import Limits, run_user_sql
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from ioweather.ingestion.reading import (
     read_alone,
     read_batch,
 )
-from ioweather.lake.workers import WorkerDied, run_limited, stream_limited
+from ioweather.lake.limited import WorkerDied, run_limited, stream_limited
 
 _MEMORY: Final = TooMuchMemory("").reason
 # Time that a reader may take for each second of its processor time: storage may be slow, but not dead.

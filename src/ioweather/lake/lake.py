@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -19,14 +19,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
 from ioweather.core.visibility import Owner
 from ioweather.core.words import names_of
-from ioweather.lake import layout
+from ioweather.lake import appends, layout
 from ioweather.lake.delta_tables import PinnedTables
+from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.table_files import TableFiles
-
-if TYPE_CHECKING:
-    from ioweather.lake.sandbox import SqlResult
-
 
 _LOG = logging.getLogger("ioweather.lake")
 # Whatever the ledger lists is then visible.
@@ -85,8 +82,6 @@ class Lake:
 
     def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
         """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
-        from ioweather.lake.usersql import Limits, run_user_sql
-
         with self.snapshot() as snapshot:
             return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
 
@@ -118,8 +113,6 @@ class Lake:
             told.add(rows)
             if complaints is None and told.refused_rows:
                 _LOG.warning("%s", told)
-        from ioweather.lake import appends
-
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
 

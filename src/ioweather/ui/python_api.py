@@ -22,7 +22,7 @@ from ioweather.topics.question_catalogue import QUESTIONS, title_of
 if TYPE_CHECKING:
     from ioweather.ingestion.ingest import IngestReport
     from ioweather.lake.lake import Lake
-    from ioweather.lake.usersql import SqlResult
+    from ioweather.lake.sandbox import SqlResult
 
 AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
 

@@ -15,7 +15,8 @@ from ioweather.ingestion.bounded_reading import read_bounded
 from ioweather.ingestion.ingest import _suited, find_files, ingest
 from ioweather.ingestion.reading import Limits, Reading
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Serial, Threads, WorkerDied
+from ioweather.lake.limited import WorkerDied
+from ioweather.lake.workers import Serial, Threads
 from planted_logs import write_climate
 
 CONTEXT = ReadContext(zone=zone_named("UTC"), cluster="c")

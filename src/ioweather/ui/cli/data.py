@@ -396,7 +396,7 @@ def scan(
         raise UsageError("--resume and --restart exclude each other.")
     from ioweather.ingestion.scan_tree import ScanRequest
     from ioweather.ingestion.scan_tree import scan as run
-    from ioweather.lake.workers.local import usable_cores
+    from ioweather.lake.workers import usable_cores
 
     request = ScanRequest(
         root=path,
@@ -524,7 +524,7 @@ def sql(
     query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
 ) -> None:
     """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
-    from ioweather.lake.usersql import Limits, run_user_sql
+    from ioweather.lake.sandbox import Limits, run_user_sql
     from ioweather.ui.cli.render import print_rows
 
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())

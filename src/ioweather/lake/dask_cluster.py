@@ -24,8 +24,7 @@ from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress, silent
-from ioweather.lake.workers.run import TaskLost
-from ioweather.lake.workers.settings import ClusterSettings
+from ioweather.lake.workers import ClusterSettings, TaskLost
 
 if TYPE_CHECKING:
     from distributed import Client
