@@ -21,7 +21,7 @@ from deltalake import write_deltalake
 
 from engine import large_logs, small_logs
 from ioweather.core.frames import Frame
-from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.database import register_frame
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact

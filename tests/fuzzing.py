@@ -489,7 +489,7 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
 
     code = "import sys, importlib; from ioweather.readers.reader_catalogue import SOURCES; "
     code += (
-        "importlib.import_module('ioweather.ingestion.sql_mapping')"
+        "importlib.import_module('ioweather.ingestion.mappings')"
         if source.startswith("mapped")
         else f"SOURCES[{reader_of(source)!r}]"
     )

@@ -16,8 +16,8 @@ from lmt_files import loop_hdf5, write_h5lmt
 
 from dask_clusters import loopback_cluster
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.ingestion.bounded_reading import read_bounded
 from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.reading import read_bounded
 from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import Serial, TaskLost, in_order, opened, workers_of
 from lake_contents import contents

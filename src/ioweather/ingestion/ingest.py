@@ -12,20 +12,24 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
+from ioweather.core.arrays import Bools
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import TABLES, Checked, concat
-from ioweather.ingestion.bounded_reading import read_alone_bounded, read_bounded
-from ioweather.ingestion.derivations import SEARCHED, follow_arrival, follow_mapping, follow_rows
-from ioweather.ingestion.one_run import without_copies
+from ioweather.core.units import NS
+from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
+from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     DERIVED,
     Batch,
@@ -34,11 +38,15 @@ from ioweather.ingestion.reading import (
     Reading,
     files_of_tree,
     limits_of,
+    read_alone_bounded,
+    read_bounded,
     reads_as_one,
 )
-from ioweather.ingestion.sql_mapping import check_select
 from ioweather.lake import layout
+from ioweather.lake.database import connection, literal
+from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
 from ioweather.readers.reader_catalogue import SOURCES
 
@@ -92,10 +100,7 @@ class IngestReport:
         self.rows_added.update(other.rows_added)
         self.missing += other.missing
         self.seconds += other.seconds
-
-    def note_first(self, first_ns: Mapping[str, int]) -> None:
-        """The times of the first new rows, by table."""
-        for table, first in first_ns.items():
+        for table, first in other.first_ns.items():
             self.first_ns[table] = min(first, self.first_ns.get(table, first))
 
     @property
@@ -199,7 +204,7 @@ def ingest(
     """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
     Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
     added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
-    left to the caller (`follow_arrival`).
+    left to the caller (`search_new_rows`).
 
     Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
     order of the files, so that the lake does not depend on the workers.
@@ -226,9 +231,9 @@ def ingest(
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
     if select is not None:
-        report.rows_added.update(follow_mapping(lake, select[0]))
+        report.rows_added.update(derive_from_mapped(lake, select[0]))
     if search:
-        report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
+        report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
@@ -322,6 +327,16 @@ def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: I
     return first
 
 
+def add_rows(lake: Lake, table: str, rows: Frame, source: str, ingest_id: str, report: IngestReport) -> None:
+    """Append checked rows to a table, and derive other tables from them; the report counts what is new."""
+    added = lake.append(table, Checked(rows), source=source, ingest_id=ingest_id)
+    report.rows_added[table] += added
+    if added and table in SEARCHED:
+        first = int(rows.ints(TABLES[table].time).min())
+        report.first_ns[table] = min(first, report.first_ns.get(table, first))
+    report.rows_added.update(derive_from_rows(lake, table, rows, report.missing))
+
+
 class _Writer:
     """Collects rows and commits them in large pieces: tables first, then the ledger."""
 
@@ -359,11 +374,7 @@ class _Writer:
             _leave_out(self._entries, left_out)
             _leave_out(self._report.outcomes, left_out)
         for (source, table), frame in sorted({**joined, **logs}.items()):
-            added = self._lake.append(table, Checked(frame), source=source, ingest_id=ingest_id)
-            self._report.rows_added[table] += added
-            if added and table in SEARCHED:
-                self._report.note_first({table: int(frame.ints(TABLES[table].time).min())})
-            self._report.rows_added.update(follow_rows(self._lake, table, frame, self._report.missing))
+            add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
@@ -372,3 +383,78 @@ class _Writer:
 
 def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
     listed[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in listed]
+
+
+# A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
+# the log's digest, so a run is known by its job, user, program, processes and start. The fullest form stays: text of a
+# run whose log is in the lake is left out, and a log that comes later replaces its text.
+# The fullest first; null is the log itself.
+_FORMS: Final = (None, "text", "export", "trace", "totals")
+_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "form")
+# The end of a text is cut to a second, or reckoned from a start that was.
+_NEAR_NS: Final = 2 * NS
+
+
+class _Run(NamedTuple):
+    digest: str
+    job_id: int
+    uid: int
+    exe: str | None
+    nprocs: int
+    start_ns: int
+    end_ns: int
+    form: str | None
+
+    @property
+    def identity(self) -> tuple[int, int, str | None, int, int]:
+        return self.job_id, self.uid, self.exe, self.nprocs, self.start_ns // NS
+
+    def is_less_than(self, other: _Run) -> bool:
+        less = _FORMS.index(self.form) > _FORMS.index(other.form)
+        return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
+
+
+def without_copies(
+    lake: Lake, made: Mapping[tuple[str, str], Frame]
+) -> tuple[Mapping[tuple[str, str], Frame], frozenset[str]]:
+    """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
+    less full form that are in the lake are removed from it. `made` has frames by source and table."""
+    new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _runs_of(frame)]
+    old = _in_lake(lake, new) if new else []
+    fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
+    for run in (*new, *old):
+        fuller.setdefault(run.identity, []).append(run)
+    copies = {run.digest for run in (*new, *old) if any(map(run.is_less_than, fuller[run.identity]))}
+    forget_runs(lake, sorted(copies.intersection(run.digest for run in old)))
+    left_out = frozenset(copies.intersection(run.digest for run in new))
+    if not left_out:
+        return made, left_out
+    return {key: frame.take(~_are(frame, left_out)) for key, frame in made.items()}, left_out
+
+
+def _runs_of(frame: Frame) -> Iterable[tuple[Any, ...]]:
+    return zip(
+        *(frame.text(n).tolist() if n in ("log_digest", "exe", "form") else frame.ints(n).tolist() for n in _COLUMNS),
+        strict=True,
+    )
+
+
+def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
+    """Runs that a new one may be a copy of, or the other way round: a text on either side."""
+    texts = sorted({run.job_id for run in new if run.form is not None})
+    spec = TABLES["applications"]
+    files = newest_files(layout.tables_dir(lake.root), spec)
+    if not files.uris:
+        return []
+    wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    with connection() as con:
+        rows = con.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM ({files.view({utc_day(run.start_ns) for run in new})}) WHERE {wanted}"
+        ).fetchall()
+    return [_Run(*row) for row in rows]
+
+
+def _are(frame: Frame, digests: frozenset[str]) -> Bools:
+    digest = frame.text("log_digest")
+    marked = np.array([category in digests for category in digest.categories] + [False], np.bool_)
+    return marked[digest.codes]

@@ -1,4 +1,4 @@
-"""Reading one file: which source, which rows, or why not. Runs in worker processes, so all of it pickles."""
+"""Reading files within limits: which reader, which rows, or why not. All of it pickles, for worker processes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,15 @@ from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.tables.cadence import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
-from ioweather.lake.limited import limit_memory, limit_seconds
+from ioweather.facts.job_io import job_io
+from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.suggest import nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
+_OUT_OF_MEMORY: Final = TooMuchMemory("").reason
+# Limit of wall time per second of processor time: storage may be slow, but not dead.
+_WALL_RATIO: Final = 10.0
 _CHANGED: Final = ChangedInput("").reason
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
@@ -271,7 +275,8 @@ def read_file(
             yield FileOutcome(str(path), digest, size, None, "ok")
             return
         if reading.select is not None:
-            from ioweather.ingestion.sql_mapping import SOURCE_NAME, read_selected
+            # It loads DuckDB, which no other file needs in the process that reads it.
+            from ioweather.ingestion.mappings import SOURCE_NAME, read_selected
 
             source_name = SOURCE_NAME
             most = reading.limits
@@ -477,8 +482,6 @@ def _rows_together(
 
 
 def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
-    from ioweather.facts.job_io import job_io
-
     applications = made["applications"]
     files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
     yield "job_io", job_io(applications, files)
@@ -568,3 +571,65 @@ def _refused(
     whom = "" if package == OURS else f" to the makers of {package}"
     message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
     return FileOutcome(str(path), digest, size, source, status, rows, "reader_failed", message)
+
+
+# Each file is read in a process of its own or of its batch, which the kernel limits. These functions may be called from
+# any thread of any process, also by the workers of a cluster.
+
+
+def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
+    """Outcomes and rows of the batch. If its reader dies, or runs out of the memory that the files share, files are
+    read one by one to find the cause."""
+    quick = replace(reading, limits=reading.limits.in_a_hurry())
+    outcomes: list[FileOutcome] = []
+    frames: Frames = {}
+    suspects = batch
+    try:
+        seconds = sum(_wall_seconds(size, quick) for *_, size in batch)
+        outcomes, frames = run_limited(read_batch, batch, quick, wall_seconds=seconds)
+    except WorkerDied:
+        pass
+    else:
+        hungry = {outcome.file for outcome in outcomes if outcome.reason == _OUT_OF_MEMORY and len(batch) > 1}
+        outcomes = [outcome for outcome in outcomes if outcome.file not in hungry]
+        suspects = [file for file in batch if file[0] in hungry]
+    for file in suspects:
+        for item in read_alone_bounded(*file, reading):
+            if isinstance(item, FileOutcome):
+                outcomes.append(item)
+            else:
+                frames.setdefault(item[:2], []).append(item[2])
+    return outcomes, frames
+
+
+def read_alone_bounded(
+    file: str, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they come; last, what became of the file."""
+    rows: Counter[str] = Counter()
+    path = Path(file)
+    try:
+        pieces = stream_limited(read_alone, path, digest, size, reading, wall_seconds=_wall_seconds(size, reading))
+        for item in pieces:
+            if not isinstance(item, FileOutcome):
+                rows[item[1]] += item[2].rows
+            yield item
+    except WorkerDied as death:
+        try:
+            digest = digest or digest_of(path, reading)
+        except OSError:
+            digest = digest_of_name(path)
+        yield gave_up(death.overran, path, digest, size, reading, rows)
+
+
+def check_bounded(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+    """The outcome that reading would have, and over how many days the rows spread. The rows stay in the reader."""
+    try:
+        seconds = _wall_seconds(size, reading)
+        return run_limited(check_alone, path, digest, size, reading, most_days, wall_seconds=seconds)
+    except WorkerDied as death:
+        return gave_up(death.overran, path, digest, size, reading, {}), 0
+
+
+def _wall_seconds(size: int, reading: Reading) -> float:
+    return _WALL_RATIO * reading.limits.seconds_for(size)

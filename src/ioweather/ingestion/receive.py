@@ -29,8 +29,7 @@ from ioweather.core.errors import (
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.bounded_reading import check_bounded
-from ioweather.ingestion.reading import UNREADABLE, Reading, digest_of, limits_of
+from ioweather.ingestion.reading import UNREADABLE, Reading, check_bounded, digest_of, limits_of
 from ioweather.lake.lake import Lake, LedgerEntry
 from ioweather.readers.segments import segment_host
 
@@ -95,11 +94,9 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
         raise LakeError(message)
     if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
-        entry = LedgerEntry(
-            digest=outcome.digest, path=str((queue.queue_dir(lake.root) / host / name).absolute()),
-            bytes=outcome.bytes, source=outcome.source or "unknown", status="quarantined", rows={},
-            reason=outcome.reason, message=message, refused_rows=outcome.refused_rows,
-        )  # fmt: skip
+        place = (queue.queue_dir(lake.root) / host / name).absolute()
+        source, reason = outcome.source or "unknown", outcome.reason or ""
+        entry = refusal(outcome.digest, place, outcome.bytes, source, reason, message, outcome.refused_rows)
         with queue.draft_in(lake.root) as note:
             note.write_text(json.dumps(entry._asdict()), encoding="utf-8")
             queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
@@ -109,6 +106,13 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
+
+
+def refusal(
+    digest: str, path: Path, size: int, source: str, reason: str, message: str, refused_rows: int = 0
+) -> LedgerEntry:
+    """The ledger entry of a pushed file that was refused."""
+    return LedgerEntry(digest, str(path), size, source, "quarantined", {}, reason, message, refused_rows)
 
 
 def source_of(name: str) -> str:

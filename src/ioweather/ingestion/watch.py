@@ -31,11 +31,10 @@ from ioweather.core.units import DAY_NS, HOUR_NS, NS
 from ioweather.core.whole_files import write_whole
 from ioweather.diagnosis.job_text import text_of_row
 from ioweather.diagnosis.recorded_verdicts import REACH_DAYS, counts, judge_due
-from ioweather.ingestion.caught_up import read_caught_up, state_file
 from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.reading import UNREADABLE
-from ioweather.ingestion.site_mapping import own_mapping
-from ioweather.ingestion.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass
+from ioweather.ingestion.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass, read_caught_up, state_file
 from ioweather.lake.lake import Lake
 from ioweather.lake.layout import lake_directory
 from ioweather.lake.workers import Serial

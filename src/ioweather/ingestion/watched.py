@@ -8,6 +8,7 @@ old date. Folders without subfolders that have been quiet for days are not liste
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -142,3 +143,20 @@ def one_pass(files: Sequence[T], most_files: int = MOST_FILES, most_bytes: int =
         taken.append(file)
         size += file.bytes
     return taken
+
+
+# `<lake>/catch_up.json`: where the next pass looks first, and what the last one did (`last`), for the exporter and the
+# dashboard, which do not open the lake for it
+
+
+def state_file(root: Path) -> Path:
+    return root / "catch_up.json"
+
+
+def read_caught_up(root: Path) -> dict[str, Any]:
+    """Empty where there was no pass yet, or the file cannot be read: nothing depends on it."""
+    try:
+        body = json.loads(state_file(root).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}

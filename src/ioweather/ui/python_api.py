@@ -51,7 +51,7 @@ def ingest(
     """
     from ioweather.ingestion.ingest import ingest as run
     from ioweather.ingestion.ingest import is_address
-    from ioweather.ingestion.site_mapping import own_mapping
+    from ioweather.ingestion.mappings import own_mapping
 
     opened = lake_at(lake, create=True)
     facility = opened.facility

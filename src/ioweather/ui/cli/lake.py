@@ -123,10 +123,10 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
     components too. Those that come in are searched then.
     """
-    from ioweather.ingestion.daily import tend
+    from ioweather.ingestion.derivations import seal_and_search
 
     with progress_bar() as progress:
-        sealed, events = tend(open_lake_at(lake_dir), everything=everything, progress=progress)
+        sealed, events = seal_and_search(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")

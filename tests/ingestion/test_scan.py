@@ -18,8 +18,7 @@ from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
 from ioweather.ingestion import scan_tree as scans
 from ioweather.ingestion.ingest import ingest
-from ioweather.ingestion.scan_summary import summary
-from ioweather.ingestion.scan_tree import ScanRequest, scan
+from ioweather.ingestion.scan_tree import ScanRequest, scan, summary
 from ioweather.lake.lake import open_lake
 from ioweather.readers.scan import scanner
 from ioweather.readers.scan.scan_rows import TreeFacts

@@ -10,10 +10,9 @@ from lmt_files import loop_hdf5, write_h5lmt
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.ingestion import bounded_reading
-from ioweather.ingestion.bounded_reading import read_bounded
+from ioweather.ingestion import reading
 from ioweather.ingestion.ingest import _suited, find_files, ingest
-from ioweather.ingestion.reading import Limits, Reading
+from ioweather.ingestion.reading import Limits, Reading, read_bounded
 from ioweather.lake.lake import open_lake
 from ioweather.lake.limited import WorkerDied
 from ioweather.lake.workers import Serial, Threads
@@ -104,12 +103,12 @@ def test_a_worker_that_dies_loses_only_the_file_that_killed_it(tmp_path, deaths,
     """Files of a batch whose worker died are read one by one."""
     lake = open_lake(tmp_path / "lake", create=True)
     logs = [write_climate(tmp_path / f"{n}.darshan", job_id=n) for n in range(1, 9)]
-    run = bounded_reading.run_limited
+    run = reading.run_limited
 
     def die(task, *args, wall_seconds):
         return run(os._exit, 9, wall_seconds=wall_seconds)
 
-    monkeypatch.setattr(bounded_reading, "run_limited", die)
+    monkeypatch.setattr(reading, "run_limited", die)
     report = ingest(lake, logs)
     assert len(report.good) == len(logs)
     assert [death.overran for death in deaths] == [False]

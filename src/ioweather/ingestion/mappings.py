@@ -1,8 +1,13 @@
-"""Any CSV, JSON or Parquet file into any table: `ioweather ingest --as TABLE --select map.sql FILE`."""
+"""Mappings of users: a SELECT over any CSV, JSON or Parquet file, and a site's mapping of labelled samples.
+
+`ioweather ingest --as TABLE --select map.sql FILE` reads a file into any table. `<lake>/mapping.toml` maps labelled
+samples (Prometheus), of servers that are read and of servers that push.
+"""
 
 from __future__ import annotations
 
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +15,14 @@ from typing import Any, Final, Literal
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, QueryRefused, UsageError
+from ioweather.core.errors import EmptyInput, LakeError, QueryRefused, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB, parse_duration_ns
 from ioweather.lake.database import literal, quote
 from ioweather.lake.sandbox import Limits, require_select
 from ioweather.lake.selected import read_select
+from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
 
 # Part of the key of rows: rows that an older version mapped by TOML have the same one.
@@ -133,3 +139,26 @@ def _expression(name: str, given: Mapping[str, Any]) -> str | None:
     if name.endswith("_ns") and isinstance(value, str):
         value = parse_duration_ns(value) if name in ("interval_ns", "duration_ns") else parse_time_ns(value)
     return literal(value)
+
+
+# Labelled samples
+
+
+def mapping_file(root: Path) -> Path:
+    """A mapping of the site's own, for all that comes with labels."""
+    return root / "mapping.toml"
+
+
+def own_mapping(root: Path) -> Mapping[str, Any] | None:
+    file = mapping_file(root)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise LakeError(f"{file} cannot be used: {error}.") from None
+    try:
+        mappings_of(document)
+    except UsageError as error:
+        raise LakeError(f"{file}: {error.message}", hint=error.hint) from None
+    return document

@@ -16,7 +16,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TooMuchMemory, TooMuchTime, UsageError
 from ioweather.core.tables import TABLES, concat
-from ioweather.ingestion.sql_mapping import check_select, read_selected, select_of
+from ioweather.ingestion.mappings import check_select, read_selected, select_of
 from ioweather.lake.lake import open_lake
 from ioweather.readers.text_files import take_cuts
 from ioweather.ui.cli.main import run
@@ -260,7 +260,7 @@ def test_a_mapping_file_is_answered_with_its_select(wide: Path, tmp_path: Path, 
 
 
 def test_the_examples_of_the_documentation_work(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs/how-to/any-csv.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs/how-to/any-csv.md").read_text()
     files, queries = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("csv", "sql"))
     series = read(write(tmp_path / "ost.csv", files[0]), "series", queries[0])
     assert sorted((row["metric"], row["value"]) for row in series if row["value"] is not None) == [

@@ -13,6 +13,7 @@ from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue, reading
 from ioweather.ingestion import receive as receiving
 from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
+from ioweather.ingestion.ingest import IngestReport
 from ioweather.ingestion.queue import draft_in, put, queued, waiting
 from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, check_room, receive
 from ioweather.lake.lake import open_lake
@@ -91,7 +92,7 @@ def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake)
         pushed(lake, "long", [START_NS - day * DAY_NS for day in range(MOST_DAYS + 1)])
     first = next_batch(lake)
     assert {file.host for file in first} == {"n1", "long"}  # the refusal is for the ledger
-    take(lake, first)
+    take(lake, first, IngestReport())
     assert [file.host for file in next_batch(lake)] == ["wide"]
     drain(lake)
     assert len(operations_in(lake.root)) == 2 * FEW_DAYS + 1
@@ -137,10 +138,10 @@ def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypa
     deaths = 0
     real = draining.take
 
-    def dying(lake, files):
+    def dying(lake, files, report):
         if any(file.host == "n2" for file in files):
             raise KeyboardInterrupt
-        return real(lake, files)
+        return real(lake, files, report)
 
     monkeypatch.setattr(draining, "take", dying)
     while waiting(lake.root).files:
@@ -186,7 +187,7 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, re
     with monkeypatch.context() as patch:
         patch.setattr(reading, "_source_for", failing)
         with pytest.raises(LakeError, match="cannot be read: Input/output error"):
-            take(lake, queued(lake.root))
+            take(lake, queued(lake.root), IngestReport())
     assert [file.host for file in queued(lake.root)] == ["n1"]
     assert not queue.refused_dir(lake.root).exists()
     drain(lake)

@@ -1,23 +1,23 @@
-"""The table of what follows from new rows names tables that there are, and is what ingest does."""
+"""Derivations are made of the rows of one table and write to another one; ingest runs them."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 from ioweather.core.tables import TABLES
-from ioweather.ingestion import derivations as what_follows
-from ioweather.ingestion.derivations import FOLLOWS_MAPPING, FOLLOWS_ROWS, FollowsMapping, FollowsRows
+from ioweather.ingestion import derivations
+from ioweather.ingestion.derivations import MAPPED_DERIVATIONS, ROW_DERIVATIONS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
 
 
-def test_both_sides_are_tables():
-    for each in (*FOLLOWS_ROWS, *FOLLOWS_MAPPING):
-        assert {each.table, each.makes} <= set(TABLES)
-        assert each.table != each.makes
+def test_derivations_name_two_tables():
+    for table, (target, _) in (*ROW_DERIVATIONS.items(), *MAPPED_DERIVATIONS.items()):
+        assert {table, target} <= set(TABLES)
+        assert table != target
 
 
-def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
+def test_a_registered_derivation_runs_after_each_ingest(tmp_path, monkeypatch):
     seen = []
 
     def of_rows(lake, written):
@@ -28,8 +28,8 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
         seen.append(("mapping", None))
         return 5
 
-    monkeypatch.setattr(what_follows, "FOLLOWS_ROWS", (FollowsRows("series", "scans", of_rows),))
-    monkeypatch.setattr(what_follows, "FOLLOWS_MAPPING", (FollowsMapping("series", "scan_bins", of_mapping),))
+    monkeypatch.setattr(derivations, "ROW_DERIVATIONS", {"series": ("scans", of_rows)})
+    monkeypatch.setattr(derivations, "MAPPED_DERIVATIONS", {"series": ("scan_bins", of_mapping)})
     (tmp_path / "some.csv").write_text("t,v\n1700000000,5\n1700000060,6\n")
     sql = """SELECT ns(t) AS start_ns, 60000000000 AS interval_ns, 'scratch' AS system, 'ost' AS component_kind,
              'OST0' AS component, 'read_bytes' AS metric, v AS value FROM input"""
@@ -41,16 +41,13 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
     assert seen == [("rows", 2), ("mapping", None), ("mapping", None)]
 
 
-def test_what_runs_meet_is_learned_only_beside_series(tmp_path, monkeypatch):
-    """Neither of logs alone nor of series alone: there is nothing to compare, and what compares is not loaded."""
-    from ioweather.diagnosis import slowed_runs
-
+def test_slowness_is_compared_only_where_runs_and_series_are_known(tmp_path, monkeypatch):
     learned = []
-    monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
+    monkeypatch.setattr(derivations, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
     lake = open_lake(tmp_path / "lake", create=True)
-    (learn,) = (each for each in what_follows.FOLLOWS_ARRIVAL if each.make is what_follows._learn_slowness)
+    search = next(each for each in derivations.SEARCHES if "slow runs" in each.name)
     for tables, calls in ((set(), 0), ({"series"}, 0), ({"job_io"}, 0), ({"series", "job_io"}, 1)):
         pinned = {name: SimpleNamespace(uris=["file"] if name in tables else []) for name in ("series", "job_io")}
         monkeypatch.setattr(type(lake), "pinned", lambda self, pinned=pinned: pinned)
-        assert learn.make(lake, 5, 60.0) == 0
+        assert search.run(lake, 5, 60.0) == 0
         assert learned == [5] * calls

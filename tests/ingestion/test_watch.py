@@ -13,8 +13,8 @@ import pytest
 from ioweather.agent.watch_settings import WatchSettings
 from ioweather.ingestion import watch as catching
 from ioweather.ingestion import watched
-from ioweather.ingestion.caught_up import read_caught_up, state_file
 from ioweather.ingestion.watch import catch_up
+from ioweather.ingestion.watched import read_caught_up, state_file
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 from planted_logs import write_climate
