@@ -185,9 +185,9 @@ class Judge:
         """As ingest does: many together where a source can, else one by one."""
         size = path.stat().st_size
         if self.name == "darshan":
-            (outcome,), frames = self.reading.read_batch([(path, "0" * 32, size)], how)
+            (outcome,), frames = self.reading.read_batch([(path, size)], how)
             return outcome, [(table, frame) for (_, table), pieces in frames.items() for frame in pieces]
-        *items, outcome = self.reading.read_file(path, "0" * 32, size, how)
+        *items, outcome = self.reading.read_file(path, size, how)
         return outcome, [(table, frame) for _, table, frame in items]
 
 

@@ -85,7 +85,7 @@ def test_rows_are_counted_against_the_size(tmp_path):
     path = sacct(tmp_path / "jobs.txt", 5)
     for rows, reason in ((5 - path.stat().st_size, None), (4 - path.stat().st_size, "too_many_rows")):
         reading = Reading(CONTEXT, limits=Limits(30.0, 1 << 30, rows))
-        ((outcome,), _) = read_bounded([(str(path), "d", path.stat().st_size)], reading)
+        ((outcome,), _) = read_bounded([(str(path), path.stat().st_size)], reading)
         assert outcome.reason == reason
 
 

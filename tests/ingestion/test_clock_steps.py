@@ -23,7 +23,7 @@ T0 = 1_767_225_600
 
 
 def read(path: Path):
-    (outcome,), frames = read_batch([(str(path), None, path.stat().st_size)], Reading(UTC))
+    (outcome,), frames = read_batch([(str(path), path.stat().st_size)], Reading(UTC))
     rows = [row for pieces in frames.values() for frame in pieces for row in frame.records()]
     return outcome, rows
 

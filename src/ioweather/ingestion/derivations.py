@@ -14,16 +14,14 @@ from ioweather.core.arrays import Ints
 from ioweather.core.errors import IoweatherError, LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
 from ioweather.diagnosis.health_search import find_sick_components
 from ioweather.diagnosis.slow_episodes import find_episodes
 from ioweather.diagnosis.slowed_runs import learn_slowness
-from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import Sealed, compact
-from ioweather.lake.snapshot import Snapshot
 from ioweather.readers.scan.lists import Entries, ListTally
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
 from ioweather.readers.scan.tally import original_name
@@ -41,10 +39,8 @@ SELECT scan_id, start_ns, any_value(source) FROM scan_entries
 WHERE scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL
 """
 _ROLLUP_SOURCE: Final = "rollup"
-# A commit costs more than a day of one probe: many days go into one.
+# Many days go into one commit, which takes longer than a day of one probe.
 _COMMIT_ROWS: Final = 200_000
-# A day with the hours beside it, and no other stretch that would share one of these.
-_READ_HOURS: Final = 28
 # Of a longer operation only its first and last hours are reduced again.
 _LONGEST_NS: Final = 32 * DAY_NS
 
@@ -150,25 +146,22 @@ def seal_and_search(
 
 
 def refresh_rollups(lake: Lake, added: Frame) -> int:
-    """Reduce the hours of these responses from all that the lake now holds of them; returns rows that changed.
+    """Reduce the hours of these responses again, from all responses in the lake; returns how many rows changed.
 
     A changed row is a revision, so that running this twice, or by two writers, ends in the same view.
     """
-    hours = _touched(added)
-    if not len(hours):
+    if not added.rows:
         return 0
-    changed = rows = 0
+    changed, rows = 0, 0
     pieces: list[Frame] = []
     with lake.snapshot() as snapshot:
-        for periods in _read_together(hours):
-            responses = _responses(snapshot, periods)
-            begun = np.asarray(responses.array("start_ns"))
-            for low, high in periods:
-                near = (begun >= low - HOUR_NS) & (begun < high + HOUR_NS)
-                rolled = all_intervals(responses.take(near))
-                start = np.asarray(rolled.array("start_ns"))
-                pieces.append(rolled.take((start >= low) & (start < high)))
-                rows += pieces[-1].rows
+        for low, high in _periods(_touched_hours(added)):
+            # With an hour on either side: what a missed tick waited for may have begun before, or end after.
+            near = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=(low - HOUR_NS, high + HOUR_NS))
+            rolled = all_intervals(near)
+            start_ns = rolled.ints("start_ns")
+            pieces.append(rolled.take((start_ns >= low) & (start_ns < high)))
+            rows += pieces[-1].rows
             if rows >= _COMMIT_ROWS:
                 changed += lake.append("response_rollups", concat(pieces), source=_ROLLUP_SOURCE)
                 pieces, rows = [], 0
@@ -177,34 +170,14 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     return changed
 
 
-def _read_together(hours: Ints) -> Iterator[list[tuple[int, int]]]:
-    """Periods of a day or less, in groups that one query reads: a year that comes at once is not held in memory at
-    once, and single hours of many days are not a query each."""
-    group: list[tuple[int, int]] = []
-    held = 0
+def _periods(hours: Ints) -> Iterator[tuple[int, int]]:
+    """Periods of a day or less that cover these hours."""
     for stretch in np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1):
-        first, end = int(stretch[0]), int(stretch[-1]) + 1
-        for low in range(first, end, 24):
-            high = min(low + 24, end)
-            if group and held + high - low + 2 > _READ_HOURS:
-                yield group
-                group, held = [], 0
-            group.append((low * HOUR_NS, high * HOUR_NS))
-            held += high - low + 2
-    yield group
+        for low in range(int(stretch[0]), int(stretch[-1]) + 1, 24):
+            yield low * HOUR_NS, min(low + 24, int(stretch[-1]) + 1) * HOUR_NS
 
 
-def _responses(snapshot: Snapshot, periods: Sequence[tuple[int, int]]) -> Frame:
-    """With an hour on either side: what a missed tick waited for may have begun before, or end after."""
-    names = ", ".join(RESPONSE_COLUMNS)
-    parts = (snapshot.rows("responses", period_ns=(low - HOUR_NS, high + HOUR_NS)) for low, high in periods)
-    sql = " UNION ALL ".join(f"SELECT {names} FROM ({part})" for part in parts)
-    spec = TABLES["responses"]
-    specs = tuple(spec.column(name) for name in RESPONSE_COLUMNS)
-    return fetch_frame(snapshot.bare, sql, specs, keep="never")
-
-
-def _touched(added: Frame) -> Ints:
+def _touched_hours(added: Frame) -> Ints:
     """Hours in which these operations began or went on, and the one before: its last ticks may have waited for them."""
     start, duration = added.ints("start_ns"), added.ints("duration_ns")
     first, last = start // HOUR_NS - 1, (start + duration) // HOUR_NS

@@ -289,7 +289,7 @@ def _read(
         by_size.setdefault(size, []).append(digest)
 
     def reading_of(batch: Batch) -> Reading:
-        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for *_, size in batch)))
+        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for _, size in batch)))
 
     small = [file for file in files if file.bytes <= _STREAM_BYTES]
     batches = ((batch, reading_of(batch)) for batch in _batches(small))
@@ -297,8 +297,8 @@ def _read(
     yield from in_order(pool, read_bounded, batches, lost=read_bounded)
     for file in files:
         if file.bytes > _STREAM_BYTES:
-            own = reading_of([(file.file, None, file.bytes)])
-            for item in read_alone_bounded(file.file, None, file.bytes, own):
+            own = reading_of([file])
+            for item in read_alone_bounded(*file, own):
                 yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
 
@@ -309,7 +309,7 @@ def _batches(files: Sequence[Found]) -> Iterator[Batch]:
         if batch and (len(batch) >= _BATCH_FILES or size + file.bytes > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append((file.file, None, file.bytes))
+        batch.append((file.file, file.bytes))  # a worker need not load this module
         size += file.bytes
     if batch:
         yield batch

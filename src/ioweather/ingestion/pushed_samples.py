@@ -25,6 +25,7 @@ from ioweather.ingestion import queue
 from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
+from ioweather.ingestion.reading import context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.lake.tokens import Token
@@ -72,10 +73,9 @@ def take_samples(lake: Lake, files: Sequence[Queued], report: IngestReport) -> N
 
 
 def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
-    clusters = lake.facility.clusters
-    cluster = clusters[0] if len(clusters) == 1 else None
-    known = Known(mappings_of(own_mapping(lake.root)), ReadContext(cluster=cluster))
-    amounts = Amounts(by_minute=True, cluster=cluster)
+    context = ReadContext(cluster=context_of(lake.facility).cluster)
+    known = Known(mappings_of(own_mapping(lake.root)), context)
+    amounts = Amounts(by_minute=True, cluster=context.cluster)
     path = state_file(lake.root, sender)
     names, samples, newest_ns = _read_state(path, amounts)
     counts = [_read_file(file, names, samples) for file in files]

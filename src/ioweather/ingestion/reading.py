@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
 
-from ioweather.core.clock import now_ns
+from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
 from ioweather.core.errors import (
     AmbiguousFormat,
@@ -56,6 +56,8 @@ _HEAD_BYTES = 64 << 10
 _BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
 # How a segment of our own agent begins.
 _SEGMENT: Final = b'{"ioweather_spool"'
+# Sources of logs. From their rows job metrics are computed at once, while they are in memory.
+DERIVED: Final = frozenset({"darshan", "darshan_export"})
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _PIECE_BYTES = 256 << 10
@@ -99,6 +101,18 @@ def limits_of(facility: Facility) -> Limits:
     return Limits(facility.stuck_after_ns / NS, facility.most_memory_bytes, facility.most_rows)
 
 
+def context_of(
+    facility: Facility, *, mapping: Mapping[str, Any] | None = None, hosts: str | None = None
+) -> ReadContext:
+    """The context of files that nobody describes: the zone of the facility, and its cluster if there is one only."""
+    return ReadContext(
+        zone=zone_named(facility.zone) if facility.zone else None,
+        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
+        mapping=mapping,
+        hosts=hosts,
+    )
+
+
 @dataclass(frozen=True)
 class Reading:
     """How to read: what the person knows, which source or (table, SELECT) if they said, what it may take, and what time
@@ -133,7 +147,7 @@ class FileOutcome(NamedTuple):
         return Path(self.file)
 
 
-Batch: TypeAlias = list[tuple[str, str | None, int]]  # path, digest (None: not known), bytes
+Batch: TypeAlias = list[tuple[str, int]]  # path and bytes
 Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
 
 
@@ -256,11 +270,9 @@ def choose_source(head: bytes, path: Path) -> Source:
 _WHOLE: Final = "Ingest the file again when it is whole."
 
 
-def read_file(
-    path: Path, digest: str | None, size: int, reading: Reading
-) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """(source, table, rows) as they come; last, what became of the file. `digest` is one from before, if known: that in
-    the outcome is of what was read."""
+def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they are read; last, the outcome."""
+    digest: str | None = None
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
@@ -369,9 +381,9 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     limits = reading.limits
-    limit_memory(limits.memory_for(max(size for *_, size in batch)))
-    for file, digest, size in batch:
-        path, source = Path(file), None
+    limit_memory(limits.memory_for(max(size for _, size in batch)))
+    for file, size in batch:
+        path, digest, source = Path(file), None, None
         limit_seconds(limits.seconds_for(size))
         try:
             head = head_of(path)
@@ -393,32 +405,30 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
             name = source.name if source else None
             outcomes.append(_refused(error, path, digest, size, name, {}, limits))
             continue
-        found: list[Any] = [*read_file(path, digest, size, reading)]
+        found: list[Any] = [*read_file(path, size, reading)]
         *items, outcome = found
         if outcome.reason == _CHANGED:
             outcome, items = outcome._replace(status="quarantined", rows={}), []
         outcomes.append(outcome)
         for name, table, frame in items:
             frames.setdefault((name, table), []).append(frame)
-    limit_seconds(limits.seconds_for(sum(size for *_, size in batch)))
+    limit_seconds(limits.seconds_for(sum(size for _, size in batch)))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
-def read_alone(
-    path: Path, digest: str | None, size: int, reading: Reading
-) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+def read_alone(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
     """As `read_file`, within its limits."""
     limit_seconds(reading.limits.seconds_for(size))
     limit_memory(reading.limits.memory_for(size))
-    yield from read_file(path, digest, size, reading)
+    yield from read_file(path, size, reading)
 
 
-def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
     """The outcome of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
     days: set[int] = set()
-    for item in read_alone(path, digest, size, reading):
+    for item in read_alone(path, size, reading):
         if isinstance(item, FileOutcome):
             return item, len(days)
         source, table, frame = item
@@ -426,7 +436,7 @@ def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days:
         days.update(np.unique(times // DAY_NS).tolist())
         if len(days) > most_days:
             error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")
-            return _refused(error, path, digest, size, source, {}, reading.limits), len(days)
+            return _refused(error, path, None, size, source, {}, reading.limits), len(days)
     raise AssertionError("no outcome")
 
 
@@ -481,22 +491,11 @@ def _rows_together(
     ]
 
 
-def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
-    applications = made["applications"]
-    files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
-    yield "job_io", job_io(applications, files)
-
-
-# What follows from the rows of a source alone, made at once while they are at hand.
-DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {
-    "darshan": _job_io,
-    "darshan_export": _job_io,
-}
-
-
 def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    """What follows from the rows of one source alone: (table, rows)."""
     if source in DERIVED and made:
-        yield from DERIVED[source](made)
+        files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
+        yield "job_io", job_io(made["applications"], files)
 
 
 def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
@@ -524,22 +523,27 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     return source
 
 
-def gave_up(
-    overran: bool, path: Path, digest: str | None, size: int, reading: Reading, rows: Mapping[str, int]
-) -> FileOutcome:
-    """The outcome of a file whose reader was ended with its process: by its time, or (out of memory, a fault in a
-    library) by something else."""
-    digest = digest or digest_of_name(path)
-    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
-    if not overran:
-        message = f"{path}: every process that read it died (killed, or out of memory)."
-        return FileOutcome(str(path), digest, size, None, status, rows, "worker_lost", message)
-    error = TooMuchTime(
-        f"{path}: reading it took more than {format_seconds(reading.limits.seconds_for(size))} of processor time, and "
-        "was ended.",
-        hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
-    )
-    return FileOutcome(str(path), digest, size, None, status, rows, error.reason, str(error))
+def gave_up(overran: bool, path: Path, size: int, reading: Reading, rows: Mapping[str, int]) -> FileOutcome:
+    """The outcome of a file whose reader was ended with its process: by its time limit, or by something else (out of
+    memory, a fault in a library)."""
+    try:
+        digest = digest_of(path, reading)
+    except OSError:
+        digest = digest_of_name(path)
+    if overran:
+        seconds = format_seconds(reading.limits.seconds_for(size))
+        error: SourceError = TooMuchTime(
+            f"{path}: reading it took more than {seconds} of processor time, and was ended.",
+            hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+        )
+        return _refused(error, path, digest, size, None, rows, reading.limits)
+    message = f"{path}: every process that read it died (killed, or out of memory)."
+    return FileOutcome(str(path), digest, size, None, _status(rows), rows, "worker_lost", message)
+
+
+def _status(rows: Mapping[str, int]) -> Literal["partial", "quarantined"]:
+    """Rows that were read before the failure stay; the file is then known to be partial."""
+    return "partial" if any(rows.values()) else "quarantined"
 
 
 def _refused(
@@ -551,9 +555,9 @@ def _refused(
     rows: Mapping[str, int],
     limits: Limits,
 ) -> FileOutcome:
-    """Rows that came before the trouble stay; the file is then known to be partial."""
+    """The outcome of a file whose reading raised this error."""
     digest = digest_of_name(path) if digest is None or isinstance(error, ChangedInput) else digest
-    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    status = _status(rows)
     if isinstance(error, MemoryError):
         error = TooMuchMemory(
             f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
@@ -585,7 +589,7 @@ def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Fra
     frames: Frames = {}
     suspects = batch
     try:
-        seconds = sum(_wall_seconds(size, quick) for *_, size in batch)
+        seconds = sum(_wall_seconds(size, quick) for _, size in batch)
         outcomes, frames = run_limited(read_batch, batch, quick, wall_seconds=seconds)
     except WorkerDied:
         pass
@@ -602,33 +606,25 @@ def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Fra
     return outcomes, frames
 
 
-def read_alone_bounded(
-    file: str, digest: str | None, size: int, reading: Reading
-) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """(source, table, rows) as they come; last, what became of the file."""
+def read_alone_bounded(file: str, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they are read; last, the outcome of the file."""
     rows: Counter[str] = Counter()
     path = Path(file)
     try:
-        pieces = stream_limited(read_alone, path, digest, size, reading, wall_seconds=_wall_seconds(size, reading))
-        for item in pieces:
+        for item in stream_limited(read_alone, path, size, reading, wall_seconds=_wall_seconds(size, reading)):
             if not isinstance(item, FileOutcome):
                 rows[item[1]] += item[2].rows
             yield item
     except WorkerDied as death:
-        try:
-            digest = digest or digest_of(path, reading)
-        except OSError:
-            digest = digest_of_name(path)
-        yield gave_up(death.overran, path, digest, size, reading, rows)
+        yield gave_up(death.overran, path, size, reading, rows)
 
 
-def check_bounded(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+def check_bounded(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
     """The outcome that reading would have, and over how many days the rows spread. The rows stay in the reader."""
     try:
-        seconds = _wall_seconds(size, reading)
-        return run_limited(check_alone, path, digest, size, reading, most_days, wall_seconds=seconds)
+        return run_limited(check_alone, path, size, reading, most_days, wall_seconds=_wall_seconds(size, reading))
     except WorkerDied as death:
-        return gave_up(death.overran, path, digest, size, reading, {}), 0
+        return gave_up(death.overran, path, size, reading, {}), 0
 
 
 def _wall_seconds(size: int, reading: Reading) -> float:

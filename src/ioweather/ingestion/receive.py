@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ioweather.agent.remote import keep_heard
-from ioweather.core.clock import zone_named
-from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import (
     AccessDenied,
     CorruptInput,
@@ -29,7 +27,7 @@ from ioweather.core.errors import (
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.reading import UNREADABLE, Reading, check_bounded, digest_of, limits_of
+from ioweather.ingestion.reading import UNREADABLE, Reading, check_bounded, context_of, digest_of, limits_of
 from ioweather.lake.lake import Lake, LedgerEntry
 from ioweather.readers.segments import segment_host
 
@@ -89,7 +87,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             raise type(error)(error.message.replace(str(draft), name), hint=error.hint) from None
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
-    outcome, days = check_bounded(draft, digest, draft.stat().st_size, reading, MOST_DAYS)
+    outcome, days = check_bounded(draft, draft.stat().st_size, reading, MOST_DAYS)
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
         raise LakeError(message)
@@ -123,9 +121,5 @@ def source_of(name: str) -> str:
 
 
 def reading_of(facility: Facility, name: str, hosts: str | None = None) -> Reading:
-    context = ReadContext(
-        zone=zone_named(facility.zone) if facility.zone else None,
-        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
-        hosts=hosts,
-    )
-    return Reading(context, source_of(name), None, limits_of(facility))
+    """How to read a pushed file. `hosts` is the pattern of hosts whose rows it may contain."""
+    return Reading(context_of(facility, hosts=hosts), source_of(name), None, limits_of(facility))
