@@ -10,8 +10,8 @@ from ioweather.core.errors import QueryRefused
 from ioweather.core.tables import TABLES
 from ioweather.core.visibility import Owner
 from ioweather.lake.lake import open_lake
-from ioweather.lake.per_user_view import OF_PEOPLE, OF_THE_FACILITY
 from ioweather.lake.sandbox import run_user_sql
+from ioweather.lake.snapshot import OF_PEOPLE, OF_THE_FACILITY
 
 
 @pytest.fixture(scope="module")

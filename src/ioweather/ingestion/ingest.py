@@ -1,7 +1,7 @@
-"""Ingest: find files, recognise them by content, read them in parallel, put them in once, and say what became of each.
+"""Ingest: find files, recognise them by content, read them in parallel, add their rows once, and report each outcome.
 
-A file is in when the ledger says so, and the ledger is written last: whatever interrupts this, running it again
-completes it.
+A file is in the lake when the ledger lists it, and the ledger is written last: an interrupted ingest is completed by
+running it again.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_e
 from ioweather.readers.reader_catalogue import SOURCES
 
 _LOG = logging.getLogger("ioweather.ingest")
-# One task: enough logs to pay for a process, few enough to read one by one if it dies. Logs are compressed: a megabyte
-# may have fifty thousand records, which become sixteen megabytes of rows.
+# Files of one task: enough to pay for a process, few enough to read one by one if it dies. A megabyte of compressed
+# logs may have fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
 # Rows of larger files are committed while the file is read.
 _STREAM_BYTES = 256 << 20
@@ -78,7 +78,7 @@ class Found(NamedTuple):
 
 @dataclass(repr=False)
 class IngestReport:
-    """What became of every file. `known` files were in already."""
+    """The outcome of every file. `known` files were in the lake already."""
 
     outcomes: list[FileOutcome] = field(default_factory=list)
     known: int = 0
@@ -123,22 +123,22 @@ class IngestReport:
 
 
 def is_address(text: str) -> bool:
-    """Of a server (`workflows.ingest.servers`), and not the name of a file."""
+    """Whether the text is the address of a server (`ingestion.remote_servers`), and not the name of a file."""
     return _ADDRESS.match(text) is not None
 
 
 def find_files(paths: Sequence[Path]) -> Iterator[Found]:
-    """Files named or below directories named, each once, as they are found; hidden ones, links below directories and
-    lakes are left alone. What may not be looked at is found too, so that reading says so.
+    """Files that are named or below named directories, each once; not hidden ones, links below directories, and lakes.
+    A file without permission is yielded too, so that reading it reports the error.
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
     named = {file: _size_of_named(file) for file in map(os.fspath, paths)}
-    told: set[str] = set()
+    seen: set[str] = set()
     for path, size in named.items():
         for found in _below(path) if size is None else (Found(path, size),):
-            if found.file not in told:
-                told.add(found.file)
+            if found.file not in seen:
+                seen.add(found.file)
                 yield found
 
 
@@ -160,7 +160,7 @@ def _below(top: str) -> Iterator[Found]:
 
 
 def _size(file: str) -> int | None:
-    """Of a regular file; 0 where that may not be asked, None of anything else."""
+    """Size of a regular file, 0 without permission; None for anything else."""
     try:
         status = os.lstat(file)
     except FileNotFoundError:  # just removed
@@ -171,7 +171,7 @@ def _size(file: str) -> int | None:
 
 
 def _size_of_named(file: str) -> int | None:
-    """Of a regular file; None of a directory."""
+    """Size of a regular file; None for a directory."""
     try:
         status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
     except (FileNotFoundError, NotADirectoryError):
@@ -248,7 +248,7 @@ def _log(report: IngestReport, lake: Lake) -> None:
 
 
 def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None) -> None:
-    """What is wrong with the command is one mistake, not one per file."""
+    """Raise errors of the command itself, which would otherwise be reported for each file."""
     if source is not None:
         SOURCES[source]
     if select is not None:
@@ -258,7 +258,7 @@ def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None)
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
+    """The executor of the readers: a given cluster, or one thread per worker; one worker for a handful of files."""
     if executor is not None and not isinstance(executor, (Serial, Processes)):
         return executor
     is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
@@ -267,8 +267,8 @@ def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
 
 
 def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
-    """Digest and bytes of the files of these sizes that are in: of others, after years millions, nothing is read. A
-    file that was refused, or read in part, is tried again: the person may now say the zone."""
+    """Digest and bytes of known files of these sizes; after years the ledger has millions of others. A file that was
+    refused or read in part is tried again: the user may now give the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris or not sizes:
@@ -316,7 +316,7 @@ def _batches(files: Sequence[Found]) -> Iterator[Batch]:
 
 
 def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: IngestReport) -> list[FileOutcome]:
-    """Without files whose content is in, or was read before: their rows are the same rows."""
+    """Outcomes without files whose content is known: their rows are the same rows."""
     first = []
     for outcome in outcomes:
         if outcome.digest in known:
@@ -440,7 +440,7 @@ def _runs_of(frame: Frame) -> Iterable[tuple[Any, ...]]:
 
 
 def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
-    """Runs that a new one may be a copy of, or the other way round: a text on either side."""
+    """Stored runs that may be a copy of a new run, or the reverse: one of the two is text."""
     texts = sorted({run.job_id for run in new if run.form is not None})
     spec = TABLES["applications"]
     files = newest_files(layout.tables_dir(lake.root), spec)

@@ -72,8 +72,8 @@ _TIME_STEP_NS = 2 * NS
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading one file may take: so much, and a part that grows with its size. Text that was compressed takes up
-    to a second of a processor per MiB of the file; five leave room for slow machines."""
+    """Limits of reading one file: a constant, and a part that grows with its size. Compressed text takes up to a second
+    of processor time per MiB of the file; five leave room for slow machines."""
 
     seconds: float
     memory_bytes: int
@@ -93,7 +93,7 @@ class Limits:
         return self.rows + size
 
     def in_a_hurry(self) -> Limits:
-        """For a first try: what takes longer is put off, so that it holds up nothing. A library's import has room."""
+        """Shorter limits of a first attempt, so that a stuck file delays no other. They leave room for imports."""
         return replace(self, seconds=min(self.seconds, max(_LEAST_SECONDS, self.seconds / _HURRY)))
 
 
@@ -115,8 +115,8 @@ def context_of(
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, which source or (table, SELECT) if they said, what it may take, and what time
-    it is: rows from after tomorrow are refused."""
+    """How to read: what the user knows of the files, a source or (table, SELECT) if given, limits, and the current time
+    (rows from after tomorrow are refused)."""
 
     context: ReadContext
     source: str | None = None
@@ -128,7 +128,7 @@ class Reading:
 
 
 class FileOutcome(NamedTuple):
-    """What became of one file."""
+    """The outcome of one file."""
 
     file: str
     digest: str
@@ -138,7 +138,7 @@ class FileOutcome(NamedTuple):
     rows: Mapping[str, int] = {}
     reason: str | None = None
     message: str | None = None
-    # Rows left out because they cannot be, and rows kept with a complaint; the message says why.
+    # Rows left out because they are impossible, and rows stored with a complaint; the message says why.
     refused_rows: int = 0
     flagged_rows: int = 0
 
@@ -152,7 +152,7 @@ Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes, which of most logs are all; none of a directory."""
+    """The first bytes of a file (most logs have no more); none of a directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -164,7 +164,7 @@ def head_of(path: Path) -> bytes:
 
 
 def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
-    """Of the content, and of the SELECT or mapping, because one CSV may hold rows of several tables."""
+    """Digest of the content, and of the SELECT or mapping: one CSV may have rows of several tables."""
     head = head_of(path) if head is None else head
     digest = hashlib.sha256(head)
     if not head and path.is_dir():
@@ -184,8 +184,9 @@ def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
 
 
 class _Version:
-    """The content of a file as of now, so that rows and digest are of the same content: replaced or written to, a file
-    has another inode, size or time. Where it changed just before, the times may not tell, and the digest does."""
+    """The current content of a file, to check that rows and digest are of the same content. A file that is replaced or
+    written to gets another inode, size or time; if it changed just before, the times may be equal, and the digest is
+    compared."""
 
     def __init__(self, path: Path, reading: Reading, head: bytes | None = None) -> None:
         self._path, self._reading = path, reading
@@ -199,7 +200,7 @@ class _Version:
         return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
 
     def check(self) -> None:
-        """Raises ChangedInput where the file is not what it was."""
+        """Raise ChangedInput if the file has changed."""
         changed = self._look() != self._marks
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise ChangedInput(
@@ -208,7 +209,7 @@ class _Version:
 
 
 def digest_of_name(path: Path) -> str:
-    """Of a file that cannot be read: it must not stand in the ledger as one whose content is known."""
+    """Digest of the path, for a file that cannot be read: the ledger must not list its content as known."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
@@ -218,12 +219,12 @@ def files_of_tree(folder: Path) -> list[Path]:
 
 
 def reads_as_one(folder: Path) -> bool:
-    """Some source takes the directory as a whole."""
+    """Whether some source reads the directory as one."""
     return any(_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
 
 
 def _score(name: str, head: bytes, path: Path) -> float:
-    """How sure the source is. A plug-in that fails at this, where it may be about anybody's file, is left out."""
+    """How sure the source is that it reads the file. A plug-in whose `detect` fails is left out."""
     if SOURCES.is_ours(name):
         return SOURCES[name].detect(head, path)
     try:
@@ -330,14 +331,14 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
 
 
 def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
-    """The pieces, and what their source says at its end (it returns it): what a good file holds and no table takes."""
+    """The pieces. A note that the source returns, on content that no table takes, is added to `notes`."""
     note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
     if note:
         notes.append(note)
 
 
 def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
-    """Without rows of `series` that last far too long. The first wait until enough are there to know what is usual."""
+    """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known."""
     waiting: list[Frame] = []
     try:
         for table, frame in pieces:
@@ -356,7 +357,7 @@ def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[
 
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
-    """The rows that can be. Rows that others are made of stand or fall together: a sum without one of them is wrong."""
+    """The possible rows. If other rows are derived from them, all are refused together: a sum without one is wrong."""
     checked = TABLES[table].check(frame, reading.now_ns)
     complaints.add(checked)
     if source in DERIVED and complaints.refused_rows:
@@ -365,7 +366,7 @@ def _possible(source: str, table: str, frame: Frame, reading: Reading, complaint
 
 
 def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcome:
-    """Of rows that cannot be, the complaints are the message."""
+    """The outcome with its complaints; for impossible rows, these are the message."""
     if not complaints.refused_rows and not complaints.flagged_rows:
         return outcome
     known = outcome.message if outcome.reason != "impossible_rows" else None
@@ -419,7 +420,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
 
 
 def read_alone(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """As `read_file`, within its limits."""
+    """`read_file` within the limits of the file."""
     limit_seconds(reading.limits.seconds_for(size))
     limit_memory(reading.limits.memory_for(size))
     yield from read_file(path, size, reading)
@@ -442,14 +443,15 @@ def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tupl
 
 @cache
 def _is_batch(name: str) -> bool:
-    """Asked once per source: the check of a protocol costs more than reading a small log."""
+    """Cached: the check of a protocol takes longer than reading a small log."""
     return isinstance(SOURCES[name], BatchSource)
 
 
 def _rows_together(
     name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
-    """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
+    """Make the rows of all files at once, without files with impossible rows; one by one if that fails, to find the
+    cause."""
     if not members:
         return []
     source = cast(BatchSource, SOURCES[name])

@@ -1,7 +1,7 @@
 """Check a spool file that another host pushed and put it into the queue of the lake.
 
-It is on disk then, so the sender may delete its copy; `workflows.ingest.drain` writes it to the lake. Sent again, it
-adds nothing.
+It is on disk then, so the sender may delete its copy; `ingestion.drain` writes it to the lake. Sent again, it adds
+nothing.
 """
 
 from __future__ import annotations

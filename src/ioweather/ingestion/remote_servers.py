@@ -1,7 +1,7 @@
 """Ingest from a server that keeps samples: a Prometheus (http://...), an LMT database (mysql://...).
 
-Each piece of time is committed with a line in the ledger that says how far it reaches; the next time goes on from
-there. Whatever interrupts this, running it again completes it: rows that are in are not added twice.
+Each piece of time is committed with a ledger entry that says how far it reaches; the next ingest continues there. An
+interrupted ingest is completed by running it again: rows in the lake are not added twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.readers.lmt.database import MysqlDatabase, MysqlServer, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 
-# Of a server that was never asked: what is older comes with --start.
+# Of a server that was never read; older samples are read with --start.
 _FIRST_TIME_NS: Final = DAY_NS
 Piece = tuple[int, list[tuple[str, Frame]]]
 
@@ -122,7 +122,7 @@ def ingest_server(
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
-    """All that is new at the server: since --start, else since the last time, else as it says itself."""
+    """Read what is new at the server: since --start, else since the last ingest, else its own default."""
     began, report = time.monotonic(), IngestReport()
     path, rows, complaints = Path(_readable(server.where)), Counter[str](), Complaints()
     try:
@@ -154,7 +154,7 @@ def ingest_server(
 
 
 def _readable(where: str) -> str:
-    """As a path it would lose one of its slashes."""
+    """The address in a form that a path keeps unchanged, unlike //."""
     return where.partition("#")[0].replace("://", " at ").replace("/", "∕")
 
 

@@ -133,7 +133,7 @@ def _alone(root: Path) -> Iterator[bool]:
 
 
 def _told(lake: Lake, done: CaughtUp, at_ns: int) -> dict[str, Any]:
-    """For who shows how things stand without opening the lake."""
+    """The result of a pass, for programs that show it without opening the lake."""
     with lake.snapshot() as snapshot:
         kinds = counts(snapshot, at_ns)
     told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
@@ -147,8 +147,8 @@ def _keep(root: Path, state: _State, told: Mapping[str, Any] | None = None) -> N
 
 
 def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_ns: int) -> None:
-    """Run the program for each verdict as of a run's end that is newer than the last one told. Killed in between, some
-    are told again; none is left out."""
+    """Run the program for each verdict, as of a run's end, that is newer than the last one it was run for. After a kill
+    some are repeated; none is left out."""
     since = max(state.told_ns, at_ns - _TOLD_NS)
     with lake.snapshot() as snapshot:
         found = snapshot.frame("verdicts", where={"judged_ns >": since}, period_ns=(at_ns - _TOLD_NS, at_ns + 1))
@@ -176,7 +176,7 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
 
 
 def _believed_owners(top: Path) -> frozenset[int]:
-    """Root, who reads, and whose directory it is: that of an archive belongs to who fills it."""
+    """Uids that are trusted: root, this user, and the owner of the directory, who fills an archive."""
     try:
         return frozenset({0, os.geteuid(), top.stat().st_uid})
     except OSError:  # said where it is read

@@ -64,8 +64,8 @@ class _Batch:
 
 
 def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
-    """Add the rows that are not there, and complete those that are there unfinished; returns how many. Safe against any
-    number of racing writers."""
+    """Add rows that are not stored, and complete stored unfinished ones; returns how many. Safe with any number of
+    racing writers."""
     if rows.rows == 0:
         return 0
     with _writing(spec) as con:
@@ -93,7 +93,7 @@ def _writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def not_written(table: str, error: Exception) -> LakeError:
-    """The error to raise. Libraries report errors of the operating system within sentences of their own."""
+    """The error to raise. Libraries report errors of the operating system in messages of their own."""
     for text in ("No space left on device", "Disk quota exceeded"):
         if text in str(error):
             hint = "Free some space, then run the same command again: what is in the lake stays."
@@ -102,7 +102,7 @@ def not_written(table: str, error: Exception) -> LakeError:
 
 
 def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
-    """Repeat a change until no other writer gets in its way, from a newer version of the table each time."""
+    """Repeat a change until it is not refused, each time from a newer version of the table."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
     while True:
@@ -238,7 +238,7 @@ def _files_near(table: Table, batch: _Batch) -> TableFiles:
 
 
 def _may_be_cut(name: str, greatest: Any) -> bool:
-    """Whether the text stands for a longer one. Statistics of our own files have whole texts."""
+    """Whether the text may be the beginning of a longer one. Statistics of our own files have whole texts."""
     return isinstance(greatest, str) and len(greatest) >= _CUT_AT and not _OUR_FILE.match(name)
 
 
@@ -265,7 +265,7 @@ def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) 
 
 
 def _name_origins(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> None:
-    """Give rows of unknown origin the origin of the stored row with the rest of their key, where there is one only."""
+    """Give rows without an origin that of the stored rows with the same key otherwise, where these have only one."""
     if spec.placeholder is None:
         return
     column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])

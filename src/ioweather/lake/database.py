@@ -84,23 +84,23 @@ def _arrow_column(column: Column) -> Any:
     if isinstance(column, Text):
         return _strings(column)
     values = np.ascontiguousarray(np.ma.getdata(column))
-    # What is no number is no value either: one infinity would swallow every sum that it is in.
+    # Store NaN and infinity as null, so that they do not spoil sums.
     null = ~np.isfinite(values) if values.dtype.kind == "f" else np.ma.getmask(column)
     array = arro.Array.from_numpy(values)
     if not np.any(null):
         return array
-    # The appended null is what is taken for each of them.
+    # Each null takes the appended one.
     padded = arro.ChunkedArray([array, arro.Array([None], type=array.type)]).combine_chunks()
     return padded.take(arro.Array.from_numpy(np.where(null, len(values), np.arange(len(values)))))
 
 
 def encodable(texts: Sequence[str]) -> Sequence[str]:
-    """Names that are not UTF-8 are told apart by what they hold instead: x\\udcff."""
+    """Texts with escapes (x\\udcff) for what is not UTF-8, so that different names stay different."""
     return texts if "".join(texts).isascii() else [text.encode(errors="backslashreplace").decode() for text in texts]
 
 
 def _strings(column: Text) -> Any:
-    # The appended None is what code -1 is sent to. Of a dictionary only codes are taken, and no text is copied.
+    # Code -1 takes the appended None. Only codes of the dictionary are taken, so no text is copied.
     texts = [*encodable(column.categories), None]
     values = arro.Array(texts, type=arro.DataType.utf8()).cast(_DICTIONARY)
     codes = column.codes.astype(np.int64)
@@ -110,9 +110,9 @@ def _strings(column: Text) -> Any:
 def fetch_frame(
     con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, keep: Keep = "always"
 ) -> Frame:
-    """Run a query whose result holds at least these columns. `keep` says when the result is kept as a table, for it is
-    asked for its number of rows, its texts and its values: of rows of files and no more, only where they are many, for
-    the first of them cost little; of very many such rows never, which takes a tenth of the memory."""
+    """The result of a query that has at least these columns. `keep` says when it is stored in a temporary table,
+    because it is queried for its number of rows, its texts and its values. Rows that come from files without a computation
+    are stored only if they are "many", as reading the first ones is cheap; "never" takes a tenth of the memory."""
     # A sum beyond 64 bits is null: one absurd row must not make every question fail.
     plain = {c.name: f"TRY_CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
     asked = f"SELECT {', '.join(plain.values())} FROM ({sql})"
@@ -140,8 +140,7 @@ def _kept(con: duckdb.DuckDBPyConnection, sql: str) -> str:
 def _many_rows(
     con: duckdb.DuckDBPyConnection, source: str, columns: tuple[ColumnSpec, ...]
 ) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
-    """Text crosses the border as small codes and distinct values, not as an object per row; unless most are distinct,
-    where that is the short way."""
+    """Fetch text as codes and distinct values instead of an object per row, unless most values are distinct."""
     categories: dict[str, tuple[str, ...]] = {}
     selects = []
     distinct_texts = _mostly_distinct(con, source, [spec.name for spec in columns if spec.type == "text"])
@@ -160,7 +159,7 @@ def _many_rows(
 
 
 def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> set[str]:
-    """By the first few: it only decides which of two ways is taken."""
+    """Text columns whose first rows are mostly distinct. It only decides between two ways with the same result."""
     if not names:
         return set()
     few = f"SELECT {', '.join(map(quote, names))} FROM {source} LIMIT {_MANY_TEXTS}"

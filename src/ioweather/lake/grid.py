@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
-    """Of a worker, of which there are as many as there are cores."""
+    """A connection for a worker: there is one worker per core."""
     return duckdb.connect(":memory:", config={"threads": 1})
 
 
@@ -38,14 +38,14 @@ class Selection:
     """Rows of one kind of component of one file system, from chosen sources, on a grid of `step_ns`."""
 
     root: Path
-    connect: Callable[[], duckdb.DuckDBPyConnection]  # what sealed days say needs none
+    connect: Callable[[], duckdb.DuckDBPyConnection]  # called at the first query
     files: TableFiles
     groups: tuple[SeriesGroup, ...]
     step_ns: int
     start_ns: int
     end_ns: int
     excluded_quality: int = 0
-    # Of the period only these stretches of time, [low, high); empty: all of it.
+    # Only these stretches of the period, [low, high); empty: all of it.
     windows: tuple[tuple[int, int], ...] = ()
 
     @cached_property
@@ -53,7 +53,7 @@ class Selection:
         return self.connect()
 
     def __getstate__(self) -> dict[str, Any]:
-        """To another process it goes without its connection, which knows nothing but files, and gets one there."""
+        """Without the connection: another process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
@@ -93,7 +93,7 @@ class Selection:
         ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
         on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
-        # On a grid no row reaches over its lines, and what a file says of its times is compared with this as it is.
+        # On a grid no row crosses a line, and DuckDB can compare the statistics of a file with this condition.
         begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
         period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
@@ -114,7 +114,7 @@ class Selection:
         columns = ", ".join(("metric", "system", "component", "value", "interval_ns", *more))
         if self.regular(metrics):
             return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
-        # Of a long row only the cells of the period are made.
+        # A long row is split into the cells of the period only.
         first, last = f"greatest(start_ns, {self.start_ns})", f"least(start_ns + interval_ns, {self.end_ns}) - 1"
         pieces = f"""SELECT *, unnest(range({first} // {step}, ({last}) // {step} + 1)) * {step} AS cell
             FROM ({scan}) WHERE interval_ns <= {LONGEST_NS}"""
@@ -126,7 +126,7 @@ class Selection:
         """One row per cell and component: cell, system, component, value, weight."""
         scan = self.scan([metric])
         if self.regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
-            # One row fills one cell; should a row be there twice, either will do.
+            # One row fills one cell; of duplicates, any will do.
             return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
         once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
         amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
@@ -176,7 +176,7 @@ def _summed(selection: Selection, metrics: Sequence[str], kind: Kind) -> str:
 
 
 def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> dict[str, Path]:
-    """Days whose sums can be used, and the files with these. Hours are those of whole days."""
+    """The files with the sums of days whose sums can be used. Hours are used of whole days only."""
     by_day: dict[str, list[SeriesGroup]] = {}
     for group in selection.groups:
         if group.metric in metrics:
@@ -197,8 +197,8 @@ def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> di
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
-    """Amounts per cell and component. Rows come unsorted and are added up here: to group and sort them by names costs
-    several times as much as to read them."""
+    """Amounts per cell and component. Rows are fetched unsorted and added up with numpy: grouping and sorting by name
+    in SQL takes several times as long as reading."""
     if not all(METRICS[name].extensive for name in metrics):
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
     con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
@@ -246,7 +246,7 @@ def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 
 def _expected_ns(selection: Selection, metric: str, start_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What all components together could cover of each step, on its day; NaN where there are none."""
+    """Component-time of each step if no sample were missing, from the components of its day; NaN if there are none."""
     components: dict[int, int] = {}
     for group in selection.of_metric(metric):
         number = int(np.datetime64(group.day, "D").astype(np.int64))
@@ -357,7 +357,7 @@ class LazyMatrix:
 
 
 def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
-    """What a seal says of a group."""
+    """The entry of a group in a seal."""
     keys = ("source", "system", "component_kind", "metric", "selection")
     entries = seal["groups"] if seal else []
     return next((e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)), None)

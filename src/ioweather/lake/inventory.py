@@ -45,14 +45,14 @@ LONGEST_NS = 32 * DAY_NS
 _PLACED = f"FILTER (interval_ns <= {LONGEST_NS})"
 _ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
 _OLDEST_DAY = utc_day(OLDEST_NS)
-_Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
+_Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> groups of one thing
 Kind: TypeAlias = Literal["steps", "hours"]
-# No metric is below zero. Lakes of before rows were checked may have such values: they count as missing.
+# No metric is below zero. Lakes from before row checks may contain negative values: they count as missing.
 POSSIBLE: Final = "value >= 0"
 
 
 def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
-    """The seal of a day, if it speaks of exactly the files the day has now."""
+    """The seal of a day, if it is of exactly the files that the day has now."""
     try:
         return _read_seal(layout.seals_dir(root) / f"{day}.json", tuple(uri.rsplit("/", 1)[1] for uri in uris))
     except (FileNotFoundError, ValueError):
@@ -61,7 +61,7 @@ def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=_SEALS_KEPT)
 def _read_seal(path: Path, files: tuple[str, ...]) -> dict[str, Any]:
-    """What is said of the same files is always the same. A year is asked for each of its days once for each metric."""
+    """The seal of these files, which never changes. Cached: each metric of a year needs all its seals."""
     seal: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if tuple(seal["files"]) != files:
         raise ValueError("of other files")
@@ -98,7 +98,7 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
         group = SeriesGroup(day, source, system, system, kind, metric, "minute" if minute else "raw", *counts)
         groups.setdefault((day, source, system, kind, metric), []).append(group)
     mixed = [place for place, same in groups.items() if len(same) > 1]
-    twice = _told_twice(con, scan, mixed) if mixed else set()
+    twice = _covered_twice(con, scan, mixed) if mixed else set()
     return [group for place, same in groups.items() for group in (same if place in twice else [_one_resolution(same)])]
 
 
@@ -117,8 +117,10 @@ def numbered_rows(groups: Sequence[SeriesGroup], scan: str) -> str:
         WHERE minute IS NULL OR minute = {IS_MINUTE}"""
 
 
-def _told_twice(con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """Where minute rows and raw rows are two readings of the same time: for more than a minute of some component."""
+def _covered_twice(
+    con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]
+) -> set[tuple[str, ...]]:
+    """Places where minute rows and raw rows cover the same time, for more than a minute of some component."""
     listed = ", ".join(f"({', '.join(map(literal, place))})" for place in places)
     key = "day, source, system, component_kind, metric"
     rows = con.execute(
@@ -205,7 +207,7 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
 
 
 def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
-    """Where two sources tell of the same thing, how far their totals are apart, and which one is read."""
+    """Where two sources measure the same thing: how far their totals differ, and which one is read."""
     chosen = {(g.filesystem, g.component_kind, g.metric, g.day): g.source for g in choose_sources(groups, facility)}
     totals: dict[tuple[str, str, str, str], dict[str, float]] = {}
     for group in groups:

@@ -67,7 +67,7 @@ def compact(
         for day, uris in sorted(days.items()):
             if name == "series" and _is_sealed(lake.root, spec, day, uris) and day not in totals:
                 progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
-                seal_as_it_is(lake.root, spec, day, uris)
+                write_seal_of_day(lake.root, spec, day, uris)
             elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
                 progress(len(done), None, f"sealing {name} {day}")
                 sealed = _seal_day(lake.root, spec, day)
@@ -83,7 +83,7 @@ def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
 
 
 def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
-    """Rewrite the files that are there now into one; files that come meanwhile stay beside it, for the next time."""
+    """Rewrite the current files into one; files that are added in the meantime are sealed the next time."""
     table = Table(layout.tables_dir(root), spec)
     files = table.files()
     uris = files.days().get(day, [])
@@ -105,8 +105,8 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     return Sealed(spec.name, day, len(uris), before, rows)
 
 
-def seal_as_it_is(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
-    """Of a day whose file is one, in order and without duplicates."""
+def write_seal_of_day(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
+    """Write the seal of a day that is already one file, sorted and without duplicates."""
     con = connection()
     try:
         _write_seal(root, con, TableFiles(spec, None, tuple(uris)), day)
@@ -188,8 +188,8 @@ def _drop_rows(
 
 
 def _reduced_sql(scan: str, condition: str) -> str:
-    """Series of which each raw row lies within a minute that is stored. One without is a sample that nothing tells
-    again: iostat prints 59 s as well as 60 s, and an interval may have been changed at noon."""
+    """Series whose raw rows are all covered by stored minutes. A row without one is the only record of its time: iostat
+    prints 59 s as well as 60 s, and an interval may have been changed at noon."""
     series = "source, system, component_kind, metric"
     return f"""SELECT {series}
         FROM (SELECT *, start_ns - start_ns % {MINUTE_NS} AS minute_ns FROM ({scan}) WHERE {condition}) r
@@ -236,7 +236,7 @@ def _is_older_than_a_day(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Forgettable:
-    """What would go: files (path to digest) and rows per table."""
+    """What would be removed: files (path to digest) and rows per table."""
 
     files: dict[str, str]
     rows: dict[str, int]
@@ -244,7 +244,7 @@ class Forgettable:
 
 
 def find_file(lake: Lake, name: str) -> Forgettable:
-    """What came in with the file of this path or digest."""
+    """Files and rows that came in with the file of this path or digest."""
     with lake.snapshot() as snapshot:
         wanted = f"path = {literal(str(Path(name).absolute()))} OR digest = {literal(name)}"
         # Every entry, not the newest alone: a file that was read again brought its rows the first time.
@@ -284,8 +284,8 @@ def forget_file(lake: Lake, found: Forgettable) -> None:
 
 
 def forget_runs(lake: Lake, digests: Collection[str]) -> None:
-    """Take out what is kept of these runs; their files stay in the ledger. `applications` goes last, which tells that
-    they are there."""
+    """Remove the rows of these runs; their files stay in the ledger. `applications` is changed last, because it says
+    that a run is stored."""
     if digests:
         named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
         for name in sorted(named, key=lambda name: name == "applications"):
