@@ -110,9 +110,12 @@ def _strings(column: Text) -> Any:
 def fetch_frame(
     con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, keep: Keep = "always"
 ) -> Frame:
-    """The result of a query that has at least these columns. `keep` says when it is stored in a temporary table,
-    because it is queried for its number of rows, its texts and its values. Rows that come from files without a computation
-    are stored only if they are "many", as reading the first ones is cheap; "never" takes a tenth of the memory."""
+    """The result of a query that has at least these columns.
+
+    It is queried for its number of rows, its texts and its values. `keep` says when it is stored in a temporary table
+    for that. Rows that are read from files and not computed are stored only if they are "many", as reading the first
+    ones is cheap; "never" takes a tenth of the memory.
+    """
     # A sum beyond 64 bits is null: one absurd row must not make every question fail.
     plain = {c.name: f"TRY_CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
     asked = f"SELECT {', '.join(plain.values())} FROM ({sql})"
