@@ -16,7 +16,7 @@ from ioweather.core.tables import ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS
