@@ -25,9 +25,9 @@ from ioweather.ingestion.response_rollups import refresh_rollups
 from ioweather.lake.convert import register_frame
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.seal import compact
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.scan.scanner import Scan, plan_scan
-from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.scanner import ScanState
 from lake import day_frame
 from scan import make_tree
 from weather import a_day

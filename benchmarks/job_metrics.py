@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ioweather.facts.job_io import job_io
 from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 
 BATCH = 256
 

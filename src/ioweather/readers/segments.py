@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ioweather.core.plain_values import parse_json
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.jobs import EVENT_KINDS
 from ioweather.core.tables.schema import ColumnSpec
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, whole_lines
 
 VERSION = 1
@@ -39,26 +39,30 @@ _TYPES: dict[str, frozenset[type]] = {
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-@dataclass(frozen=True)
-class SpoolSource:
-    name: str = "spool"
-    title: str = "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)"
-    tables: tuple[str, ...] = _TABLES
+def _detect_spool(head: bytes, path: Path) -> float:
+    first = plain_head(head).lstrip().partition("\n")[0]
+    return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
-    def detect(self, head: bytes, path: Path) -> float:
-        first = plain_head(head).lstrip().partition("\n")[0]
-        return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        """Rows before a wrong one stay; what follows it is not trusted."""
-        numbered = whole_lines(path)
-        number, header = next(numbered, (0, ""))
-        if number:
-            _check_header(header, path)
-        most = _FIRST_ROWS
-        while batch := list(islice(numbered, most)):
-            yield from _frames(batch, path, context.hosts)
-            most = _FRAME_ROWS
+def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows before a wrong one stay; what follows it is not trusted."""
+    numbered = whole_lines(path)
+    number, header = next(numbered, (0, ""))
+    if number:
+        _check_header(header, path)
+    most = _FIRST_ROWS
+    while batch := list(islice(numbered, most)):
+        yield from _frames(batch, path, context.hosts)
+        most = _FRAME_ROWS
+
+
+SPOOL = FileReader(
+    "spool",
+    "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)",
+    _TABLES,
+    _detect_spool,
+    _read_spool,
+)
 
 
 def segment_host(path: Path) -> str:
@@ -172,6 +176,3 @@ def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[
 
 def _types(column: ColumnSpec) -> frozenset[type]:
     return _TYPES[column.type] | {type(None)} if column.nullable else _TYPES[column.type]
-
-
-SOURCE = SpoolSource()

@@ -16,7 +16,7 @@ from ioweather.core.arrays import Ints
 from ioweather.core.dataframes import needed
 
 if TYPE_CHECKING:
-    from ioweather.readers.darshan.record_layout import ByteOrder, Compression
+    from ioweather.readers.darshan.format import ByteOrder, Compression
 
 Form: TypeAlias = Literal["log", "text", "export", "totals"]
 _INSTEAD = "`.records`, a NumPy array"
