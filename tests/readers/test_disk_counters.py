@@ -2,40 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
-from ioweather.core.tables import METRICS, Quality
-from ioweather.readers.device_logs import Differences
+from ioweather.core.tables import Quality
 
 NS = 10**9
-counter = st.one_of(st.integers(0, 5000), st.integers((1 << 32) - 5000, (1 << 32) - 1), st.integers(0, (1 << 63) - 1))
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from([11, 15, 17]).flatmap(lambda n: st.tuples(st.lists(counter, min_size=n, max_size=n),
-                                                                   st.lists(counter, min_size=n, max_size=n))),
-       st.integers(1, 3600))  # fmt: skip
-def test_like_the_reader_of_logs(pair, seconds):
-    before, after = pair
-    differences = Differences()
-    found = list(differences.add(["sda", "sda"], [0, seconds * NS], np.array([before, after], np.uint64)))
-    (_, _, values, quality), ours = found[0], amounts_between(before, after, float(seconds))
-    assert ours is not None
-    assert ours.restarted == bool(quality[0])
-    for metric, (numbers, _) in values.items():
-        expected = float(numbers[0])
-        if math.isnan(expected):
-            assert metric not in ours.values
-        else:
-            assert ours.values[metric] == pytest.approx(expected, rel=1e-9, abs=1e-9), metric
-    assert ours.values.keys() <= values.keys() <= METRICS.keys()
-    assert all(value >= 0 for name, value in ours.values.items() if METRICS[name].extensive)
 
 
 def test_the_flag_is_the_tables_own():

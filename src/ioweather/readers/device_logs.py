@@ -13,39 +13,19 @@ collectl ran with -on, which the preamble of its files says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.diskstats import (
-    BUSY_MS,
-    DISCARD_MS,
-    DISCARD_SECTORS,
-    DISCARDS,
-    FLUSHES,
-    IN_FLIGHT,
-    QUEUE_MS,
-    READ_MS,
-    READ_SECTORS,
-    READS,
-    SECTOR_BYTES,
-    WRITE_MS,
-    WRITE_SECTORS,
-    WRITES,
-    growth_through_fall,
-    is_restart,
-)
+from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, Amounts, amounts_between
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality
-from ioweather.core.units import KIB
+from ioweather.core.units import KIB, NS
+from ioweather.core.words import names_of
 from ioweather.readers.device_rows import (
     BATCH_SAMPLES,
     Reading,
@@ -54,94 +34,61 @@ from ioweather.readers.device_rows import (
     StampReader,
     Values,
     check_rows,
-    parse_lines,
     series_rows,
 )
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import LineBlock, line_blocks, plain_head, whole_lines
 
-Counters: TypeAlias = NDArray[np.uint64]
+# Metrics of 11 counters, and those that 15 and 17 counters add.
+_METRICS = names_of("""
+    read_ops write_ops read_bytes write_bytes read_busy_seconds write_busy_seconds read_await_seconds
+    write_await_seconds queue_length busy_ratio
+""")
+_DISCARD_METRICS = ("discard_ops", "discard_bytes")
 
 
 class Differences:
     """Takes samples block by block and remembers the last of each device."""
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[int, Counters]] = {}
+        self._last: dict[str, tuple[int, tuple[int, ...]]] = {}
 
-    def add(
-        self, devices: Sequence[str], times_ns: Sequence[int], counters: Counters
-    ) -> Iterator[tuple[list[str], Spans, Values, Ints]]:
-        """Devices, intervals, values and quality of each pair of samples."""
-        pairs: list[tuple[str, int, int, Counters, Counters]] = []
-        for device, time_ns, after in zip(devices, times_ns, counters, strict=True):
+    def add(self, samples: Iterable[tuple[str, int, tuple[int, ...]]], host: str) -> Iterator[Frame]:
+        """Rows of what each device did since its sample before, out of device, time and counters."""
+        names, starts, ends, found = list[str](), list[int](), list[int](), list[Amounts]()
+        width = 0
+        for device, time_ns, after in samples:
             before_ns, before = self._last.get(device, (time_ns, after))
             # A clock that was set back leaves an interval of unknown length; another width is another kernel.
-            if before_ns < time_ns and len(before) == len(after):
-                pairs.append((device, before_ns, time_ns, before, after))
+            amounts = amounts_between(before, after, (time_ns - before_ns) / NS)
+            if amounts is not None:
+                names.append(device)
+                starts.append(before_ns)
+                ends.append(time_ns)
+                found.append(amounts)
+                width = len(after)
             if device not in self._last or before_ns != time_ns:  # else the sample is there twice
                 self._last[device] = (time_ns, after)
-        if pairs:
-            names, starts, ends, before, after = zip(*pairs, strict=True)
-            start_ns = np.array(starts, np.int64)
-            spans = Spans(start_ns, np.array(ends, np.int64) - start_ns)
-            amounts, restarted = _amounts(np.array(before), np.array(after), spans.seconds)
-            quality = np.where(restarted, int(Quality.RESET), int(Quality.OK)).astype(np.int64)
-            yield list(names), spans, _values(amounts, spans.seconds), quality
-
-
-def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats, Bools]:
-    """Growth of each counter, and where the counters restarted: there the new count, a lower bound. NaN where a
-    fall means nothing."""
-    amounts = (after - before).astype(np.float64)
-    restarted = np.zeros(len(before), np.bool_)
-    fell = after < before
-    fell[:, IN_FLIGHT] = False
-    for row in np.flatnonzero(fell.any(axis=1)):
-        for place in np.flatnonzero(fell[row]).tolist():
-            grown = growth_through_fall(place, int(before[row, place]), int(after[row, place]), seconds[row])
-            amounts[row, place] = np.nan if grown is None else grown
-            restarted[row] |= grown is None and is_restart(place)
-    amounts[restarted] = after[restarted]
-    return amounts, restarted
-
-
-def _values(amounts: Floats, seconds: Floats) -> Values:
-    requests = amounts[:, READS] + amounts[:, WRITES]
-    waited_ms = amounts[:, READ_MS] + amounts[:, WRITE_MS]
-    values = {
-        "read_ops": amounts[:, READS],
-        "write_ops": amounts[:, WRITES],
-        "read_bytes": amounts[:, READ_SECTORS] * SECTOR_BYTES,
-        "write_bytes": amounts[:, WRITE_SECTORS] * SECTOR_BYTES,
-        "read_busy_seconds": amounts[:, READ_MS] / 1e3,
-        "write_busy_seconds": amounts[:, WRITE_MS] / 1e3,
-        "read_await_seconds": _mean_seconds(amounts[:, READ_MS], amounts[:, READS]),
-        "write_await_seconds": _mean_seconds(amounts[:, WRITE_MS], amounts[:, WRITES]),
-        "queue_length": amounts[:, QUEUE_MS] / 1e3 / seconds,
-        "busy_ratio": np.clip(amounts[:, BUSY_MS] / 1e3 / seconds, 0.0, 1.0),
-    }
-    if amounts.shape[1] > DISCARD_MS:
-        values["discard_ops"] = amounts[:, DISCARDS]
-        values["discard_bytes"] = amounts[:, DISCARD_SECTORS] * SECTOR_BYTES
-        requests = requests + amounts[:, DISCARDS]
-        waited_ms = waited_ms + amounts[:, DISCARD_MS]
-    if amounts.shape[1] > FLUSHES:
-        values["flush_ops"] = amounts[:, FLUSHES]
-    values["await_seconds"] = _mean_seconds(waited_ms, requests)
-    return {metric: (numbers, None) for metric, numbers in values.items()}
-
-
-def _mean_seconds(waited_ms: Floats, requests: Floats) -> Floats:
-    """No request, no response time: null."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(requests > 0, waited_ms / requests / 1e3, np.nan)
+        if not found:
+            return
+        metrics = (
+            *_METRICS,
+            *(_DISCARD_METRICS if width > DISCARD_MS else ()),
+            *(("flush_ops",) if width > FLUSHES else ()),
+            "await_seconds",
+        )
+        values: Values = {name: (np.array([each.values.get(name, np.nan) for each in found]), None) for name in metrics}
+        quality = np.array([RESET * each.restarted for each in found], np.int64)
+        start_ns = np.array(starts, np.int64)
+        spans = Spans(start_ns, np.array(ends, np.int64) - start_ns)
+        yield series_rows("device", [host] * len(names), names, spans, values, quality)
 
 
 # 11 counters until Linux 4.17, 15 with discards, 17 with flushes, maybe more to come; 4 for partitions before 2.6.25,
 # which are left out.
 _WIDTHS = (11, 15, *range(17, 32))
 _OLD_PARTITION_WIDTH = 4
+_COUNTER = re.compile(r"[0-9]{1,20}")
 _SNAPSHOT_LINE = re.compile(r"\s*\d{1,4}\s+\d+\s+[A-Za-z]\S*(?:\s+\d+){4,31}\s*")
 _STAMPED_LINE = re.compile(r"(\d{9,19}(?:\.\d{1,9})?)\s+(?=\d{1,4}\s+\d+\s+[A-Za-z])")
 _END_NS = 1 << 63  # beyond the int64 of the tables
@@ -156,17 +103,14 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    host = context.host or "localhost"
-    reader = _Reader(path, context)
-    differences = Differences()
+    reader, differences = _Reader(path, context), Differences()
     empty, rows = True, 0
     for block in line_blocks(path):
         if block.torn:
             break
-        devices, times_ns, counters = reader.read(block)
-        empty = empty and not devices
-        for names, spans, values, quality in differences.add(devices, times_ns, counters):
-            frame = series_rows("device", [host] * len(names), names, spans, values, quality)
+        samples = list(reader.read(block))
+        empty = empty and not samples
+        for frame in differences.add(samples, context.host or "localhost"):
             rows += frame.rows
             yield "series", frame
     if empty:
@@ -201,24 +145,6 @@ def _epoch_ns(text: str) -> int:
     return value
 
 
-def _parse_counters(path: Path, rests: list[str], lines: list[int]) -> Counters:
-    """Sample x field."""
-    if not rests:
-        return np.zeros((0, _WIDTHS[0]), np.uint64)
-    counters = parse_lines(rests, np.uint64)
-    if counters is not None and counters.shape[1] in _WIDTHS:
-        return counters
-    width = len(rests[0].split())
-    for rest, line in zip(rests, lines, strict=True):
-        words = rest.split()
-        if len(words) not in _WIDTHS or len(words) != width or not all(word.isdigit() for word in words):
-            raise CorruptInput(
-                f"{path}, line {line}: expected 11, 15, 17 or more counters behind the device's name, like in "
-                f"the lines before, found {rest[:60]!r}."
-            )
-    raise CorruptInput(f"{path}, line {lines[0]}: its counters cannot be read.")
-
-
 class _Reader:
     """Lines to samples; remembers the time, and the number of snapshots, from block to block."""
 
@@ -229,22 +155,29 @@ class _Reader:
         self._snapshot = 0
         self._in_snapshot: set[str] = set()
 
-    def read(self, block: LineBlock) -> tuple[list[str], list[int], Counters]:
+    def read(self, block: LineBlock) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Device, time and counters of each sample."""
-        devices, times_ns, rests, lines = list[str](), list[int](), list[str](), list[int]()
+        width = 0
         for number, line in enumerate(block.lines, block.first):
             stamped = _STAMPED_LINE.match(line)
             words = line[stamped.end() if stamped else 0 :].split(None, 3)
             if len(words) == 4:
+                counters = words[3].split()
                 if words[3].count(" ") + 1 == _OLD_PARTITION_WIDTH:
                     continue
-                devices.append(words[2])
-                times_ns.append(self._read_time(stamped[1], number) if stamped else self._bare_time(words[2]))
-                rests.append(words[3])
-                lines.append(number)
+                width = width or len(counters)
+                if width not in _WIDTHS or len(counters) != width or not all(map(_COUNTER.fullmatch, counters)):
+                    raise CorruptInput(
+                        f"{self._path}, line {number}: expected 11, 15, 17 or more counters behind the device's name, "
+                        f"like in the lines before, found {words[3][:60]!r}."
+                    )
+                time_ns = self._read_time(stamped[1], number) if stamped else self._bare_time(words[2])
+                values = tuple(map(int, counters))
+                if max(values) >= 1 << 64:
+                    raise CorruptInput(f"{self._path}, line {number}: its counters cannot be read.")
+                yield words[2], time_ns, values
             elif words:
                 self._time_ns = self._read_time(line.strip(), number)
-        return devices, times_ns, _parse_counters(self._path, rests, lines)
 
     def _read_time(self, text: str, number: int) -> int:
         try:
@@ -309,7 +242,7 @@ def _detect_collectl(head: bytes, path: Path) -> float:
 def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     empty = f"{path} holds no two samples of disks or CPUs yet."
     return check_rows(
-        _read_collectl(path, context), EmptyInput(empty, hint="Record them with: collectl -scdD -P -f DIR")
+        _collectl_frames(path, context), EmptyInput(empty, hint="Record them with: collectl -scdD -P -f DIR")
     )
 
 

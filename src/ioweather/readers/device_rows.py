@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import local_to_ns, parse_time_ns
@@ -186,7 +185,6 @@ class StampReader:
         return dt.datetime.combine(date, time), int((fraction or "").ljust(9, "0"))
 
 
-Number = TypeVar("Number", np.float64, np.uint64)
 # Values by metric, and where they are present (None: everywhere). A value can be present and null: an await without
 # any request.
 Values = Mapping[str, tuple[Floats, "Bools | None"]]
@@ -345,17 +343,6 @@ def cpu_ratio(columns: Sequence[str], printed: Floats) -> Floats | None:
     return np.clip(1.0 - unused * 1e-2, 0.0, 1.0)
 
 
-def parse_lines(lines: Sequence[str], dtype: type[Number], delimiter: str | None = None) -> NDArray[Number] | None:
-    """Line x column, or None where lines differ in their number of columns or contain anything but numbers."""
-    if any(not line or line.isspace() for line in lines):
-        return None
-    try:
-        table: NDArray[Any] = np.loadtxt(lines, dtype, delimiter=delimiter, comments=None, ndmin=2)
-    except ValueError:
-        return None
-    return table if len(table) == len(lines) else None
-
-
 def is_number(text: str) -> bool:
     try:
         float(text)
@@ -370,20 +357,19 @@ def _parse_printed(
     """Row x column of lines of text, or of lists of numbers; `lines` are their line numbers."""
     if not isinstance(rows[0], str):
         return np.array(rows, np.float64).reshape(len(rows), len(columns))
-    rows = [row.replace(",", ".") for row in rows]  # the writer's locale may have a decimal comma
-    numbers = parse_lines(rows, np.float64, delimiter)
-    if numbers is not None and numbers.shape[1] == len(columns):
-        return numbers
-    for row, line in zip(rows, lines, strict=True):
-        words = row.split(delimiter)
+    numbers = np.empty((len(rows), len(columns)))
+    for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        words = row.replace(",", ".").split(delimiter)  # the writer's locale may have a decimal comma
         if len(words) != len(columns):
             expected = f"expected {len(columns)} numbers, found {len(words)} in {row.strip()[:60]!r}"
             raise CorruptInput(f"{path}, line {line}: {expected}.")
-        wrong = next((word for word in words if not is_number(word)), None)
-        if wrong is not None:
+        try:
+            numbers[place] = [float(word) for word in words]
+        except ValueError:
+            wrong = next(word for word in words if not is_number(word))
             hint = "iostat -h (--human) rounds to two digits; run it without."
-            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint)
-    raise CorruptInput(f"{path}, line {lines[0]}: its numbers cannot be read.")
+            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint) from None
+    return numbers
 
 
 class SampleTables:

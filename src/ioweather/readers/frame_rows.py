@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
@@ -19,7 +20,15 @@ _FRAME_ROWS = 50_000
 _COLUMNS = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
 
 
+def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
+    """A frame of `series` from rows of start, interval, system, kind, component, metric, value and quality."""
+    columns = zip(*rows, strict=True)
+    return SERIES.frame({name: list(column) for name, column in zip(_COLUMNS, columns, strict=True)})
+
+
 class SeriesRows:
+    """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
+
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, str, str, str, str, float, int]] = []
         self.made = 0
@@ -40,8 +49,7 @@ class SeriesRows:
 
     def rest(self) -> Iterator[tuple[str, Frame]]:
         if self._rows:
-            columns = zip(*self._rows, strict=True)
-            yield "series", SERIES.frame({name: list(c) for name, c in zip(_COLUMNS, columns, strict=True)})
+            yield "series", series_frame(self._rows)
         self.made += len(self._rows)
         self._rows = []
 

@@ -45,8 +45,6 @@ from ioweather.readers.reader_catalogue import FileReader
 _SIGNATURE = b"SQLite format 3\0"
 _NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})
 _EPOCH = dt.datetime(1970, 1, 1)
-# Zones change their offset on the half hour or the hour.
-_BLOCK_SECONDS = 1800
 # Samples are fetched and reduced in pieces of this length: a Cori-size one is 700,000 rows.
 WINDOW_NS = 4 * HOUR_NS
 FETCH_ROWS = 20_000
@@ -157,10 +155,17 @@ class MysqlDatabase:
         self._error: type[Exception] = pymysql.MySQLError
         try:
             self._connection = pymysql.connect(
-                host=server.host, port=server.port, user=server.user, password=server.password,
-                database=server.database, unix_socket=server.unix_socket, read_default_file=server.option_file,
-                cursorclass=SSCursor, connect_timeout=10, read_timeout=300,
-            )  # fmt: skip
+                host=server.host,
+                port=server.port,
+                user=server.user,
+                password=server.password,
+                database=server.database,
+                unix_socket=server.unix_socket,
+                read_default_file=server.option_file,
+                cursorclass=SSCursor,
+                connect_timeout=10,
+                read_timeout=300,
+            )
         except pymysql.MySQLError as error:
             raise SourceError(
                 f"{self.where} cannot be reached: {error}.", hint="Check host, user and password."
@@ -252,25 +257,12 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
 
 
 def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
-    """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded.
-
-    One look at the zone per half hour; only times that happen twice are placed one by one, after the previous one.
-    """
-    blocks, member = np.unique(local_seconds // _BLOCK_SECONDS, return_inverse=True)
-    offsets = np.empty((len(blocks), 2), np.int64)
-    for row, block in enumerate(blocks.tolist()):
-        naive = _EPOCH + dt.timedelta(seconds=block * _BLOCK_SECONDS)
-        for fold in (0, 1):
-            offset = naive.replace(tzinfo=zone, fold=fold).utcoffset()
-            assert offset is not None
-            offsets[row, fold] = offset // dt.timedelta(seconds=1)
-    early, late = offsets[member, 0], offsets[member, 1]
-    result: Ints = (local_seconds - early) * NS
-    for position in np.nonzero(early != late)[0].tolist():
-        naive = _EPOCH + dt.timedelta(seconds=int(local_seconds[position]))
-        before = int(result[position - 1]) if position else None
-        result[position] = local_to_ns(naive, zone, after_ns=before)
-    return result
+    """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded."""
+    moments: list[int] = []
+    for seconds in local_seconds.tolist():
+        naive = _EPOCH + dt.timedelta(seconds=seconds)
+        moments.append(local_to_ns(naive, zone, after_ns=moments[-1] if moments else None))
+    return np.array(moments, np.int64)
 
 
 class _Stamps(NamedTuple):

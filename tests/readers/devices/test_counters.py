@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,20 +45,17 @@ def test_any_order_any_pieces(samples: list[Sample], cuts: list[int]) -> None:
     edges = sorted({0, *cuts, len(samples)})
     for first, end in pairwise(edges):
         part = samples[first:end]
-        counters = np.zeros((len(part), 17), np.uint64)
-        counters[:, 0] = [reads for _, _, reads in part]
-        for devices, spans, values, quality in differences.add(
-            [d for _, d, _ in part], [t for t, _, _ in part], counters
-        ):
-            for i, device in enumerate(devices):
-                key = (device, int(spans.start_ns[i]), int(spans.interval_ns[i]))
-                found[key] = (float(values["read_ops"][0][i]), int(quality[i]))
+        for frame in differences.add([(device, time, (reads,) + (0,) * 16) for time, device, reads in part], "h"):
+            for row in frame.records():
+                if row["metric"] == "read_ops":
+                    key = (row["component"], row["start_ns"], row["interval_ns"])
+                    found[key] = (row["value"], row["quality"])
     assert found == plain_loop(samples)
 
 
 def test_another_kernel_begins_anew() -> None:
     differences = Differences()
-    assert list(differences.add(["a"], [SECOND], np.ones((1, 17), np.uint64))) == []
-    assert list(differences.add(["a"], [2 * SECOND], np.ones((1, 11), np.uint64))) == []
-    assert len(list(differences.add(["a"], [3 * SECOND], np.ones((1, 11), np.uint64)))) == 1
-    assert list(differences.add([], [], np.zeros((0, 11), np.uint64))) == []
+    assert list(differences.add([("a", SECOND, (1,) * 17)], "h")) == []
+    assert list(differences.add([("a", 2 * SECOND, (1,) * 11)], "h")) == []
+    assert len(list(differences.add([("a", 3 * SECOND, (1,) * 11)], "h"))) == 1
+    assert list(differences.add([], "h")) == []

@@ -299,9 +299,18 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
     flagged = [number for number in range(partial_flags.bit_length()) if partial_flags >> number & 1]
     partial_modules = tuple(layout.module_name(number) for number in flagged if number < count)
     return DarshanLog(
-        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown),
-        digest or digest_of(data), tuple(skipped), tuple(longer),
-    )  # fmt: skip
+        layout.version,
+        order,
+        compression,
+        job,
+        modules,
+        names,
+        partial_modules,
+        tuple(unknown),
+        digest or digest_of(data),
+        tuple(skipped),
+        tuple(longer),
+    )
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:

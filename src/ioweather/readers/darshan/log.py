@@ -177,10 +177,14 @@ class DarshanLog(NamedTuple):
     def _repr_html_(self) -> str:
         job = self.job
         lines = {
-            "program": job.exe[:200], "job": job.job_id, "processes": f"{job.nprocs:,}",
-            "run time": f"{job.run_seconds:,.1f} s", "files named": f"{len(self.names):,}", "log version": self.version,
+            "program": job.exe[:200],
+            "job": job.job_id,
+            "processes": f"{job.nprocs:,}",
+            "run time": f"{job.run_seconds:,.1f} s",
+            "files named": f"{len(self.names):,}",
+            "log version": self.version,
             **{f"{name} records": f"{len(module.records):,}" for name, module in self.modules.items()},
-        }  # fmt: skip
+        }
         body = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in lines.items())
         return f"<table><tbody>{body}</tbody></table>"
 

@@ -45,8 +45,9 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageEr
 from ioweather.core.frames import Frame
 from ioweather.core.tables.jobs import JOB_OPERATIONS
 from ioweather.core.tables.schema import COMPONENT_KINDS
-from ioweather.core.tables.series import METRICS, SERIES, Quality
+from ioweather.core.tables.series import METRICS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.readers.frame_rows import series_frame
 
 Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
@@ -286,7 +287,6 @@ def mappings_of(own: Mapping[str, Any] | None) -> Mappings:
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})
 _LONGEST_GAP: Final = 10  # times the interval before
-_COLUMNS: Final = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
 
 _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, job, operation
 
@@ -420,11 +420,13 @@ class Amounts:
     def rows(self) -> Iterator[tuple[str, Frame]]:
         """What came together since the last time."""
         if self._series:
-            rows = [
-                (start, end - start, *target, metric, value, flag)
-                for (start, end, target, metric), (value, flag) in self._series.items()
-            ]
-            yield "series", SERIES.frame({n: list(c) for n, c in zip(_COLUMNS, zip(*rows, strict=True), strict=True)})
+            yield (
+                "series",
+                series_frame(
+                    (start, end - start, *target, metric, value, flag)
+                    for (start, end, target, metric), (value, flag) in self._series.items()
+                ),
+            )
         if self._jobs:
             yield "job_operations", _job_frame(self._jobs.items(), self.cluster)
         self._series, self._jobs = {}, {}
@@ -454,13 +456,24 @@ def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str 
     for (start, end, target, job, operation), amounts in rows:
         who = identity_of(job)
         row = {
-            "start_ns": start, "interval_ns": end - start, "system": target.system, "component_kind": target.kind,
-            "component": target.name, "job_key": job, "job_id": who.job_id,
-            "cluster": cluster if who.job_id is not None else None, "uid": who.uid, "exe": who.exe, "host": who.host,
-            "operation": operation, "count": round(amounts.get("count", 0.0)),
-            "bytes": _whole(amounts.get("bytes")), "time_ns": _whole(amounts.get("time_ns")), "histogram": None,
+            "start_ns": start,
+            "interval_ns": end - start,
+            "system": target.system,
+            "component_kind": target.kind,
+            "component": target.name,
+            "job_key": job,
+            "job_id": who.job_id,
+            "cluster": cluster if who.job_id is not None else None,
+            "uid": who.uid,
+            "exe": who.exe,
+            "host": who.host,
+            "operation": operation,
+            "count": round(amounts.get("count", 0.0)),
+            "bytes": _whole(amounts.get("bytes")),
+            "time_ns": _whole(amounts.get("time_ns")),
+            "histogram": None,
             "quality": int(amounts["quality"]),
-        }  # fmt: skip
+        }
         for name, values in columns.items():
             values.append(row[name])
     return JOB_OPERATIONS.frame(columns)

@@ -130,13 +130,24 @@ class Entries:
         stored = [stored_text(path) for path in self.paths]
         shown = [shown_path(path, "keep" if paths == "keep" else "hash") for path in self.paths]
         return TABLES["scan_entries"].frame(
-            rows=len(shown), scan_id=scan_id, start_ns=start_ns, path=shown, kind=self.kinds,
+            rows=len(shown),
+            scan_id=scan_id,
+            start_ns=start_ns,
+            path=shown,
+            kind=self.kinds,
             escaped=[escaped for _, escaped in stored] if paths == "keep" else None,
-            device=_signed_column(self.device), inode=_signed_column(self.inode), size_bytes=_listed(self.size),
-            capacity_bytes=_listed(self.capacity), mtime_ns=_listed(self.mtime_ns), atime_ns=_listed(self.atime_ns),
-            ctime_ns=_listed(self.ctime_ns), uid=_listed(self.uid), gid=_listed(self.gid),
-            link_count=_listed(self.links), osts=self.osts,
-        )  # fmt: skip
+            device=_signed_column(self.device),
+            inode=_signed_column(self.inode),
+            size_bytes=_listed(self.size),
+            capacity_bytes=_listed(self.capacity),
+            mtime_ns=_listed(self.mtime_ns),
+            atime_ns=_listed(self.atime_ns),
+            ctime_ns=_listed(self.ctime_ns),
+            uid=_listed(self.uid),
+            gid=_listed(self.gid),
+            link_count=_listed(self.links),
+            osts=self.osts,
+        )
 
 
 def _listed(column: Column) -> list[int] | None:
@@ -205,9 +216,17 @@ class ListTally:
         values = [_at(column, index) for column in (entries.size, entries.capacity)]
         times = [_seconds(_at(column, index)) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns)]
         record = (
-            _at(entries.device, index) or 0, _at(entries.inode, index), owner.uid, owner.gid, "", *values, *times,
-            _at(entries.links, index), entries.paths[index].count("/"), extension_of_name(name),
-        )  # fmt: skip
+            _at(entries.device, index) or 0,
+            _at(entries.inode, index),
+            owner.uid,
+            owner.gid,
+            "",
+            *values,
+            *times,
+            _at(entries.links, index),
+            entries.paths[index].count("/"),
+            extension_of_name(name),
+        )
         self._links.add_links([LinkRecord(*record)])  # type: ignore[arg-type]
         if entries.size is not None:
             self._tally.note("files", entries.size[index], entries.paths[index], owner.uid or 0)
@@ -423,10 +442,16 @@ def _bins(report: Report, path: Path) -> Iterator[dict[str, Any]]:
         for bucket in report.buckets.get(counting, ()):
             low, high = _edges(bucket.low, unit, path)
             yield {
-                "owner_name": None, "histogram": histogram, "bin": f"fsstats {bucket.low}", "low": low, "high": high,
-                "age_low_days": None, "age_high_days": None, "count": bucket.count,
+                "owner_name": None,
+                "histogram": histogram,
+                "bin": f"fsstats {bucket.low}",
+                "low": low,
+                "high": high,
+                "age_low_days": None,
+                "age_high_days": None,
+                "count": bucket.count,
                 "bytes": round(weights.get(bucket.low, 0.0) * KIB),
-            }  # fmt: skip
+            }
 
 
 def _edges(low: int, unit: int, path: Path) -> tuple[int | None, int]:

@@ -14,7 +14,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -222,18 +222,17 @@ class Scan:
         listing: BinaryIO | None = None,
         executor: Executor | None = None,
         checkpoint_seconds: float = _CHECKPOINT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.plan, self.state, self.workers = plan, state, workers
         self.expected, self.progress, self.listing, self.executor = expected, progress, listing, executor
-        self.checkpoint_seconds, self.clock = checkpoint_seconds, clock
+        self.checkpoint_seconds = checkpoint_seconds
         if self.state.usable:
             self.tally = self.state.tally()
         else:
             self.tally = Tally(self.plan.now_seconds)
             self.state.begin(ROOT_ITEM)
             self.state.checkpoint(self.tally)
-        self._saved = self.clock()
+        self._saved = time.monotonic()
         self._spent = (self.state.noted("cpu_seconds") or 0.0) - processor_seconds()
         self._task = 0
         self._under_way: dict[int, int] = {}
@@ -368,7 +367,7 @@ class Scan:
         self.progress(done, total, "entries")
 
     def _save_when_due(self) -> None:
-        if self.clock() - self._saved >= self.checkpoint_seconds:
+        if time.monotonic() - self._saved >= self.checkpoint_seconds:
             self._save()
 
     def _save(self) -> None:
@@ -376,4 +375,4 @@ class Scan:
             self.listing.flush()
         self.state.note("cpu_seconds", self.cpu_seconds)
         self.state.checkpoint(self.tally)
-        self._saved = self.clock()
+        self._saved = time.monotonic()

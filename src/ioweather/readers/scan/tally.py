@@ -272,14 +272,14 @@ class Tally:
         values = [ONE] * count if size is None else [number + ONE for number in size]
         times = {"mtime": files.mtime, "atime": files.atime, "ctime": files.ctime}
         ages = {name: self._age_bins(each, seen_seconds) for name, each in times.items() if each is not None}
-        for name, bins in ages.items():
-            _add_values(own.setdefault(name, {}), bins, values)
         if size is not None:
             size_bins = [number.bit_length() for number in size]
             _add_values(own.setdefault("size", {}), size_bins, values)
             if "mtime" in ages:
                 pairs = zip(size_bins, ages["mtime"], strict=True)
                 _add_values(self.whole["age_size"], [index << AGE_BITS | age for index, age in pairs], values)
+        for name, bins in ages.items():
+            _add_values(own.setdefault(name, {}), bins, values)
         if capacity is not None:
             bins = [number.bit_length() for number in capacity]
             _add_values(own.setdefault("capacity", {}), bins, [number + ONE for number in capacity])
