@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,7 +16,6 @@ from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
 from ioweather.core.units import GIB
 from ioweather.readers.io500 import IO500
-from ioweather.readers.reader_catalogue import SOURCES
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
 
@@ -201,11 +199,6 @@ def test_a_configuration_is_not_a_result(tmp_path: Path) -> None:
     assert IO500.detect(config, Path("config.ini")) == 0.0
     assert IO500.detect(b"", Path("x")) == 0.0
     assert IO500.detect(b"\xff\x00" * 50, Path("x")) == 0.0
-
-
-def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
-    assert SOURCES["io500"] is IO500
-    assert pickle.loads(pickle.dumps(IO500)) == IO500
 
 
 def test_results_of_2020_say_their_version_before_the_first_section(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,7 +14,6 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import MIB
 from ioweather.readers.ior import IOR
-from ioweather.readers.reader_catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 
@@ -271,11 +269,6 @@ def test_json_that_is_cut_or_is_something_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("head", [b"", b"\x00\xff" * 100, b"{}", b"IOR is a benchmark", b'{"Began": 1}'])
 def test_what_is_not_ior(head: bytes) -> None:
     assert IOR.detect(head, Path("x")) == 0.0
-
-
-def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
-    assert SOURCES["ior"] is IOR
-    assert pickle.loads(pickle.dumps(IOR)) == IOR
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,7 +13,6 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import TruncatedInput, UndatedInput
 from ioweather.readers.ior import MDTEST
-from ioweather.readers.reader_catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 
@@ -147,8 +145,3 @@ def test_a_torn_row_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("head", [b"", b"\x80" * 64, b"mdtest is a benchmark\n"])
 def test_what_is_not_mdtest(head: bytes) -> None:
     assert MDTEST.detect(head, Path("x")) == 0.0
-
-
-def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
-    assert SOURCES["mdtest"] is MDTEST
-    assert pickle.loads(pickle.dumps(MDTEST)) == MDTEST

@@ -9,8 +9,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
@@ -127,47 +125,6 @@ def test_rows_keep_the_rules_of_the_table(which: str, tmp_path: Path) -> None:
         assert set(frame.text("component_kind").categories) <= set(COMPONENT_KINDS)
         assert frame.array("interval_ns").min() > 0
         assert frame.array("start_ns").dtype.kind == "i"
-
-
-@pytest.mark.parametrize("which", SMALL_FILES)
-def test_each_file_is_claimed_by_its_source_alone(which: str, tmp_path: Path) -> None:
-    name, text = SMALL_FILES[which]
-    claims = {other: SOURCES[other].detect(text.encode(), tmp_path / "log") for other in NAMES}
-    assert [other for other, score in claims.items() if score > 0] == [name]
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    which=st.sampled_from(sorted(SMALL_FILES)),
-    edits=st.lists(st.tuples(st.integers(0, 1500), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=4),
-)
-def test_damage_is_a_source_error(
-    tmp_path_factory: pytest.TempPathFactory,
-    read: Read,
-    which: str,
-    edits: list[tuple[int, bytes, int]],
-) -> None:
-    name, text = SMALL_FILES[which]
-    data = text.encode()
-    for place, new, cut in edits:
-        place %= len(data) + 1
-        data = data[:place] + new + data[place + cut :]
-    path = tmp_path_factory.mktemp("damage") / "log"
-    path.write_bytes(data)
-    complaint = str(path)
-    try:
-        for _, frame in SOURCES[name].read(path, UTC_CONTEXT):
-            assert (frame.array("interval_ns") > 0).all()
-    except SourceError as error:
-        complaint = str(error)
-    assert str(path) in complaint
-
-
-@settings(max_examples=100, deadline=None)
-@given(data=st.binary(max_size=300))
-def test_garbage_is_not_claimed(data: bytes) -> None:
-    for name in NAMES:
-        assert SOURCES[name].detect(data, Path("x")) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.tables import METRICS
-from ioweather.readers.device_logs import _RATES as COLLECTL
 from ioweather.readers.device_rows import IOSTAT_READINGS as IOSTAT
-from ioweather.readers.device_rows import SAR_READINGS as SAR
 from ioweather.readers.device_rows import cpu_ratio, find_metrics
-
-
-def test_every_name_leads_to_a_metric_of_the_table() -> None:
-    for readings in (IOSTAT, SAR, COLLECTL):
-        for name, reading in readings.items():
-            assert reading.metric in METRICS, name
-            # A rate makes an amount; a mean is no rate.
-            assert not reading.is_rate or METRICS[reading.metric].extensive, name
 
 
 def test_amounts_beat_rates_in_any_order() -> None:

@@ -6,9 +6,7 @@ import datetime as dt
 import gzip
 import os
 import subprocess
-import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -17,11 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, ImpossibleRows, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.contents import HISTOGRAM_NAMES
+from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.path_lists import FIND, GPFS, LFS_FIND
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
@@ -319,39 +314,11 @@ def test_gpfs_times_need_a_zone(tmp_path):
         read(GPFS, tmp_path / "l", 1_269_500_000)
 
 
-def test_no_two_sources_claim_a_list(tree, tmp_path):
-    samples = {
-        "find": find(tree[0], SHORT + "\\n"),
-        "gpfs": POLICY.format(first="").encode(),
-        "lfs_find": find(tree[0], "%p\\n", "-name", "out*"),
-    }
-    for name, data in samples.items():
-        scores = {other: source.detect(data[:65_536], tmp_path / "x") for other, source in SOURCES.items()}
-        best = max(scores.values())
-        assert [other for other, score in scores.items() if score == best] == [name]
-
-
 @given(st.binary(max_size=40))
 def test_names_come_back_from_their_text(raw):
     text, escaped = stored_text(os.fsdecode(raw))
     assert original_name(text, escaped) == raw
     text.encode("utf-8")
-
-
-@given(st.binary(max_size=300))
-def test_readers_refuse_anything_else_politely(data):
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        for source in (FIND, GPFS, LFS_FIND):
-            source.detect(data, Path(file.name))
-            with suppress(SourceError):
-                read(source, Path(file.name), 1_700_000_000, zone=ZoneInfo("UTC"))
-
-
-def test_the_tables_know_every_histogram():
-    assert tuple(HISTOGRAMS) == HISTOGRAM_NAMES
-    assert {"scans", "scan_bins", "scan_entries"} <= set(TABLES)
 
 
 def test_a_gpfs_line_of_blanks_is_found_out_at_once(tmp_path):
