@@ -15,9 +15,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import concat
 from ioweather.core.tables.catalogue import BENCHMARKS
 from ioweather.facts.job_io import job_io
-from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
-from ioweather.readers.darshan.read_log import read_log
-from ioweather.readers.ior import SOURCE as IOR
+from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
+from ioweather.readers.ior import IOR
 
 
 def benchmark(*rows: dict[str, Any]) -> Frame:
