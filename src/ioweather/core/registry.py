@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -23,15 +24,15 @@ OURS = "ioweather"
 class Catalogue(Mapping[str, T], Generic[T]):
     """Names to objects, each given as 'package.module:attribute' and loaded on first use.
 
-    With a `group`, entry points of that name in installed packages are entries too. `fault` returns what is wrong with
-    such an object, or ''. A broken one, or one whose name is taken, is logged once and left out: it must not break a
-    command that does not need it.
+    `entries` may be a function, which is called on first use. With a `group`, entry points of that name in installed
+    packages are entries too. `fault` returns what is wrong with such an object, or ''. A broken one, or one whose name
+    is taken, is logged once and left out: it must not break a command that does not need it.
     """
 
     def __init__(
         self,
         noun: str,
-        entries: Mapping[str, str],
+        entries: Mapping[str, str] | Callable[[], Mapping[str, str]],
         *,
         group: str = "",
         fault: Callable[[str, Any], str] = lambda name, found: "",
@@ -39,11 +40,15 @@ class Catalogue(Mapping[str, T], Generic[T]):
         self.noun = noun
         self.group = group
         self._fault = fault
-        self._places = dict(entries)
+        self._entries = entries
         self._loaded: dict[str, T] = {}
         self._packages: dict[str, str] | None = None  # of plug-ins, by name; None: not looked for yet
         self._left_out: dict[str, str] = {}
         self._lock = threading.RLock()
+
+    @cached_property
+    def _places(self) -> Mapping[str, str]:
+        return self._entries() if callable(self._entries) else self._entries
 
     @property
     def plugins(self) -> Mapping[str, str]:
