@@ -39,8 +39,8 @@ from ioweather.job_io.advisor import profile as record_module
 from ioweather.job_io.advisor.advise import FLOOR_SECONDS as FLOOR
 from ioweather.job_io.advisor.advise import RULES, advise
 from ioweather.job_io.advisor.profile import Past, Promise, promised_from, record
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.view import SCREEN
+from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import JobView
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log

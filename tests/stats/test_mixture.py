@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from ioweather.core.arrays import Floats
-from ioweather.facts.response_fits import parameter_estimates
+from ioweather.facts.response_samples import parameter_estimates
 from ioweather.stats.mixture import MixtureFit, fit_mixture, fits_no_better
 from ioweather.stats.orderstats import MaximumOf
 from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw

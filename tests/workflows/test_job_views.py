@@ -15,8 +15,8 @@ from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, Tru
 from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES
 from ioweather.ingestion.ingest import ingest
-from ioweather.job_io.heat_map import Resolution
-from ioweather.job_io.job_from_log import heat_maps
+from ioweather.job_io.job_query import heat_maps
+from ioweather.job_io.view import Resolution
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.log import DarshanLog, Module
 from ioweather.readers.darshan.read_log import read_log

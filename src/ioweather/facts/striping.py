@@ -18,10 +18,11 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Inventory, Params
 from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.facts.response_fits import FittedSample, spread_about
 from ioweather.facts.response_samples import (
+    FittedSample,
     ResponseSample,
     Samples,
+    spread_about,
 )
 from ioweather.stats.intervals import LEVEL, number, plain
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence

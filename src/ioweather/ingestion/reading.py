@@ -477,7 +477,7 @@ def _rows_together(
 
 
 def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
-    from ioweather.facts.job_io import job_io
+    from ioweather.facts.job_metrics import job_io
 
     applications = made["applications"]
     files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)

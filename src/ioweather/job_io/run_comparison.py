@@ -31,8 +31,7 @@ from ioweather.core.results import (
     numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
-from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of, program_of
 from ioweather.job_io.view import printable, recorded_whole
 
 Row = Mapping[str, Any]

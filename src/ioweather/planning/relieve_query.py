@@ -13,8 +13,8 @@ from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import NS
-from ioweather.facts.load_query import loads
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.loads import loads
+from ioweather.facts.run_targets import target_number
 from ioweather.lake.convert import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.relief import By, FileThere, Relief

@@ -17,8 +17,15 @@ from ioweather.core.outcomes import PredictOutcome, Quantile
 from ioweather.core.results import Answer, Chart, Coverage, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.run_outcomes import Outcome
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.facts.response_fits import FittedSample, choices, fit_samples
-from ioweather.facts.response_samples import ResponseSample, Samples, largest_place, samples_of
+from ioweather.facts.response_samples import (
+    FittedSample,
+    ResponseSample,
+    Samples,
+    choices,
+    fit_samples,
+    largest_place,
+    samples_of,
+)
 from ioweather.facts.striping import independence_finding, targets_together
 from ioweather.stats.orderstats import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table

@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
-from ioweather.facts.groups import group_runs, program_names
+from ioweather.facts.runs import group_runs, program_names
 
 QUANTILES: Final = (0.68, 0.95)
 # [ours] Fewer minutes leave few runs. In as many, others come and go: that shows less in the fastest third.

@@ -15,7 +15,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.facts.accounting_match import match_jobs
+from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import Runs, jobs_of
 from ioweather.stats.job_estimates import known
 from ioweather.studies.car11.coverage import CAVEAT, Seen, allocations, seen_by_servers

@@ -10,8 +10,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ALL_TIME, Need, Period, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
-from ioweather.job_io.heat_map import PAGE, SCREEN
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import PAGE, SCREEN, JobView
 from ioweather.lake.place import Place
 from ioweather.topics.stamp import of_people
 
@@ -73,7 +72,7 @@ def _note_own_rows(request: Request, need: Need) -> None:
 
 def _log(request: Request, need: Need) -> Any:
     """A JobView, or several. What is optional is None where the parameter names no file."""
-    from ioweather.job_io.job_source import find_job
+    from ioweather.job_io.job_query import find_job
 
     asked = request.values[need.param]
     if need.optional and not (request.files and Path(asked).is_file()):
@@ -84,7 +83,7 @@ def _log(request: Request, need: Need) -> Any:
         view = find_job(asked, request.place, request.values, request.period, request.files)
         if view.log is None and request.files and "detail" in request.values:
             # A question that draws. A server opens no file for who asks: what lies there now may be another.
-            from ioweather.job_io.job_in_lake import with_heat_maps
+            from ioweather.job_io.job_query import with_heat_maps
 
             resolution = PAGE if request.values["detail"] else SCREEN
             return with_heat_maps(view, request.place.snapshot, resolution)
@@ -92,7 +91,7 @@ def _log(request: Request, need: Need) -> Any:
     except DataUnavailable:
         if "job_operations" not in need.also:
             raise
-        from ioweather.job_io.job_in_lake import Which, counted_by_servers
+        from ioweather.job_io.job_query import Which, counted_by_servers
 
         which = Which(request.values.get("uid"), request.period)
         found = counted_by_servers(request.place.snapshot, asked, which)
@@ -106,13 +105,13 @@ def _counted(request: Request, need: Need) -> Any:
     view = request.found[need.after]
     if not isinstance(view, JobView) or not (request.place.was_named or request.place.opened):
         return None
-    from ioweather.job_io.job_in_lake import counted_beside_log
+    from ioweather.job_io.job_query import counted_beside_log
 
     return counted_beside_log(request.place.snapshot, view)
 
 
 def _volumes(request: Request, need: Need) -> Any:
-    from ioweather.facts.job_volumes import server_volumes
+    from ioweather.facts.server_io import server_volumes
 
     _note_own_rows(request, need)
     return server_volumes(request.place.snapshot, request.period)
@@ -198,7 +197,7 @@ def _status(request: Request, need: Need) -> Any:
 
 
 def _loads(request: Request, need: Need) -> Any:
-    from ioweather.facts.load_query import loads
+    from ioweather.facts.loads import loads
 
     return loads(request.place.snapshot, request.values["where"], request.period)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from planted_jobs import NS, T, planted
 
-from ioweather.facts.benchmark_runs import LogIndex, Measured, normal, same_command
+from ioweather.facts.bandwidth import LogIndex, Measured, normal, same_command
 
 
 def measured(**changes: Any) -> Measured:

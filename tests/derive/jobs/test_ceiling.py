@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.facility import parse_facility
 from ioweather.core.tables import encode_text
 from ioweather.core.units import MIB
-from ioweather.facts.node_ceiling import ceiling_mib_per_s_per_node, peak_of
+from ioweather.facts.bandwidth import ceiling_mib_per_s_per_node, peak_of
 
 
 def test_intrepid() -> None:

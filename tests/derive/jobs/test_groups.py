@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.facts.groups import best_grouping, find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import best_grouping, find_similar_runs, group_runs, program_names
 
 
 def runs_of(jobs):

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from ioweather.core.frames import Frame
 from ioweather.core.tables.applications import APPLICATIONS, FILES, JOB_IO
 from ioweather.core.tables.jobs import JOBS
-from ioweather.facts.accounting_match import match_jobs
-from ioweather.facts.instances import job_numbers, merge_instances
-from ioweather.facts.job_io import job_io
+from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances
+from ioweather.facts.job_metrics import job_io
 
 NS = 1_000_000_000
 T = 1_700_000_000 * NS

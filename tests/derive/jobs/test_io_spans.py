@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.facts.io_spans import spread_over_steps
+from ioweather.facts.job_metrics import spread_over_steps
 
 
 def one_by_one(first, last, amount, start, step, count):

@@ -23,7 +23,7 @@ from ioweather.core.tables.applications import (
     STRATEGIES,
     WRITE_BINS,
 )
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 
 START = 1_300_000_000_000_000_000
 NS = 1_000_000_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ioweather.core.frames import Frame
 from ioweather.core.tables.applications import APPLICATIONS
 from ioweather.core.tables.jobs import JOBS
-from ioweather.facts.accounting_match import match_jobs, state_counts
+from ioweather.facts.accounting import match_jobs, state_counts
 
 NS = 1_000_000_000
 T = 1_700_000_000 * NS

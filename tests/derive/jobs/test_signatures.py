@@ -9,7 +9,7 @@ import pytest
 from planted_jobs import GIB, MIB, planted
 
 from ioweather.core.frames import Frame
-from ioweather.facts.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
+from ioweather.facts.runs import SIGNATURES, program_of, scaling, signatures, similar_groups
 
 
 def frame(jobs: list[dict[str, Any]]) -> Frame:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ioweather.facts.file_records import file_records
-from ioweather.facts.job_io import job_io
-from ioweather.facts.times import times
+from ioweather.facts.job_metrics import job_io, times
 from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
 from ioweather.readers.darshan.read_log import read_log
 

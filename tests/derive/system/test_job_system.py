@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.tables.applications import APPLICATIONS, FILES
-from ioweather.facts.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.system_activity import VOLUMES, job_system
 from ioweather.stats.grid import SystemGrid
 

@@ -12,7 +12,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.facts.file_records import file_records
-from ioweather.facts.run_environment import (
+from ioweather.facts.run_targets import (
     neighbour_slowdown,
     own_target_bytes,
     probe_means,

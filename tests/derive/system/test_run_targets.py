@@ -9,7 +9,6 @@ from ioweather.core.frames import Cells
 from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import NS
 from ioweather.facts.file_records import file_records
-from ioweather.facts.run_environment import used_targets
 from ioweather.facts.run_targets import (
     on_busiest_target,
     on_targets,
@@ -17,6 +16,7 @@ from ioweather.facts.run_targets import (
     shared_contrast,
     target_amounts,
     target_contrast,
+    used_targets,
 )
 from ioweather.facts.system_activity import Stretches
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ioweather.job_io.advisor.advise import advise, advised_answer
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import view_of_log
-from ioweather.job_io.summary import cure, is_incomplete, job_answer
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.summary import is_incomplete, job_answer, recording_advice
+from ioweather.job_io.view import SCREEN
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, NS, START, write_climate
@@ -57,28 +57,25 @@ def test_no_comfort_from_a_part_of_the_counters(tmp_path, named, size):
 
 def test_names_say_how_many_records_are_needed(tmp_path):
     view = mdtest(tmp_path / "mdtest.darshan")
-    found = cure(view)
-    assert (found.modules, found.records, found.known) == (("POSIX",), MADE, True)
     # 5,000 records of 704 bytes are 3.4 MiB, and 2 MiB for the rest; 8 is twice Darshan's default.
-    assert (found.module_mib, found.name_mib) == (8, 1)
-    assert found.text == (
+    assert recording_advice(view) == (
         "To record it whole: export DARSHAN_MODMEM=8, and in the file of DARSHAN_CONFIG_PATH the line "
         "MAX_RECORDS 5000 POSIX."
     )
-    assert found.text in said(view)
-    many = cure(mdtest(tmp_path / "many.darshan", files=100_000))
-    assert (many.records, many.module_mib, many.name_mib) == (100_000, 70, 5)
+    assert recording_advice(view) in said(view)
+    many = recording_advice(mdtest(tmp_path / "many.darshan", files=100_000))
+    assert "DARSHAN_MODMEM=70 DARSHAN_NAMEMEM=5," in many
+    assert many.endswith("MAX_RECORDS 100000 POSIX.")
 
 
 def test_where_nothing_says_how_many_it_is_called_a_guess(tmp_path):
-    found = cure(mdtest(tmp_path / "mdtest.darshan", named=False, size=3901))
-    assert (found.records, found.known) == (2 * RECORDED, False)
-    assert "MAX_RECORDS 2048 POSIX (2,048 is a guess: twice what was recorded)" in found.text
+    advice = recording_advice(mdtest(tmp_path / "mdtest.darshan", named=False, size=3901))
+    assert advice.endswith("MAX_RECORDS 2048 POSIX (2,048 is a guess: twice what was recorded).")
 
 
 def test_a_whole_log_needs_none(tmp_path):
     view = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
-    assert cure(view) is None
+    assert recording_advice(view) is None
     assert not is_incomplete(view)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.job_io.heat_map import HeatMap, Resolution, busiest, from_bins, from_segments, heat_chart
+from ioweather.job_io.view import HeatMap, Resolution, busiest, from_bins, from_segments, heat_chart
 
 SEGMENT = [("write", "?"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
 
@@ -136,7 +136,7 @@ def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, ro
 def test_many_operations_go_in_pieces(monkeypatch):
     rows = [(i % 4, i % 3 == 0, 100 + i, i * 0.01, i * 0.01 + 0.7) for i in range(900)]
     whole = segments(rows)
-    monkeypatch.setattr("ioweather.job_io.heat_map._CHUNK", 64)
+    monkeypatch.setattr("ioweather.job_io.view._CHUNK", 64)
     pieces = segments(rows)
     assert whole is not None
     assert pieces is not None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
-from ioweather.facts.signatures import ALMOST_ALL
+from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
     BUFFER_BYTES,
     FEWEST,

@@ -25,9 +25,8 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.facts.file_records import FileRecords, file_records, sums
-from ioweather.facts.files import strategy_of_files
-from ioweather.facts.node_ceiling import peak_of
+from ioweather.facts.bandwidth import peak_of
+from ioweather.facts.file_records import FileRecords, file_records, strategy_of_files, sums
 from ioweather.job_io.view import JobView, LogFacts
 
 # What earlier advice has kept: pairs of runs before and after a change, and what the models had said.

@@ -15,8 +15,16 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import MIB
-from ioweather.facts.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
-from ioweather.facts.benchmark_runs import LogIndex, Measured, measured_operations
+from ioweather.facts.bandwidth import (
+    TOLERANCE,
+    Cause,
+    LogIndex,
+    Measured,
+    Verb,
+    bandwidth_caveats,
+    measured_operations,
+    passed_seconds,
+)
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of
 from ioweather.stats.intervals import plain
 from ioweather.stats.job_estimates import median_estimate, share_estimate

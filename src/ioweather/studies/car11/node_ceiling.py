@@ -12,7 +12,7 @@ from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import MIB
-from ioweather.facts.node_ceiling import ceiling_mib_per_s_per_node
+from ioweather.facts.bandwidth import ceiling_mib_per_s_per_node
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, jobs_of
 from ioweather.stats.intervals import plain
 from ioweather.stats.job_estimates import known, share_estimate

@@ -24,9 +24,21 @@ from ioweather.core.results import (
     quantity_label,
 )
 from ioweather.core.units import format_bytes, format_value
-from ioweather.facts.ratios import quotient
-from ioweather.facts.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of, large
-from ioweather.facts.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
+from ioweather.facts.file_records import quotient
+from ioweather.facts.runs import (
+    MIN_SIZES,
+    NEEDS,
+    PROCESSES_PER_NODE,
+    SIGNATURES,
+    Runs,
+    instances_of,
+    jobs_of,
+    large,
+    program_of,
+    scaling,
+    signatures,
+    similar_groups,
+)
 from ioweather.stats.intervals import plain
 from ioweather.stats.job_estimates import known, median_estimate, share_estimate
 from ioweather.studies.car11.node_ceiling import PER_NODE

@@ -26,7 +26,7 @@ from ioweather.core.results import (
 from ioweather.core.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.ratios import quotient
+from ioweather.facts.file_records import quotient
 from ioweather.facts.runs import (
     MIN_SIZES,
     NEEDS,
@@ -35,8 +35,8 @@ from ioweather.facts.runs import (
     Runs,
     jobs_of,
     large,
+    scaling,
 )
-from ioweather.facts.signatures import scaling
 from ioweather.stats.imbalance import rank_correlation
 from ioweather.stats.intervals import plain
 from ioweather.stats.job_estimates import (

@@ -12,8 +12,8 @@ from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
-from ioweather.facts.response_fits import FAMILY_LABELS, over_samples, parameters_text
 from ioweather.facts.response_samples import (
+    FAMILY_LABELS,
     FILESYSTEM,
     MINIMUM,
     NEED,
@@ -22,6 +22,8 @@ from ioweather.facts.response_samples import (
     TOO_FEW,
     ResponseSample,
     Samples,
+    over_samples,
+    parameters_text,
     samples_of,
     shown_size,
 )

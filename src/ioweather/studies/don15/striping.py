@@ -15,13 +15,16 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
 from ioweather.core.units import NS
 from ioweather.facts.incidents import without_incidents
-from ioweather.facts.response_fits import COMBINATION, REPLICATES, choices, fit_samples
 from ioweather.facts.response_samples import (
+    COMBINATION,
     FILESYSTEM,
     INCIDENTS,
     MINIMUM,
     NEED,
+    REPLICATES,
     TOO_FEW,
+    choices,
+    fit_samples,
     largest_place,
     samples_of,
 )

@@ -16,29 +16,27 @@ from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_seconds
-from ioweather.facts.response_fits import (
+from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
+    FILESYSTEM,
+    MINIMUM,
+    NEED,
+    PROBE,
     REPLICATES,
+    REQUEST_SIZE,
+    TOO_FEW,
     FittedSample,
+    Samples,
     batches_of,
     choices,
     fit_samples,
     over_samples,
     parameter_estimates,
     parameters_text,
-    spread_about,
-)
-from ioweather.facts.response_samples import (
-    FILESYSTEM,
-    MINIMUM,
-    NEED,
-    PROBE,
-    REQUEST_SIZE,
-    TOO_FEW,
-    Samples,
     samples_of,
     shown_size,
+    spread_about,
 )
 from ioweather.stats.intervals import LEVEL, plain
 from ioweather.stats.job_estimates import mean_estimate, share_estimate
