@@ -36,12 +36,10 @@ import numpy as np
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.job_io.advisor import profile as record_module
-from ioweather.job_io.advisor.advise import FLOOR_SECONDS as FLOOR
-from ioweather.job_io.advisor.advise import RULES, advise
+from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
 from ioweather.job_io.advisor.profile import Past, Promise, promised_from, record
-from ioweather.job_io.view import SCREEN
 from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import SCREEN, JobView
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.darshan_logs import LogWriter
@@ -56,7 +54,6 @@ from programs import PROGRAMS
 
 RECORD = Path(record_module.__file__).with_name("record.toml")
 # What is promised below this is not said.
-FLOOR_SECONDS = float(FLOOR.default)
 PART_OF = {rule.name: rule.part for rule in RULES}
 # What undoes each change of a simulated run.
 UNDONE_BY = {

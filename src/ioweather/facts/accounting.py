@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Indices, Ints
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables.applications import INTERFACES, JOB_IO
+from ioweather.core.tables.applications import JOB_IO
 from ioweather.core.units import HOUR_NS, NS
-from ioweather.facts.file_records import NEVER_FIRST, NEVER_LAST, maximum, minimum, ratio_columns, sums
+from ioweather.facts.file_records import INTERFACE_SETS, NEVER_FIRST, NEVER_LAST, maximum, minimum, ratio_columns, sums
 
 GRACE_NS: Final = 60 * NS
 STATES: Final = ("matched", "no_accounting", "outside_window", "uid_differs", "ambiguous")
@@ -217,13 +217,10 @@ def _agreed(text: Text, group: Ints, groups: int) -> Text:
 
 
 def _united(interfaces: Text, group: Ints, groups: int) -> Text:
-    bits = [sum(1 << INTERFACES.index(name) for name in each.split(",") if name) for each in interfaces.categories]
+    bits = [INTERFACE_SETS.index(each) for each in interfaces.categories]
     union = np.zeros(groups, np.int64)
     np.bitwise_or.at(union, group, np.array([*bits, 0], np.int64)[interfaces.codes])
-    sets = tuple(
-        ",".join(name for i, name in enumerate(INTERFACES) if number >> i & 1) for number in range(1 << len(INTERFACES))
-    )
-    return Text(union.astype(np.int32), sets)
+    return Text(union.astype(np.int32), INTERFACE_SETS)
 
 
 def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from ioweather.core.tables.applications import INTERFACES, STRATEGIES
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min
+# Bit i of the place of a set is interface i.
+INTERFACE_SETS: Final = tuple(
+    ",".join(name for i, name in enumerate(INTERFACES) if bits >> i & 1) for bits in range(1 << len(INTERFACES))
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +251,7 @@ def interface_columns(records: FileRecords, modules: Text) -> dict[str, Column]:
     # A file with both kinds of opens used both.
     mixed = used & records.posix & (codes == 3) & (streams > 0)
     bits |= (np.bincount(records.log[mixed], minlength=records.logs) > 0).astype(np.int64) << 4
-    sets = tuple(_interface_set(bit) for bit in range(1 << len(INTERFACES)))
-    columns["interfaces"] = Text(bits.astype(np.int32), sets)
+    columns["interfaces"] = Text(bits.astype(np.int32), INTERFACE_SETS)
     return columns
 
 
@@ -323,10 +326,6 @@ def _library_bits(modules: Text) -> Ints:
     return np.array([*bits, 0], np.int64)[modules.codes]
 
 
-def _interface_set(bits: int) -> str:
-    return ",".join(interface for code, interface in enumerate(INTERFACES) if bits >> code & 1)
-
-
 def ratio_columns(jobs: Frame) -> dict[str, Column]:
     """Every column of `job_io` that is a quotient of others; null where the divisor is 0 or null."""
     read_bytes, write_bytes = jobs.floats("read_bytes"), jobs.floats("write_bytes")
@@ -346,8 +345,15 @@ def ratio_columns(jobs: Frame) -> dict[str, Column]:
     }
 
 
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Return part / whole, 0 where `whole` is 0."""
+    result = np.zeros(len(part))
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result
+
+
 def quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
-    """NaN where the divisor is 0 or NaN."""
+    """Return numerator / denominator, NaN where the denominator is 0 or NaN."""
     result = np.full(len(numerator), np.nan)
     with np.errstate(over="ignore"):  # infinite, where a damaged log has absurd times
         np.divide(numerator, denominator, out=result, where=denominator > 0)

@@ -1,14 +1,17 @@
-"""`job_io`: the I/O metrics that a Darshan log alone yields (METHODS section 1), for many logs at once."""
+"""I/O metrics of Darshan logs, for many logs at once.
+
+`job_io` is the table of that name (METHODS section 1); `times` is D and its parts (car11 II-D, mad17 Eq. 1 and 6);
+`io_spans` is when each run did I/O, from the first to the last read, and write, of each of its files (mad17 III).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
@@ -26,19 +29,19 @@ from ioweather.facts.file_records import (
     maximum,
     minimum,
     rank_columns,
+    ratio,
     ratio_columns,
     sums,
 )
 
 _NS = 1e-9
-# What sums over all files do not tell (`form` totals), and what a trace of reads and writes does not.
-_OF_SINGLE_FILES: Final = (
-    "d_u_m_seconds", "d_u_rw_seconds", "d_s_seconds", "d_s_definition", "d_s_span_seconds", "d_s_per_file_seconds",
-    "d_s_slowest_seconds", "posix_io_seconds", "d_f_r_seconds", "d_f_w_seconds", "file_count", "read_only_file_count",
-    "write_only_file_count", "read_write_file_count", *(f"{name}_file_count" for name in STRATEGIES),
-    *(f"{name}_{verb}_bytes" for name in STRATEGIES for verb in ("read", "write")), "create_count", "create_rule",
-    "size_known_file_count", "new_or_empty_file_count", "io_rank_count", "rank0_bytes", "main_mount",
-)  # fmt: skip
+# Unknown where only sums over all files were read (`form` totals), and where only a trace was.
+_OF_SINGLE_FILES: Final = names_of(f"""
+    d_u_m_seconds d_u_rw_seconds d_s_seconds d_s_definition d_s_span_seconds d_s_per_file_seconds d_s_slowest_seconds
+    posix_io_seconds d_f_r_seconds d_f_w_seconds file_count read_only_file_count write_only_file_count
+    read_write_file_count {" ".join(f"{name}_file_count {name}_read_bytes {name}_write_bytes" for name in STRATEGIES)}
+    create_count create_rule size_known_file_count new_or_empty_file_count io_rank_count rank0_bytes main_mount
+""")
 _NOT_TRACED: Final = names_of("""
     meta_seconds seek_count stat_count collective_count independent_count sequential_count consecutive_count
     alignment_tested_count not_aligned_count
@@ -47,8 +50,10 @@ _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "fi
 
 
 def job_io(applications: Frame, files: Frame) -> Frame:
-    """One row per application, in their order. A log without file records has zero files and bytes, and no times.
-    What text of a log does not tell is null."""
+    """Return one row per application, in their order.
+
+    A log without file records has zero files and bytes, and no times. Null is what the text form of a log lacks.
+    """
     records = file_records(applications, files)
     totals, trace = (applications.text("form").equals(form) for form in ("totals", "trace"))
     start_ns = applications.ints("start_ns")
@@ -79,7 +84,7 @@ def job_io(applications: Frame, files: Frame) -> Frame:
 
 
 def _without(column: Column, unknown: Bools) -> Column:
-    """The column with nulls where it is not known."""
+    """Return the column with nulls where `unknown`."""
     if isinstance(column, Text):
         return Text(np.where(unknown, -1, column.codes).astype(np.int32), column.categories)
     if column.dtype.kind == "f":
@@ -88,8 +93,10 @@ def _without(column: Column, unknown: Bools) -> Column:
 
 
 def _printed_counts(columns: Mapping[str, Column], printed: Text) -> dict[str, Column]:
-    """Files of the layer that the program called, as darshan-parser --file counted them. It has one number for files of
-    several ranks and of all."""
+    """Return the files of the layer that the program called, as darshan-parser --file counted them.
+
+    It has one number for files of several ranks and of all.
+    """
     filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
     filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
     for row, text in enumerate(printed.tolist()):
@@ -103,9 +110,9 @@ def _printed_counts(columns: Mapping[str, Column], printed: Text) -> dict[str, C
 
 
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
-    # First to last over all files is no time of I/O: of sums, only the slowest process's seconds count.
-    told = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
-    result = times(records, records.counted & told)
+    # Of sums over all files only the slowest process's seconds are I/O time: first to last is not.
+    timed = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
+    result = times(records, records.counted & timed)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
     below = times(records, records.posix & with_mpiio[records.log])
     there = np.isfinite(result.d_s)
@@ -140,7 +147,7 @@ def _amount_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def _operation_columns(records: FileRecords) -> dict[str, Column]:
-    """Operations as the file system saw them: sequence and alignment are counted by POSIX alone, below MPI-IO too."""
+    """Operations as the file system saw them: only POSIX counts sequence and alignment, below MPI-IO too."""
     posix, mpiio = records.posix, records.mpiio
     operations = records.ints("read_count") + records.ints("write_count")
     collective = records.ints("collective_read_count") + records.ints("collective_write_count")
@@ -174,12 +181,9 @@ def _span_columns(records: FileRecords) -> dict[str, Column]:
     return columns
 
 
-def _partial(partial_modules: Text) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _partial(partial_modules: Text) -> Bools:
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial_modules.categories]
     return np.array([*flags, False], np.bool_)[partial_modules.codes]
-
-
-_NS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +200,7 @@ class Times:
 
     @property
     def by_slowest(self) -> Bools:
-        """Logs whose D_S is the slowest rank's: all of their shared files have it recorded."""
+        """Logs whose D_S is the time of slowest ranks: it is recorded for all of their shared files."""
         return np.isfinite(self.d_s_slowest)
 
     @property
@@ -211,25 +215,26 @@ class Times:
 
 
 def times(records: FileRecords, rows: Bools) -> Times:
-    """D's parts from the given rows (normally `records.counted`)."""
+    """Return D's parts from the given rows (normally `records.counted`)."""
     meta, read, write = (records.seconds(f"{part}_seconds") for part in ("meta", "read", "write"))
     reads, writes = records.ints("read_count"), records.ints("write_count")
     # Metadata time has no direction of its own. Seeks and opens come with operations, so it is divided as these are:
     # on a log of 2,048 processes with 40% metadata time this gives both of IOR's figures within 1%. [ours]
     operations = reads + writes
-    reading = read + meta * _ratio(reads, operations)
-    writing = write + meta * _ratio(writes, operations)
+    reading = read + meta * ratio(reads, operations)
+    writing = write + meta * ratio(writes, operations)
     d_u_m, d_u_rw, u_read, u_write = _unshared(
         records, rows & (records.rank >= 0), meta, read + write, reading, writing
     )
     moved = records.ints("read_bytes") + records.ints("write_bytes")
-    # A shared file without I/O has no D_S.
+    # Only shared files with I/O have a D_S.
     shared = rows & (records.rank < 0) & ((operations > 0) | (moved > 0))
     spent = meta + read + write
     span, per_file, slowest, s_read, s_write = _shared(
-        records, shared, _ratio(reading, spent)[shared], _ratio(writing, spent)[shared]
+        records, shared, ratio(reading, spent)[shared], ratio(writing, spent)[shared]
     )
-    return Times(d_u_m, d_u_rw, span, per_file, slowest, _plus(u_read, s_read), _plus(u_write, s_write))
+    d_read, d_write = (np.where(part > 0, part, np.nan) for part in (u_read + s_read, u_write + s_write))
+    return Times(d_u_m, d_u_rw, span, per_file, slowest, d_read, d_write)
 
 
 def file_spans(records: FileRecords, verb: str) -> Floats:
@@ -245,8 +250,8 @@ def file_spans(records: FileRecords, verb: str) -> Floats:
 def _unshared(
     records: FileRecords, rows: Bools, meta: Floats, moving: Floats, reading: Floats, writing: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Slowest rank r* = argmax (t_meta + t_read + t_write) on files not shared by all: its metadata time, its read and
-    write time; and the slowest rank's time of reading alone and of writing alone."""
+    """Return metadata time and read and write time of the slowest rank on files not shared by all, r* = argmax (t_meta
+    + t_read + t_write); and the largest reading and writing time of a rank."""
     log, rank = records.log[rows], records.rank[rows]
     key, place = np.unique(log << 32 | rank, return_inverse=True)
     pairs = len(key)
@@ -270,7 +275,7 @@ def _unshared(
 def _shared(
     records: FileRecords, rows: Bools, read_share: Floats, write_share: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """D_S by its three definitions, and the parts of it that belong to reading and to writing."""
+    """Return D_S by its three definitions, and its parts for reading and for writing."""
     log, logs = records.log[rows], records.logs
     there = np.bincount(log, minlength=logs) > 0
     opened, first_read, first_write = (records.first(f"first_{what}_ns")[rows] for what in ("open", "read", "write"))
@@ -282,11 +287,11 @@ def _shared(
     everywhere = np.ones(len(log), np.bool_)
     span = _span(minimum(begin, log, logs, everywhere), maximum(end, log, logs, everywhere))
     slowest = records.seconds("slowest_rank_seconds")[rows]
-    recorded = slowest > 0
+    unrecorded = np.bincount(log[slowest <= 0], minlength=logs) > 0
     sum_per_file = np.where(there, sums(per_file, log, logs), np.nan)
-    sum_slowest = np.where(there & ~_any(~recorded, log, logs), sums(slowest, log, logs), np.nan)
+    sum_slowest = np.where(there & ~unrecorded, sums(slowest, log, logs), np.nan)
     by_slowest = np.isfinite(sum_slowest)[log]
-    # Where a file was read and written, the spans of each; else the whole span belongs to the one.
+    # The spans of reading and of writing, if a file was read and written; otherwise the whole span.
     both = (first_read != NEVER_FIRST) & (first_write != NEVER_FIRST)
     read_part = np.where(by_slowest, slowest * read_share, _span(np.where(both, first_read, begin), last_read))
     write_part = np.where(by_slowest, slowest * write_share, _span(np.where(both, first_write, begin), last_write))
@@ -301,35 +306,25 @@ def _span(first: Ints, last: Ints) -> Floats:
     return np.where(known, np.maximum(length, 0) * _NS, np.nan)
 
 
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
-    result = np.zeros(len(part))
-    np.divide(part, whole, out=result, where=whole > 0)
-    return result
-
-
-def _any(flags: Bools, group: Ints, groups: int) -> Bools:
-    return np.bincount(group[flags], minlength=groups) > 0
-
-
-def _plus(unshared: Floats, shared: Floats) -> Floats:
-    total = unshared + shared
-    return np.where(total > 0, total, np.nan)
-
-
-# What must be read of `files`; a year of file records has a hundred columns more.
+# The columns of `files` that io_spans needs.
 SPAN_COLUMNS: Final = names_of("""
     log_digest record_id rank module mount standard_stream read_bytes write_bytes first_read_ns last_read_ns
     first_write_ns last_write_ns
 """)
 
 
+_PER_SPAN: Final = names_of("run first_ns last_ns read moved file")
+_PER_RUN: Final = names_of("""
+    own_read_bytes own_write_bytes file_count monitored_read_bytes monitored_write_bytes monitored_file_count
+""")
+
+
 @dataclass(frozen=True, eq=False)
 class IoSpans:
-    """One row per file and direction with I/O: `run` is the row of its application; `read` tells the direction, `moved`
-    how many bytes.
+    """One row per file and direction with I/O: `run` is the row of its application, `moved` the bytes.
 
-    `monitored` marks files on mounts whose servers are sampled, None where it is not known which those are. Per run:
-    bytes of its own (eta) and files, all and on monitored mounts.
+    `monitored` marks files on mounts whose servers are sampled, None where these are not known. Per run there are its
+    own bytes (eta) and files, all of them and those on monitored mounts.
     """
 
     run: Ints
@@ -351,37 +346,30 @@ class IoSpans:
         return len(self.file_count)
 
     def of_runs(self, rows: Ints) -> IoSpans:
-        """Spans of some runs, which become 0, 1, ... in the given order."""
+        """Return the spans of some runs, which become 0, 1, ... in the given order."""
         place = np.full(self.runs, -1, np.int64)
         place[rows] = np.arange(len(rows))
-        keep = place[self.run] >= 0
-        return IoSpans(
-            place[self.run[keep]], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.moved[keep],
-            self.file[keep],
-            None if self.monitored is None else self.monitored[keep], self.own_read_bytes[rows],
-            self.own_write_bytes[rows], self.file_count[rows], self.monitored_read_bytes[rows],
-            self.monitored_write_bytes[rows], self.monitored_file_count[rows],
-        )  # fmt: skip
+        spans = self._where(place[self.run] >= 0)
+        return replace(spans, run=place[spans.run], **{name: getattr(self, name)[rows] for name in _PER_RUN})
 
     def only_monitored(self) -> IoSpans:
-        """Spans of files on monitored mounts alone."""
-        keep = np.zeros(len(self.run), np.bool_) if self.monitored is None else self.monitored
-        return IoSpans(
-            self.run[keep], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.moved[keep], self.file[keep],
-            self.monitored if self.monitored is None else self.monitored[keep], self.own_read_bytes,
-            self.own_write_bytes, self.file_count, self.monitored_read_bytes, self.monitored_write_bytes,
-            self.monitored_file_count,
-        )  # fmt: skip
+        """Return the spans of files on monitored mounts."""
+        return self._where(np.zeros(len(self.run), np.bool_) if self.monitored is None else self.monitored)
+
+    def _where(self, rows: Bools) -> IoSpans:
+        monitored = None if self.monitored is None else self.monitored[rows]
+        return replace(self, monitored=monitored, **{name: getattr(self, name)[rows] for name in _PER_SPAN})
 
     def median_span_seconds(self, rows: Bools | None = None) -> float:
-        """Spans much longer than the sampling interval make D_D uninformative; NaN without spans."""
+        """Return the median length of spans; NaN without spans. If it is much longer than the sampling interval, D_D
+        is uninformative."""
         lengths = (self.last_ns - self.first_ns) / 1e9
         chosen = lengths if rows is None else lengths[rows[self.run]]
         return float(np.median(chosen)) if len(chosen) else float("nan")
 
 
 def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str] | None = None) -> IoSpans:
-    """Spans of all runs. Rank records of a file are merged first: least start, greatest end."""
+    """Return the spans of all runs. Rank records of a file are merged: least start, greatest end."""
     records = file_records(applications, files)
     on_monitored = on_mounts(records.text("mount"), monitored_mounts)
     file_monitored = records.per_file(on_monitored.astype(np.int64)) > 0
@@ -409,7 +397,7 @@ def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str
 
 
 def _direction(records: FileRecords, verb: str) -> tuple[Ints, Ints, Ints]:
-    """Files with that direction, first start and last end."""
+    """Return the files with I/O in one direction, its first start and its last end."""
     first = minimum(records.first(f"first_{verb}_ns"), records.file, records.files, records.counted)
     last = maximum(records.last(f"last_{verb}_ns"), records.file, records.files, records.counted)
     there = np.flatnonzero((first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
@@ -424,7 +412,7 @@ def on_mounts(mounts: Text, monitored: Collection[str] | None) -> Bools:
 
 
 def own_bytes(spans: IoSpans, *, monitored: bool) -> tuple[Ints, Ints]:
-    """eta, read and written: on monitored mounts, or altogether."""
+    """Return eta, read and written: on monitored mounts, or in all."""
     if monitored:
         return spans.monitored_read_bytes, spans.monitored_write_bytes
     return spans.own_read_bytes, spans.own_write_bytes
@@ -437,9 +425,11 @@ def runs_with_io(spans: IoSpans) -> Bools:
 def spread_over_steps(
     first_ns: Ints, last_ns: Ints, amount: Floats | Ints, *, start_ns: int, step_ns: int, count: int
 ) -> Floats:
-    """Amounts per step of a grid, each spread evenly from its first to its last moment; what lies outside is left out.
+    """Return amounts per step of a grid, each spread evenly from its first to its last moment; parts outside are left
+    out.
 
-    Whole steps within a span go in by their differences, so that a long span costs no more than a short one."""
+    Whole steps within a span are added as differences of a cumulative sum, so that long spans cost no more.
+    """
     last_ns = np.maximum(last_ns, first_ns + 1)
     low, high = ((t - start_ns) // step_ns for t in (first_ns, last_ns - 1))
     rate = np.asarray(amount, np.float64) / (last_ns - first_ns)
@@ -453,7 +443,7 @@ def spread_over_steps(
     begin, end = (np.clip(edge[long], 0, count) for edge in (low + 1, high))
     whole += np.bincount(begin, rate[long] * step_ns, minlength=count + 1)
     whole -= np.bincount(end, rate[long] * step_ns, minlength=count + 1)
-    # Differences of large sums leave crumbs of rounding, of either sign.
+    # Differences of large sums leave rounding errors of either sign.
     between = np.cumsum(whole[:-1])
-    crumb = 1e-9 * float(between.max(initial=0.0))
-    return out + np.where(between > crumb, between, 0.0)
+    noise = 1e-9 * float(between.max(initial=0.0))
+    return out + np.where(between > noise, between, 0.0)

@@ -1,4 +1,4 @@
-"""What file systems and their components moved over a period, on one grid of time, and how slow probes found them."""
+"""Load of a facility, a file system or one component in a period, on one grid of time, and how slow probes found it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ioweather.lake import grid
 from ioweather.lake.convert import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import OperationSeries, operation_series
+from ioweather.stats.slowdown import OperationSeries, operation_series, usual_requests
 
 _STEPS_NS = (
     *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),
@@ -34,8 +34,8 @@ _MOST_STEPS = 400
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Of one file system, in bytes per second; NaN is a gap. `parts` are those of each component, where asked for:
-    steps by components."""
+    """Rates of one file system in bytes per second; NaN is a gap. `parts_*`, of each component, are optional: (step,
+    component)."""
 
     filesystem: str
     component_kind: str
@@ -49,13 +49,13 @@ class Traffic:
 
     @property
     def total(self) -> Floats:
-        """Where one of the two is missing, the other."""
+        """Reads and writes together; where one is missing, the other."""
         return np.where(np.isnan(self.read), self.write, self.read + np.nan_to_num(self.write))
 
 
 @dataclass(frozen=True, eq=False)
 class Slowness:
-    """Of the slowest operation in each interval: how many times its usual time, and which it is."""
+    """The slowest operation of each interval, and the ratio of its time to the usual time."""
 
     filesystem: str
     start_ns: Ints
@@ -65,8 +65,8 @@ class Slowness:
 
 @dataclass(frozen=True)
 class LastHour:
-    """The state of a file system at the end of a period, however long that is: mean rates of the last hour with samples
-    in bytes per second, and how many times its usual time the slowest operation took in the last hour with probes."""
+    """State of a file system at the end of a period, whatever its length: mean rates in the last hour with samples, in
+    bytes per second, and the slowest operation in the last hour with probes, as the ratio to its usual time."""
 
     filesystem: str
     read: float | None = None
@@ -77,8 +77,8 @@ class LastHour:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One metric of one component, beside the median of the others of its kind; amounts are per second. `peer_mean` is
-    the median over the others of each one's mean: work in bursts has lower medians than means."""
+    """One metric of one component, and the median of the others of its kind; amounts are per second. `peer_mean` is the
+    median of the others' means: bursty work has lower medians than means."""
 
     metric: str
     per_second: bool
@@ -107,8 +107,8 @@ class Loads:
 
 
 def step_for(span_ns: int, interval_ns: int) -> int:
-    """The finest step that does not give more points than a screen has, and is whole intervals of the data, or several
-    that are short. What is sampled live comes some milliseconds off."""
+    """Return the finest step with at most as many points as a screen, of whole intervals of the data, or of several
+    short ones. Live samples are some milliseconds off."""
     interval_ns = max(round(interval_ns / NS), 1) * NS
     for step in _STEPS_NS:
         whole = step % interval_ns == 0 or interval_ns <= MINUTE_NS // 2
@@ -120,8 +120,8 @@ def step_for(span_ns: int, interval_ns: int) -> int:
 
 _HOURS_FROM_NS = 4 * DAY_NS
 _PROBED_NS = 10 * MINUTE_NS
-# Of one component the first of these that it has; bytes above all.
-_TELLING = names_of("""
+# Metrics of one component in order of preference.
+_PREFERRED = names_of("""
     read_bytes write_bytes cpu_ratio busy_ratio await_seconds read_ops write_ops open_ops close_ops getattr_ops
     unlink_ops mknod_ops
 """)
@@ -129,19 +129,22 @@ _MOST_METRICS = 4
 
 
 def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
+    """Return the load of a file system or component, of all file systems if `where` is None.
+
+    Raises DataUnavailable if it is not known in the period.
+    """
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None or where in known:
         return _of_filesystems(snapshot, groups, [where] if where else known, where, period)
-    found = _component(snapshot, groups, where)
-    if found is None:
-        every = sorted({*known, *_names(snapshot, groups)})
-        near = get_close_matches(where, every, n=3, cutoff=0.5)
+    components = _components(snapshot, groups)
+    if where not in components:
+        near = get_close_matches(where, sorted({*known, *components}), n=3, cutoff=0.5)
         raise DataUnavailable(
             f"There is no file system, server or target {where!r} in this period.",
             hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
         )
-    return _of_component(snapshot, groups, where, *found, period)
+    return _of_component(snapshot, groups, where, *components[where], period)
 
 
 def _of_filesystems(
@@ -227,24 +230,15 @@ def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int
     selection = snapshot.selection(name, kind, TRAFFIC, step, period_ns=period)
     starts = np.arange(*period, step, dtype=np.int64)
     rolled = grid.rollup(selection, TRAFFIC)
-    lines = {metric: _line(rolled, metric, starts, step) for metric in TRAFFIC}
+    lines = {metric: _on_grid(rolled, metric, starts, step) / (step / NS) for metric in TRAFFIC}
     covered = float(np.nansum(rolled.floats("coverage"))) / max(len(starts) * len(TRAFFIC), 1)
     whole = Traffic(name, kind, starts, lines["read_bytes"], lines["write_bytes"], min(covered, 1.0))
     if not with_parts:
         return whole
     parts = grid.by_component(selection, TRAFFIC)
     components = tuple(_components_in(parts))
-    read, write = (_matrix(parts, metric, starts, step, components) / (step / NS) for metric in TRAFFIC)
+    read, write = (_on_grid(parts, metric, starts, step, components) / (step / NS) for metric in TRAFFIC)
     return Traffic(name, kind, starts, whole.read, whole.write, whole.coverage, components, read, write)
-
-
-def _line(rows: Frame, metric: str, starts: Ints, step: int) -> Floats:
-    values = np.full(len(starts), np.nan)
-    mine = rows.text("metric").equals(metric)
-    place = (rows.ints("start_ns")[mine] - int(starts[0])) // step
-    inside = (place >= 0) & (place < len(starts))
-    values[place[inside]] = rows.floats("value")[mine][inside] / (step / NS)
-    return values
 
 
 def _components_in(rows: Frame) -> list[str]:
@@ -252,21 +246,22 @@ def _components_in(rows: Frame) -> list[str]:
     return sorted({text.categories[code] for code in np.unique(text.codes).tolist() if code >= 0})
 
 
-def _matrix(rows: Frame, metric: str, starts: Ints, step: int, components: Sequence[str]) -> Floats:
-    """Amounts by step and component."""
-    values = np.full((len(starts), len(components)), np.nan)
+def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequence[str] | None = None) -> Floats:
+    """Amounts by step, or by step and component; NaN is a gap."""
     mine = rows.text("metric").equals(metric)
-    text = rows.text("component")
-    known = {name: i for i, name in enumerate(components)}
-    column = np.array([known.get(name, -1) for name in text.categories] or [0], np.int64)[text.codes[mine]]
-    place = (rows.ints("start_ns")[mine] - int(starts[0])) // step
-    inside = (place >= 0) & (place < len(starts))
-    values[place[inside], column[inside]] = rows.floats("value")[mine][inside]
-    return values
+    step_number = (rows.ints("start_ns")[mine] - int(starts[0])) // step
+    inside = (step_number >= 0) & (step_number < len(starts))
+    values = np.full((len(starts), 1 if components is None else len(components)), np.nan)
+    column = np.zeros(len(step_number), np.int64)
+    if components is not None:
+        text, place = rows.text("component"), {name: i for i, name in enumerate(components)}
+        column = np.array([place.get(name, -1) for name in text.categories] or [0], np.int64)[text.codes[mine]]
+    values[step_number[inside], column[inside]] = rows.floats("value")[mine][inside]
+    return values[:, 0] if components is None else values
 
 
 def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
-    """Against what is usual in the whole lake, as `now` and the events have it."""
+    """Slowness against the usual times of the whole lake, as in `now` and in events."""
     if not snapshot.pinned["response_rollups"].uris:
         return
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
@@ -293,22 +288,20 @@ def _ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[st
     """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
     usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
-        expected = usual.get(_what(series))
+        expected = usual.get(_kind_of(series))
         if expected:
             name = series.filesystem.removeprefix("mount:")
             yield name, series.op, series.start_ns, series.statistics["median"] / expected
 
 
 def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
-    """What a request of each kind usually takes, by all hours of the lake."""
-    from ioweather.stats.slowdown import usual_requests
-
+    """Return the usual time of each kind of request, over all hours of the lake."""
     hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
     series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
-    return {_what(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
+    return {_kind_of(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
 
 
-def _what(series: OperationSeries) -> tuple[Any, ...]:
+def _kind_of(series: OperationSeries) -> tuple[Any, ...]:
     return series.filesystem, series.op, series.request_bytes, series.mode
 
 
@@ -316,27 +309,21 @@ def _filesystems(rows: Frame, facility: Facility) -> dict[str, str]:
     return {name: facility.filesystem_of(name) for name in rows.text("system").categories}
 
 
-def _last_days(groups: Sequence[SeriesGroup]) -> set[str]:
-    """One day tells the names: components come and go rarely, and a year of rows is long to search."""
+def _components(snapshot: Snapshot, groups: Sequence[SeriesGroup]) -> dict[str, tuple[str, str]]:
+    """Return the file system and kind of each component.
+
+    Only the last day of each kind is read: components rarely come and go, and a year of rows takes long to search.
+    """
     last: dict[tuple[str, str], str] = {}
     for g in groups:
         key = (g.filesystem, g.component_kind)
         last[key] = max(last.get(key, ""), g.day)
-    return set(last.values())
-
-
-def _names(snapshot: Snapshot, groups: Sequence[SeriesGroup]) -> list[str]:
-    rows = snapshot.rows("series", days=_last_days(groups))
-    return [name for (name,) in snapshot.bare.execute(f"SELECT DISTINCT component FROM ({rows})").fetchall()]
-
-
-def _component(snapshot: Snapshot, groups: Sequence[SeriesGroup], name: str) -> tuple[str, str] | None:
-    if not groups:
-        return None
-    rows = snapshot.rows("series", {"component": name}, days=_last_days(groups))
-    first = f"SELECT DISTINCT system, component_kind FROM ({rows}) ORDER BY ALL LIMIT 1"
-    found = snapshot.bare.execute(first).fetchall()
-    return (snapshot.facility.filesystem_of(found[0][0]), found[0][1]) if found else None
+    if not last:
+        return {}
+    rows = snapshot.rows("series", days=set(last.values()))
+    sql = f"SELECT DISTINCT component, system, component_kind FROM ({rows}) ORDER BY ALL DESC"
+    found = snapshot.bare.execute(sql).fetchall()  # the first of several in alphabetical order comes last
+    return {name: (snapshot.facility.filesystem_of(system), kind) for name, system, kind in found}
 
 
 def _of_component(
@@ -344,7 +331,7 @@ def _of_component(
 ) -> Loads:
     mine = [g for g in groups if (g.filesystem, g.component_kind) == (filesystem, kind)]
     has = {g.metric for g in mine}
-    metrics = [metric for metric in _TELLING if metric in has][:_MOST_METRICS]
+    metrics = [metric for metric in _PREFERRED if metric in has][:_MOST_METRICS]
     if not metrics:
         raise DataUnavailable(f"Nothing was measured of {where} in this period.")
     low, high, step = _grid([g for g in mine if g.metric in metrics], period, None)
@@ -355,7 +342,7 @@ def _of_component(
         rows = grid.by_component(selection, (metric,))
         names = _components_in(rows)
         per_second = METRICS[metric].extensive
-        values = _matrix(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
+        values = _on_grid(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
         others = [i for i, name in enumerate(names) if name != where]
         own = values[:, names.index(where)] if where in names else np.full(len(starts), np.nan)
         peer_mean = float(_median(_mean(values[:, others])[None, :])[0])
@@ -365,18 +352,27 @@ def _of_component(
         traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))
         targets += traffic[0].components
     return Loads(
-        where, kind, filesystem, low, high, step, tuple(traffic), measured=tuple(measured), peers=len(others),
+        where,
+        kind,
+        filesystem,
+        low,
+        high,
+        step,
+        tuple(traffic),
+        measured=tuple(measured),
+        peers=len(others),
         servers=servers_of(snapshot, targets),
-    )  # fmt: skip
+    )
 
 
 def _mean(values: Floats) -> Floats:
-    """Of each column."""
+    """Mean of each column, without gaps."""
     count = np.isfinite(values).sum(axis=0)
     return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def _median(values: Floats) -> Floats:
+    """Median of each row, without gaps."""
     known = np.isfinite(values).any(axis=1)
     found = np.full(len(values), np.nan)
     if known.any():
@@ -385,7 +381,7 @@ def _median(values: Floats) -> Floats:
 
 
 def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
-    """The server of each target: as a source tells, the last one, or else the facility file."""
+    """Return the server of each target: the last one in the lake, else that of the facility file."""
     homes = [(name, fs.server_of(name)) for fs in snapshot.facility.filesystems for name in components]
     known = {name: home for name, home in homes if home is not None}
     if not snapshot.pinned["components"].uris:

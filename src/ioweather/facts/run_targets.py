@@ -193,13 +193,11 @@ def _means(values: Floats, group: Ints, groups: int) -> Floats:
 def _medians(values: Floats, group: Ints, groups: int) -> Floats:
     """Median by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
-    order = np.argsort(group, kind="stable")
-    group = group[order]
-    table = np.full((groups, int(count.max(initial=1))), np.nan)  # which are sorted last
-    table[group, np.arange(len(group)) - (np.cumsum(count) - count)[group]] = values[order]
-    table.sort(axis=1)
-    low, high = (table[np.arange(groups), np.maximum(at, 0)] for at in ((count - 1) // 2, count // 2))
-    return np.asarray(0.5 * (low + high))
+    ordered, first = values[np.lexsort((values, group))], np.cumsum(count) - count
+    found, known = np.full(groups, np.nan), count > 0
+    low, high = (ordered[(first + half)[known]] for half in ((count - 1) // 2, count // 2))
+    found[known] = 0.5 * (low + high)
+    return found
 
 
 BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
@@ -328,15 +326,11 @@ def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
     spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
     chosen = records.counted & (moved > 0) & (spent > 0)
     bytes_on, seconds_on = spread_over_targets(records, chosen, components, moved, spent)
-    # Of a thousand targets a run uses few: only these are looked at.
+    # A run uses few of a thousand targets.
     run, target = np.nonzero(bytes_on)
     pace = np.log(seconds_on[run, target] / bytes_on[run, target])
-    ordered = pace[np.lexsort((pace, run))]
-    count = np.bincount(run, minlength=len(bytes_on))
-    several, first = count > 1, np.cumsum(count) - count
-    middle = np.full(len(bytes_on), np.nan)
-    low, high = (ordered[(first + half)[several]] for half in ((count - 1) // 2, count // 2))
-    middle[several] = (low + high) / 2
+    several = np.bincount(run, minlength=len(bytes_on)) > 1
+    middle = np.where(several, _medians(pace, run, len(bytes_on)), np.nan)
     away = pace - middle[run]
     contrast, widest = np.full(bytes_on.shape, np.nan), np.zeros(len(bytes_on))
     contrast[run, target] = away

@@ -1,8 +1,9 @@
-"""The I/O of one job as the servers counted it: rows of `job_operations` added up, each operation once."""
+"""The I/O of jobs as the servers counted it: rows of `job_operations` added up, each operation once."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,8 +23,7 @@ _SERIES: Final = ("system", "component", "job_key", "operation")
 
 @dataclass(frozen=True)
 class Done:
-    """How often, and how many bytes where the operation moves any. Where the servers count them: the seconds that they
-    took for it, and how many requests had up to so many bytes."""
+    """Count and bytes of an operation; if the servers count them, their seconds, and requests by upper size limit."""
 
     count: int
     bytes: int
@@ -33,8 +33,8 @@ class Done:
 
 @dataclass(frozen=True)
 class ServerIo:
-    """`restarted_rows` are lower bounds: the servers' entry of the job started again. `times` are intervals in order:
-    start, end, bytes read, bytes written, operations. `users` and `projects` are as accounting has them."""
+    """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
+    intervals in order: start, end, bytes read, bytes written, operations. `users` and `projects` are of accounting."""
 
     start_ns: int
     end_ns: int
@@ -60,8 +60,11 @@ class ServerIo:
 
 
 def server_io(rows: Frame) -> ServerIo | None:
-    """None without a row. A row that lies within another one of the same job, target and operation is a part of it:
-    lone snapshots count from the entry's begin on, beside recordings that tell the same piece by piece."""
+    """Add up the rows of one job; None without rows.
+
+    A row within the time of another one of the same job, target and operation is a part of it: single snapshots count
+    from the entry's begin on, and recordings have the same operations piece by piece.
+    """
     if not rows.rows:
         return None
     once = rows.take(_outermost(rows))
@@ -83,7 +86,7 @@ def server_io(rows: Frame) -> ServerIo | None:
 
 
 def _outermost(rows: Frame) -> Any:
-    """Rows that do not lie within another: sorted by start, the longest first, each must end after all before it."""
+    """Rows that are not within another: sorted by start, the longest first, each must end after all before it."""
     keys = [rows.text(name).codes for name in _SERIES]
     start = rows.ints("start_ns")
     end = start + rows.ints("interval_ns")
@@ -104,45 +107,43 @@ def _outermost(rows: Frame) -> Any:
 
 
 def _distinct(rows: Frame, column: str) -> tuple[Any, ...]:
-    values = rows.text(column).tolist() if column not in ("job_id", "uid") else rows.array(column).tolist()
-    return tuple(sorted({value for value in values if value is not None}))
+    values = rows.array(column) if column in ("job_id", "uid") else rows.text(column)
+    return tuple(sorted(set(values.tolist()) - {None}))
 
 
 def _by(rows: Frame, column: str) -> dict[str, Done]:
-    """Counts and bytes by the values of a column, most bytes first."""
-    names, counts = rows.text(column).tolist(), rows.ints("count").tolist()
-    moved, lasted = _filled(rows, "bytes"), rows.array("time_ns").tolist()
-    sums: dict[str, list[int]] = {}
-    times: dict[str, int] = {}
-    sizes: dict[str, dict[int, int]] = {}
-    histograms = rows.text("histogram").tolist()
-    for name, count, size, time_ns, histogram in zip(names, counts, moved, lasted, histograms, strict=True):
-        total = sums.setdefault(str(name), [0, 0])
-        total[0] += count
-        total[1] += size
-        if time_ns is not None:
-            times[str(name)] = times.get(str(name), 0) + time_ns
+    """Return amounts by the values of a column, most bytes first."""
+    names, histograms = rows.text(column).tolist(), rows.text("histogram").tolist()
+    columns = (names, rows.ints("count").tolist(), _filled(rows, "bytes"), rows.array("time_ns").tolist(), histograms)
+    count, moved, sizes = Counter[str](), Counter[str](), defaultdict[str, Counter[int]](Counter)
+    time_ns: dict[str, int] = {}
+    for value, operations, amount, spent_ns, histogram in zip(*columns, strict=True):
+        name = str(value)
+        count[name] += operations
+        moved[name] += amount
+        if spent_ns is not None:
+            time_ns[name] = time_ns.get(name, 0) + spent_ns
         for up_to, requests in json.loads(histogram or "{}").items():
-            found = sizes.setdefault(str(name), {})
-            found[int(up_to)] = found.get(int(up_to), 0) + int(requests)
-    ordered = sorted(sums.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
+            sizes[name][int(up_to)] += int(requests)
+    seconds = {name: total / NS for name, total in time_ns.items()}
+    ordered = sorted(count, key=lambda name: (-moved[name], -count[name], name))
     return {
-        name: Done(count, size, times[name] / NS if name in times else None, dict(sorted(sizes.get(name, {}).items())))
-        for name, (count, size) in ordered
+        name: Done(count[name], moved[name], seconds.get(name), dict(sorted(sizes[name].items()))) for name in ordered
     }
 
 
 def _times(rows: Frame) -> Iterator[tuple[int, int, int, int, int]]:
     sums: dict[tuple[int, int], list[int]] = {}
-    numbers = [rows.ints(name).tolist() for name in ("start_ns", "interval_ns", "count")]
-    columns = (*numbers[:2], rows.text("operation").tolist(), _filled(rows, "bytes"), numbers[2])
-    for start, length, operation, moved, count in zip(*columns, strict=True):
+    numbers = (rows.ints(name).tolist() for name in ("start_ns", "interval_ns", "count"))
+    for start, length, count, operation, moved in zip(
+        *numbers, rows.text("operation").tolist(), _filled(rows, "bytes"), strict=True
+    ):
         total = sums.setdefault((start, start + length), [0, 0, 0])
         if operation in ("read", "write"):
-            total[0 if operation == "read" else 1] += moved
+            total[("read", "write").index(operation)] += moved
         total[2] += count
-    for (start, end), total in sorted(sums.items()):
-        yield start, end, total[0], total[1], total[2]
+    for (start, end), (read, written, operations) in sorted(sums.items()):
+        yield start, end, read, written, operations
 
 
 def _filled(rows: Frame, column: str) -> list[int]:
@@ -157,8 +158,8 @@ _COLUMNS: Final = specs_of("""
 
 
 def server_volumes(snapshot: Snapshot, period: Period) -> Frame:
-    """A row per job: its keys, first and last moment, bytes read and written. Counts of a whole life only of jobs of
-    which there is nothing finer, and of these the longest."""
+    """Return a row per job: keys, first and last time, bytes read and written. Counts over a job's whole life are only
+    used for jobs without finer ones, and of these the longest."""
     life = int(Quality.WHOLE_LIFE)
     sql = f"""WITH counted AS ({snapshot.rows("job_operations", period_ns=period)}),
         fine AS (SELECT DISTINCT system, job_key FROM counted WHERE quality & {life} = 0),

@@ -31,6 +31,7 @@ from ioweather.core.results import (
     numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.words import names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of, program_of
 from ioweather.job_io.view import printable, recorded_whole
 
@@ -38,10 +39,11 @@ Row = Mapping[str, Any]
 
 # Runs whose bandwidths differ by less are equally fast: storage itself varies more from run to run. [ours]
 EQUAL: Final = 0.1
-# What else changed is worth a word from here on.
+# Ratios and shares whose changes are worth a note.
 _CHANGED: Final = (0.8, 1.25)
 _SHARE_CHANGED: Final = 0.25
 _REASONS: Final = 2
+_NAME_CHARACTERS: Final = 24
 _ONE_RUN: Final = "one run: no interval"
 CAVEATS: Final = (
     "One run each: what else the storage did at the time is in the difference too.",
@@ -50,7 +52,7 @@ CAVEATS: Final = (
 
 
 def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
-    """The comparison as the exhibit car11.fig11; the first run is the original."""
+    """Return the comparison as the exhibit car11.fig11; the first run is the original."""
     unit = "mib_per_s_per_node" if all(row["mib_per_s_per_node"] is not None for row in rows) else "mib_per_s"
     bars = ResultTable.of(
         "rates",
@@ -68,19 +70,14 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
 
 
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
-    """The answer of a comparison: the sentence, which run is which, all metrics side by side, what changed."""
+    """Return the answer of a comparison: headline, the runs, all metrics side by side, and the changes."""
     labels = [f"{letter(i)} {short_name(name)}" for i, name in enumerate(names)]
     compared = before_after(rows, labels)
+    runs = tuple(Fact(f"run_{i + 1}", letter(i), "", note=_about(row, names[i])) for i, row in enumerate(rows))
     return Answer(
         question=f"What changed from {names[0]} to {', '.join(names[1:])}?",
         headline=headline(rows, labels),
-        facts=(
-            FactGroup(
-                "runs",
-                "Runs",
-                tuple(Fact(f"run_{i + 1}", letter(i), "", note=_about(row, names[i])) for i, row in enumerate(rows)),
-            ),
-        ),
+        facts=(FactGroup("runs", "Runs", runs),),
         exhibits=(
             Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)),
             replace(compared, findings=()),
@@ -110,10 +107,10 @@ def _compared(row: Row, first: Row, name: str) -> ComparedRun:
     )
 
 
-def short_name(name: str, most: int = 24) -> str:
-    """Enough of a file name to know it: its end, where names of logs differ, without the ending."""
+def short_name(name: str) -> str:
+    """Return the end of a file name, where names of logs differ, without the extension."""
     stem = name.removesuffix(".gz").removesuffix(".darshan")
-    return stem if len(stem) <= most else f"…{stem[1 - most :]}"
+    return stem if len(stem) <= _NAME_CHARACTERS else f"…{stem[1 - _NAME_CHARACTERS :]}"
 
 
 def _about(row: Row, name: str) -> str:
@@ -122,7 +119,7 @@ def _about(row: Row, name: str) -> str:
 
 
 def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
-    """What makes runs incomparable first, then what changed."""
+    """Findings: first on runs that cannot be compared, then on changes."""
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
         if row["partial"]:
@@ -145,7 +142,7 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
 
 
 def default_labels(rows: Sequence[Row]) -> list[str]:
-    """Short, and different from each other."""
+    """Return short labels that differ."""
     return [f"{letter(i)} {printable(program_of(row['exe'] or ''))}".strip() for i, row in enumerate(rows)]
 
 
@@ -154,18 +151,18 @@ def letter(place: int) -> str:
 
 
 def improvement(row: Row, first: Row) -> float | None:
-    """How many times the bandwidth of the first run: the ratio of I/O times where both moved the same bytes."""
+    """Return the ratio of bandwidths to the first run: that of I/O times if both moved the same bytes."""
     return _quotient_of_amounts(row["bytes_per_s"], first["bytes_per_s"])
 
 
 def _quotient_of_amounts(value: float | None, first: float | None) -> float | None:
-    """None where one of them is missing, nothing, or so absurd that the other vanishes beside it."""
+    """Return value / first; None if one is missing or 0, or if the ratio or its inverse overflows."""
     ratio = value / first if value and first else 0.0
     return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
 
 
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
-    """The run that differs most from the first, by how much, and the main reasons."""
+    """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
     factors = [improvement(row, rows[0]) for row in rows]
     known = [(factor, i) for i, factor in enumerate(factors) if factor is not None and i]
     if not known:
@@ -199,9 +196,12 @@ def findings(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
 
 
 def changes(row: Row, first: Row) -> Iterator[str]:
-    """What else changed in the pattern, in the order of what usually matters."""
-    yield from _share_change(row, first, "metadata_ratio", "metadata takes {after} of the I/O time, before {before}")
-    yield from _collective_change(row, first)
+    """Yield changes of the pattern, the usually most important ones first."""
+    ratios = first["metadata_ratio"], row["metadata_ratio"]
+    yield from _share_change(*ratios, "metadata takes {after} of the I/O time, before {before}")
+    if None not in (first["collective_count"], row["collective_count"]):
+        ratios = collective_ratio(first) or 0.0, collective_ratio(row) or 0.0
+        yield from _share_change(*ratios, "{after} of accesses are collective, before {before}")
     for verb in ("write", "read"):
         sizes = mean_size(first, "", verb), mean_size(row, "", verb)
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
@@ -213,25 +213,17 @@ def changes(row: Row, first: Row) -> Iterator[str]:
         yield f"files went from {_files(first)} to {_files(row)}"
     if row["interfaces"] != first["interfaces"]:
         yield f"it uses {_interfaces(row)}, before {_interfaces(first)}"
-    yield from _share_change(row, first, "sequential_ratio", "{after} of accesses are sequential, before {before}")
+    ratios = first["sequential_ratio"], row["sequential_ratio"]
+    yield from _share_change(*ratios, "{after} of accesses are sequential, before {before}")
 
 
-def _share_change(row: Row, first: Row, name: str, sentence: str) -> Iterator[str]:
-    before, after = first[name], row[name]
+def _share_change(before: float | None, after: float | None, sentence: str) -> Iterator[str]:
     if before is not None and after is not None and abs(before - after) > _SHARE_CHANGED:
         yield sentence.format(before=f"{before:.0%}", after=f"{after:.0%}")
 
 
-def _collective_change(row: Row, first: Row) -> Iterator[str]:
-    if None in (first["collective_count"], row["collective_count"]):
-        return
-    before, after = (collective_ratio(each) or 0.0 for each in (first, row))
-    if abs(before - after) > _SHARE_CHANGED:
-        yield f"{after:.0%} of accesses are collective, before {before:.0%}"
-
-
 def collective_ratio(row: Row) -> float | None:
-    """Collective of all reads and writes that the application made; None without MPI-IO."""
+    """Return the collective share of the application's reads and writes; None without MPI-IO."""
     if row["collective_count"] is None or row["independent_count"] is None:
         return None
     calls = row["collective_count"] + row["independent_count"]
@@ -253,7 +245,7 @@ def _interfaces(row: Row) -> str:
 
 
 def mean_size(row: Row, layer: str, verb: str) -> float | None:
-    """Mean request of the application (layer ''), or of the file system ('fs_')."""
+    """Return the mean request of the application (layer ''), or of the file system ('fs_')."""
     count = row[f"{layer}{verb}_count"]
     return row[f"{layer}{verb}_bytes"] / count if count else None
 
@@ -269,6 +261,9 @@ def _rate(row: Row, unit: str) -> float | None:
     return None if row["bytes_per_s"] is None else row["bytes_per_s"] / MIB
 
 
+_SHOWN: Final = names_of("nprocs node_count interfaces file_count moved_bytes io_seconds bytes_per_s")
+
+
 def _runs(rows: Sequence[Row], labels: Sequence[str]) -> ResultTable:
     return ResultTable.of(
         "runs",
@@ -281,13 +276,7 @@ def _runs(rows: Sequence[Row], labels: Sequence[str]) -> ResultTable:
             (
                 label,
                 row["log_digest"][:12],
-                row["nprocs"],
-                row["node_count"],
-                row["interfaces"],
-                row["file_count"],
-                row["moved_bytes"],
-                row["io_seconds"],
-                row["bytes_per_s"],
+                *(row[name] for name in _SHOWN),
                 improvement(row, rows[0]),
                 row["mib_per_s_per_node"],
                 row["metadata_ratio"],
@@ -309,7 +298,7 @@ def _estimates(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Estimate]
         yield Estimate(f"write_operations[{label}]", row["fs_write_count"], "count", n=1, method="exact count")
 
 
-# What is put side by side on the screen: label, unit, value of a row.
+# Metrics shown side by side: label, unit, value of a row.
 _METRICS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("processes", "count", lambda r: r["nprocs"]),
     ("nodes", "count", lambda r: r["node_count"]),
@@ -341,7 +330,7 @@ def _quotient(part: float | None, whole: float | None) -> float | None:
 
 
 def side_by_side(rows: Sequence[Row]) -> ResultTable:
-    """One line per metric, one column per run, and its ratio to the first run."""
+    """Return a table with a line per metric, a column per run, and its ratio to the first run."""
     columns = [ResultColumn("metric", "", "text"), ResultColumn("run_1", letter(0), "text")]
     for i in range(1, len(rows)):
         name = letter(i)
@@ -359,7 +348,7 @@ def side_by_side(rows: Sequence[Row]) -> ResultTable:
 
 
 def _ratio(value: float | None, first: float | None) -> str:
-    """×28 or ÷28: what people say; = within 2%."""
+    """Format a ratio as ×28 or ÷28; = within 2%."""
     ratio = _quotient_of_amounts(value, first)
     if ratio is None:
         return ""
@@ -372,9 +361,9 @@ def _digits(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}" if ratio >= 1.1 else f"{ratio:.2f}"
 
 
-# A change of pattern that lasts: of one user's runs of one program at one size, in the order of time, two stretches of
-# one pattern each, one after the other, of three runs or more, that move the same bytes (within a fifth). Of each
-# stretch the run of median bandwidth. A pattern is how it is written and read, not how fast.
+# A lasting change of pattern: one user's runs of one program at one size, in order of time, have two successive
+# stretches of one pattern each, of three runs or more, with the same bytes (within a fifth). The run of median
+# bandwidth represents each stretch. The pattern is the way of reading and writing, not the speed.
 _LASTING_CHANGE: Final = """
     WITH runs AS (
         SELECT a.exe AS exe, a.nprocs AS nprocs, a.uid AS uid, j.start_ns AS start_ns, j.log_digest AS log,

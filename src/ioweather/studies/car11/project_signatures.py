@@ -35,9 +35,9 @@ from ioweather.facts.runs import (
     jobs_of,
     large,
     program_of,
-    scaling,
     signatures,
     similar_groups,
+    strong_scaling,
 )
 from ioweather.stats.intervals import plain
 from ioweather.stats.job_estimates import known, median_estimate, share_estimate
@@ -260,9 +260,9 @@ def _findings(project: _Project) -> Iterator[Finding]:
         yield Finding(f"{name} moves its data in small requests, {request} on average.", name="small_requests")
     if project.zero_files > 0:
         yield Finding(f"{name}: {project.zero_files:.0%} of all its jobs access no file.", name="no_files")
-    scale = scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
-    if scale is not None and scale.strong:
-        text = f"from {scale.sizes[0]:,} to {scale.sizes[-1]:,} processes its jobs move about the same bytes"
+    sizes = strong_scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
+    if sizes is not None:
+        text = f"from {sizes[0]:,} to {sizes[1]:,} processes its jobs move about the same bytes"
         text = f"{name} scales strongly: {text}, so that each process moves less the larger the job is."
         yield Finding(text, name="strong_scaling")
     if project.share("negligible_io") > _TYPICAL:

@@ -35,7 +35,7 @@ from ioweather.facts.runs import (
     Runs,
     jobs_of,
     large,
-    scaling,
+    strong_scaling,
 )
 from ioweather.stats.imbalance import rank_correlation
 from ioweather.stats.intervals import plain
@@ -366,8 +366,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         estimates.append(rank_estimate("size_trend", rho, n, "Spearman over jobs"))
         small, big = f"{_rate(means[0])} on {rows[0][0]:,} nodes", f"{_rate(means[-1])} on {rows[-1][0]:,}"
         findings.append(Finding(f"{project} reaches {small} and {big}.", name="rate_by_size"))
-        scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
-        if scale and scale.strong:
+        if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
             findings.append(Finding(text, name="strong_scaling"))
     sizes = ResultTable.of(

@@ -110,7 +110,7 @@ def test_the_exhibit_of_the_paper_is_in_the_answer():
 def test_names_are_cut_where_logs_differ():
     assert short_name("run.darshan") == "run"
     assert short_name("v2.darshan.gz") == "v2"
-    assert short_name("user_app_id4711_11-15-4242-1.darshan", 12) == "…5-4242-1"[:1] + "11-15-4242-1"[-11:]
+    assert short_name("user_app_id4711_11-15-4242-1.darshan") == "…app_id4711_11-15-4242-1"
     assert [letter(i) for i in (0, 25, 26)] == ["A", "Z", "27"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from planted_jobs import GIB, MIB, planted
 
 from ioweather.core.frames import Frame
-from ioweather.facts.runs import SIGNATURES, program_of, scaling, signatures, similar_groups
+from ioweather.facts.runs import SIGNATURES, program_of, signatures, similar_groups, strong_scaling
 
 
 def frame(jobs: list[dict[str, Any]]) -> Frame:
@@ -79,16 +79,10 @@ def test_near_identical_jobs() -> None:
 
 def test_strong_and_weak_scaling() -> None:
     sizes = np.array([64, 64, 256, 1024])
-    strong = scaling(sizes, np.array([100, 104, 98, 101]))
-    assert strong is not None
-    assert strong.strong
-    weak = scaling(sizes, sizes * 10)
-    assert weak is not None
-    assert not weak.strong
-    assert scaling(np.array([1, 2]), np.array([5, 5])) is None
-    narrow = scaling(np.array([64, 80, 96]), np.array([5, 5, 5]))
-    assert narrow is not None
-    assert not narrow.strong
+    assert strong_scaling(sizes, np.array([100, 104, 98, 101])) == (64, 1024)
+    assert strong_scaling(sizes, sizes * 10) is None
+    assert strong_scaling(np.array([1, 2]), np.array([5, 5])) is None
+    assert strong_scaling(np.array([64, 80, 96]), np.array([5, 5, 5])) is None
 
 
 @pytest.mark.parametrize(
