@@ -15,7 +15,7 @@
 A change may leave a part of the pattern: a checkpoint with 4 files per process instead of 64 still has a file per
 process. What the model said of a pair is therefore what it says of the run before, less what it says of the run after.
 
-`--write` makes `advice/advisor/record.toml`, from which promises and intervals are made. Coverage is that of each pair
+`--write` makes `job_io/advisor/record.toml`, from which promises and intervals are made. Coverage is that of each pair
 by all others (leave one out).
 """
 

@@ -31,7 +31,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.seal import compact
-from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
+from ioweather.planning.forecast_model import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
 from ioweather.simulate.flows import Flow
 from ioweather.simulate.monitoring import job_key

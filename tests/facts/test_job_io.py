@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables import concat
 from ioweather.core.tables.applications import (
     APPLICATIONS,
     FILES,
@@ -507,17 +506,3 @@ def test_creation_by_size_at_open_and_by_proxy() -> None:
 def test_files_of_unknown_logs_are_left_out() -> None:
     apps, files = frames([application("a")], [record("a", read_bytes=1), record("zzz", read_bytes=5)])
     assert job_io(apps, files).records()[0]["read_bytes"] == 1
-
-
-def test_column_names_are_unique() -> None:
-    for table in ("applications", "files", "job_io"):
-        names = TABLES[table].names
-        assert len(names) == len(set(names))
-
-
-def test_a_log_of_many_records_is_one_pass() -> None:
-    n = 20_000
-    base = frames([application(nprocs=n)], [record(read_bytes=1, read_count=1, read_seconds=0.5)])
-    many = base[1].take(np.zeros(n, np.int64)).with_columns(rank=np.arange(n), record_id=np.arange(n))
-    row = job_io(base[0], many).records()[0]
-    assert (row["file_count"], row["read_bytes"], row["io_rank_count"]) == (n, n, n)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.planning.forecast_input import Quantity
 from ioweather.planning.forecast_model import (
     LEAST_DAYS,
+    Quantity,
     best_start,
     past_gains,
     run_means,

@@ -11,8 +11,7 @@ from scipy.signal import lfilter
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.facility import Facility, Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS
-from ioweather.planning.forecast_input import History, Quantity, Seen
-from ioweather.planning.forecast_model import HORIZONS_NS, forecast_answer, without_maintenance
+from ioweather.planning.forecast_model import HORIZONS_NS, History, Quantity, Seen, forecast_answer, without_maintenance
 
 FIVE = 5 * MINUTE_NS
 START = 20_000 * DAY_NS

@@ -1,8 +1,11 @@
-"""Which scheduler job a Darshan log belongs to.
+"""Darshan logs matched with scheduler jobs, and application runs (instances) merged into jobs.
 
-Darshan's job id is the scheduler's raw id, or a pid outside a scheduler. A log matches an allocation with that id
-whose user, where both are known, is the same, and in whose time (60 s of grace at each end) the log starts. No match,
-or two, is a state with a name, never a guess.
+Darshan's job id is the scheduler's raw id, or a pid outside a scheduler. A log matches an allocation with that id, with
+the same user if both are known, during which (with 60 s of grace at each end) the log starts. No match and several
+matches are named states; nothing is guessed.
+
+A job is an allocation, an instance one run of an application in it. Amounts and times add up, even of instances at the
+same time. Files of instances are assumed to differ, as their names are not compared.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _FAR: Final = 1 << 62
 
 
 def match_jobs(applications: Frame, jobs: Frame | None) -> Frame:
-    """One row per application, in order: `log_digest`, `state` (one of STATES), and of the matched allocation
+    """Return one row per application, in order: `log_digest`, `state` (one of STATES), and of the matched allocation
     `job_row` (its row in `jobs`), cluster, raw_job_id, restart, account, user, node_count, cpu_count; else null."""
     rows = applications.rows
     if jobs is None or not jobs.rows:
@@ -47,13 +50,13 @@ def match_jobs(applications: Frame, jobs: Frame | None) -> Frame:
 
 
 def state_counts(matches: Frame) -> dict[str, int]:
-    """How many logs are in each state other than matched, for coverage."""
+    """Count the logs in each state other than matched, for coverage."""
     counts = np.bincount(matches.text("state").codes, minlength=len(STATES))
     return {name: int(n) for name, n in zip(STATES, counts, strict=True) if n and name != "matched"}
 
 
 def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
-    # Steps run inside their allocation and share its id; the allocation alone has the nodes of the job.
+    # Steps share the id of their allocation, but only the allocation has the nodes of the job.
     allocations = np.flatnonzero(jobs.text("step").equals("") & jobs.known("raw_job_id"))
     raw_id = jobs.ints("raw_job_id")[allocations]
     order = np.argsort(raw_id, kind="stable")
@@ -87,7 +90,7 @@ def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
 def _without_requeues(
     log: NDArray[Any], candidate: NDArray[Any], exact: Bools, jobs: Frame
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Of several runs of one requeued job the one whose time holds the log's start without grace, where one does."""
+    """Of several runs of a requeued job keep the one that includes the log's start without grace, if there is one."""
     cluster = jobs.text("cluster").codes[candidate].astype(np.int64)
     _, job = np.unique(log * (int(cluster.max(initial=0)) + 2) + cluster, return_inverse=True)
     has_exact = np.bincount(job[exact], minlength=int(job.max(initial=-1)) + 1) > 0
@@ -108,21 +111,21 @@ def _number_of(jobs: Frame | None, name: str, rows: Ints) -> Ints:
     return np.ma.MaskedArray(jobs.ints(name)[rows], mask=~jobs.known(name)[rows] | (rows < 0))
 
 
-# Without accounting, runs of one user under one job id are one job while no longer pause lies between them: a pid that
-# stands in for a job id comes back some day. [ours]
+# Without accounting, runs of one user and job id are one job if the pauses are not longer: a pid used as job id is
+# reused later. [ours]
 PAUSE_NS: Final = 24 * HOUR_NS
 
 _LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
 
 
 def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
-    """Number of the job that each log belongs to: 0, 1, ... in order of first start."""
+    """Return the number of each log's job: 0, 1, ... in order of first start."""
     start = applications.ints("start_ns")
     end = applications.ints("end_ns")
     uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
     row = np.full(applications.rows, -1, np.int64) if matches is None else matches.ints("job_row", missing=-1)
     unmatched = row < 0
-    # Logs of one matched allocation are together whatever they say themselves.
+    # Logs of one matched allocation are one job, whatever their own user and id.
     uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
     order = np.lexsort((start, job_id, uid, row))
     keys = np.stack([row, uid, job_id])[:, order]
@@ -141,17 +144,17 @@ def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
 
 
 def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = None) -> Frame:
-    """Jobs of `job_io` rows: its columns (`log_digest` is the first instance's), and `instance_count`, `job_id`, `uid`,
-    `exe` (of the instance that moved most), and from `matches` `state`, `account`, `user`, `node_count`.
+    """Merge `job_io` rows into jobs. `log_digest` is the first instance's, `run_seconds` the sum of all.
 
-    All three frames have the same logs in the same order. `run_seconds` is the sum of the instances' times.
+    Also `instance_count`, `job_id`, `uid`, `exe` (of the instance that moved most), and from `matches` `state`,
+    `account`, `user`, `node_count`. All three frames have the same logs in the same order.
     """
     group = job_numbers(applications, matches)
     jobs = int(group.max(initial=-1)) + 1
     everywhere = np.ones(len(group), np.bool_)
     start = job_io.ints("start_ns")
     moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
-    # One representative each: the first to start, and the one that moved most.
+    # Representatives: the first instance, and the one that moved most.
     first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
     columns: dict[str, Column] = {
         "log_digest": job_io.text("log_digest")[first],
@@ -202,13 +205,13 @@ def _merged(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
 
 
 def _last_of(group: Ints, value: Ints, groups: int) -> Indices:
-    """Per group the row of greatest value; of ties the first row."""
+    """Row of the largest value by group; of ties the first row."""
     order = np.lexsort((-np.arange(len(group)), value, group))
     return order[np.flatnonzero(np.diff(group[order], append=groups))]
 
 
 def _agreed(text: Text, group: Ints, groups: int) -> Text:
-    """The value that all instances with one have; 'mixed' where they differ."""
+    """The common value of all instances that have one; 'mixed' if they differ."""
     codes = text.codes.astype(np.int64)
     known = codes >= 0
     low, high = minimum(codes, group, groups, known), maximum(codes, group, groups, known)
@@ -229,7 +232,7 @@ def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:
 
 
 def _running_end(end: Ints, new_key: Bools) -> Ints:
-    """Running maximum that starts again at each new key: of ranks, lifted above all ranks of earlier keys."""
+    """Running maximum that restarts at each new key, by ranks with an offset for each key."""
     rows = max(1, len(end))
     order = np.argsort(end, kind="stable")
     rank = np.empty(len(end), np.int64)

@@ -1,8 +1,8 @@
-"""File records of many logs at once, in one order, with the layer that counts chosen for each file.
+"""File records of many logs at once: sorted by log, file and rank, with the layer that counts chosen for each file.
 
-Bytes and times count once, at the highest layer present (METHODS section 1): where a file has MPI-IO records, its
-POSIX records lie below them and are not counted again. The choice is made per file, so a job may have both.
-Rows are sorted by log, file and rank; everything after that is a sum, a minimum or a maximum over stretches of rows.
+Bytes and times count once, at the highest layer present (METHODS section 1): if a file has MPI-IO records, its POSIX
+records are below them and are not counted again. The choice is made per file, so a job may have both. Also the columns
+of `job_io` about files: kinds of use, strategies, interfaces, ranks, access sizes and ratios.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ INTERFACE_SETS: Final = tuple(
 class FileRecords:
     """Records of `nprocs.size` logs. `log`, `file` and `rank` are per row; `file_log` is the log of each file.
 
-    `counted` marks the rows of the layer the application called. Standard streams are left out altogether: Darshan
-    2.x never recorded them, and they are no files of the job's.
+    `counted` marks the rows of the layer that the application called. Standard streams are left out, as in Darshan 2.x.
     """
 
     frame: Frame
@@ -55,11 +54,11 @@ class FileRecords:
         return len(self.file_log)
 
     def ints(self, name: str) -> Ints:
-        """An integer column in this order, null as 0: for sums, where a counter a module lacks adds nothing."""
+        """An integer column in this order, null as 0."""
         return self.frame.ints(name)[self.order]
 
     def known(self, name: str) -> Bools:
-        """Where a nullable integer column has a value."""
+        """Whether a nullable integer column has a value."""
         return self.frame.known(name)[self.order]
 
     def seconds(self, name: str) -> Floats:
@@ -67,7 +66,7 @@ class FileRecords:
         return np.nan_to_num(np.asarray(self.frame.array(name)[self.order], np.float64), nan=0.0)
 
     def first(self, name: str) -> Ints:
-        """A time in this order, null as NEVER_FIRST, so that a minimum passes over it."""
+        """A time in this order, null as NEVER_FIRST, which a minimum ignores."""
         return np.where(self.known(name), self.ints(name), NEVER_FIRST)
 
     def last(self, name: str) -> Ints:
@@ -84,12 +83,12 @@ class FileRecords:
         return sums(values, self.file, self.files, where)
 
     def files_per_log(self, which: Bools) -> Ints:
-        """How many of a log's files are marked (`which` is per file)."""
+        """Count the marked files of each log (`which` is per file)."""
         return np.bincount(self.file_log[which], minlength=self.logs).astype(np.int64)
 
 
 def file_records(applications: Frame, files: Frame) -> FileRecords:
-    """Sort, group and choose layers. Records of logs that `applications` lacks are left out."""
+    """Sort, group and choose layers. Records of logs that are not in `applications` are left out."""
     log = rows_of(applications.text("log_digest"), files.text("log_digest"))
     keep = np.flatnonzero((log >= 0) & ~files.bools("standard_stream"))
     rank = files.ints("rank")
@@ -106,7 +105,7 @@ def file_records(applications: Frame, files: Frame) -> FileRecords:
     records = FileRecords(files, order, nprocs, log, places, log[begins], rank, *kinds, counted=stdio)
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     has_mpiio = records.per_file(mpiio.astype(np.int64)) > 0
-    # A file opened by MPI-IO but moved by POSIX calls alone has its data, and its time, one layer down. [ours]
+    # A file opened by MPI-IO but moved by POSIX calls only has its data, and its time, one layer down. [ours]
     idle_mpiio = (records.per_file(moved, mpiio) == 0) & (records.per_file(moved, posix) > 0)
     by_mpiio = (has_mpiio & ~idle_mpiio)[file]
     return FileRecords(**{**records.__dict__, "counted": stdio | (mpiio & by_mpiio) | (posix & ~by_mpiio)})
@@ -125,14 +124,14 @@ def sums(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = N
 
 
 def minimum(values: Ints, group: Ints, groups: int, where: Bools) -> Ints:
-    """Least value by group; NEVER_FIRST where a group has none."""
+    """Smallest value by group; NEVER_FIRST for empty groups."""
     result = np.full(groups, NEVER_FIRST, np.int64)
     np.minimum.at(result, group[where], values[where])
     return result
 
 
 def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools) -> NDArray[Any]:
-    """Greatest value by group; NEVER_LAST (integers) or -inf (floats) where a group has none."""
+    """Largest value by group; NEVER_LAST (integers) or -inf (floats) for empty groups."""
     start = -np.inf if values.dtype.kind == "f" else NEVER_LAST
     result = np.full(groups, start, values.dtype)
     np.maximum.at(result, group[where], values[where])
@@ -140,7 +139,7 @@ def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools) -> NDA
 
 
 def rows_of(known: Text, wanted: Text) -> Ints:
-    """Row of `known` for each row of `wanted`; -1 where there is none."""
+    """Return the row of `known` for each row of `wanted`; -1 if there is none."""
     row_of_category = np.full(len(known.categories) + 1, -1, np.int64)
     row_of_category[known.codes] = np.arange(len(known))
     place = {category: code for code, category in enumerate(known.categories)}
@@ -149,14 +148,14 @@ def rows_of(known: Text, wanted: Text) -> Ints:
 
 
 def strategy_of_files(records: FileRecords) -> Ints:
-    """Index into STRATEGIES per file (car11 III-A): one rank, a strict subset of the ranks, or all of them. With a
-    single process every file is unique. [ours]"""
+    """Return an index into STRATEGIES per file (car11 III-A): one rank, a strict subset of the ranks, or all of them.
+    With a single process every file is unique. [ours]"""
     ranks, nprocs = processes_of_files(records), records.nprocs[records.file_log]
     return np.where((ranks >= nprocs) & (nprocs > 1), 2, np.where(ranks > 1, 1, 0)).astype(np.int64)
 
 
 def processes_of_files(records: FileRecords) -> Ints:
-    """How many processes used each file. All did, where Darshan has one record of rank -1."""
+    """Return the number of processes that used each file: all of them if Darshan has one record of rank -1."""
     counted = records.counted
     file, rank = records.file[counted], records.rank[counted]
     # Rows are in order of file and rank, so a new pair is a new rank of that file.
@@ -173,7 +172,7 @@ def file_columns(records: FileRecords) -> dict[str, Column]:
     read_bytes, write_bytes = records.ints("read_bytes"), records.ints("write_bytes")
     read = records.per_file(records.ints("read_count") + read_bytes, records.counted) > 0
     written = records.per_file(records.ints("write_count") + write_bytes, records.counted) > 0
-    # A record that was only stat-ed is no file the job accessed; an open at any layer makes it one.
+    # A file with stat calls only was not accessed; an open at any layer is an access.
     accessed = (records.per_file(records.ints("open_count")) > 0) | read | written
     strategy = strategy_of_files(records)
     columns: dict[str, Column] = {
@@ -192,12 +191,11 @@ def file_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
-    """Files that the job wrote and created.
+    """Files that the job created.
 
-    `size_at_open` (Darshan 2.x): written, and empty when first opened; a file that was there and empty cannot be told
-    from a new one. Darshan 3.x has no such counter; the proxy `written_whole` takes a file as created when the job
-    wrote before it read and wrote every byte up to the highest it touched. A file overwritten whole passes for new, a
-    new file with holes does not. [ours]
+    `size_at_open` (Darshan 2.x): written, and empty when first opened, so existing empty files count. Darshan 3.x has
+    no such counter; the proxy `written_whole` is a file that the job wrote before it read, with every byte up to the
+    highest. It includes existing files that are overwritten, and excludes new files with holes. [ours]
     """
     known_rows = records.known("size_at_open_bytes")
     smallest = minimum(records.ints("size_at_open_bytes"), records.file, records.files, known_rows)
@@ -207,7 +205,7 @@ def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
     everywhere = np.ones(len(records.file), np.bool_)
     first_read = minimum(records.first("first_read_ns"), records.file, records.files, everywhere)
     first_write = minimum(records.first("first_write_ns"), records.file, records.files, everywhere)
-    # Extents are counted by POSIX and STDIO alone: below MPI-IO too, where the file system sees the writes.
+    # Only POSIX and STDIO count extents, also below MPI-IO.
     below = records.posix | records.stdio
     extent_rows = below & records.known("write_extent_bytes")
     extent = maximum(records.ints("write_extent_bytes"), records.file, records.files, extent_rows)
@@ -229,8 +227,8 @@ def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
 def interface_columns(records: FileRecords, modules: Text) -> dict[str, Column]:
     """The set of interfaces used directly, and bytes by interface, each byte once.
 
-    A file opened through HDF5 or PnetCDF belongs to that library, whatever layer its bytes were counted at. Streams
-    that POSIX records count (Darshan 2.x, 3.0) are STDIO where the file had no other open.
+    A file opened through HDF5 or PnetCDF belongs to that library, whatever layer counted its bytes. Streams counted in
+    POSIX records (Darshan 2.x, 3.0) are STDIO if the file had no other open.
     """
     library = records.text("library")
     streams, opens = records.ints("stream_open_count"), records.ints("open_count")
@@ -256,10 +254,10 @@ def interface_columns(records: FileRecords, modules: Text) -> dict[str, Column]:
 
 
 def rank_columns(records: FileRecords) -> dict[str, Column]:
-    """How many ranks moved data, and what rank 0 moved alone.
+    """Number of ranks that moved data, and bytes that only rank 0 moved.
 
-    A record shared by all does not say which ranks moved its data, but where the slowest rank's bytes are all of the
-    file's bytes, that rank alone did. Otherwise all ranks are taken to have taken part.
+    A record shared by all does not have the ranks that moved its data. If the slowest rank's bytes are all of the
+    file's bytes, only that rank did; otherwise all ranks count.
     """
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     rows = records.counted & (moved > 0)
@@ -278,7 +276,7 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def common_access_columns(records: FileRecords) -> dict[str, Column]:
-    """The most common access size of a job, from the four most common of each of its records; of ties the larger."""
+    """The most common access size of a job, from the four of each of its records; of ties the larger."""
     rows = records.counted & (records.mpiio | records.posix)
     log = np.tile(records.log[rows], 4)
     size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
@@ -317,7 +315,7 @@ def main_mount_column(records: FileRecords) -> Text:
 
 
 def _library_bits(modules: Text) -> Ints:
-    """A library's own records show its use even where the file's lower records are missing."""
+    """Bits of libraries with own records, which show their use even if the file's lower records are missing."""
     marks: Mapping[str, int] = {"H5F": 1, "H5D": 1, "PNETCDF_FILE": 2, "PNETCDF_VAR": 2}
     bits = [0] * len(modules.categories)
     for i, category in enumerate(modules.categories):
@@ -327,7 +325,7 @@ def _library_bits(modules: Text) -> Ints:
 
 
 def ratio_columns(jobs: Frame) -> dict[str, Column]:
-    """Every column of `job_io` that is a quotient of others; null where the divisor is 0 or null."""
+    """Return every column of `job_io` that is a quotient of others; null if the divisor is 0 or null."""
     read_bytes, write_bytes = jobs.floats("read_bytes"), jobs.floats("write_bytes")
     moved = read_bytes + write_bytes
     meta, nprocs = jobs.floats("meta_seconds"), jobs.floats("nprocs")

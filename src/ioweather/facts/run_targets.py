@@ -1,8 +1,7 @@
-"""How it was for a run, beyond what all servers did together: the load on the targets it used, how slow probes were,
-and how slow the runs of others were at that time.
+"""Conditions of each run: load and slowness of its targets, probe times, and slowness of other runs at that time.
 
-A run is as slow as the slowest of its targets, and a sick target moves fewer bytes, not more: load alone does not tell.
-What probes and other people's runs took does, on whatever part of the system they happened to use.
+A run is as slow as the slowest of its targets. A slow device shows in its seconds per request, but a stalled server
+only looks idle: then runs on several targets wait longer for the files on that one than for their other files.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from ioweather.core.units import DAY_NS
 from ioweather.facts.file_records import FileRecords
 from ioweather.facts.system_activity import Stretches
 
-# A target counts as used from this share of an even spread of the run's bytes on.
+# A target with less than this share of an even spread of the run's bytes does not count as used.
 _LEAST_SHARE: Final = 0.01
-# Share of the run's I/O, or of the event where that is shorter, in which both went on.
+# Minimum overlap of a run's I/O and an event, relative to the shorter one.
 _LEAST_OVERLAP: Final = 0.25
 _STILL_GOING_NS: Final = 2**62
 _OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
-# Probes count that lie within so many of their own intervals of a run's I/O. [ours]
+# Maximum distance of a probe from a run's I/O, in intervals of the series. [ours]
 _PROBE_INTERVALS: Final = 2
 _STRIPES_AT_ONCE: Final = 1_000_000
 DATA_OPERATIONS: Final = ("read", "write", "write_sync")
 
 
 def target_number(component: str) -> int | None:
-    """Index of an OST, which its name has in hexadecimal and Darshan in decimal: scratch-OST000a is 10."""
+    """Return the index of an OST; its name has it in hexadecimal: scratch-OST000a is 10."""
     found = _OST.search(component)
     return int(found.group(1), 16) if found else None
 
 
 def own_target_bytes(records: FileRecords, components: Sequence[str]) -> Floats:
-    """(run, component): each file's bytes spread evenly over its recorded stripes; 0 where nothing is recorded."""
+    """Return bytes by (run, component), each file's spread evenly over its recorded stripes; 0 without a layout."""
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     (found,) = spread_over_targets(records, records.counted & (moved > 0), components, moved)
     return found
@@ -50,11 +49,11 @@ def own_target_bytes(records: FileRecords, components: Sequence[str]) -> Floats:
 def spread_over_targets(
     records: FileRecords, chosen: Bools, components: Sequence[str], *amounts: NDArray[Any]
 ) -> list[Floats]:
-    """(run, component) of each of the amounts: those of the chosen files, spread evenly over their recorded stripes."""
+    """Return each amount by (run, component): chosen rows, spread evenly over the recorded stripes of their files."""
     place = {target_number(name): column for column, name in enumerate(components)}
     stripes = records.text("osts")
     rows = np.flatnonzero(chosen & (stripes.codes >= 0))
-    # Files laid out alike are few kinds: their amounts are added up first.
+    # Few layouts are distinct, so amounts are first added up by log and layout.
     kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
     log, layout = np.divmod(kinds, max(1, len(stripes.categories)))
     layouts, layout = np.unique(layout, return_inverse=True)
@@ -75,18 +74,17 @@ def spread_over_targets(
 
 
 def used_targets(own: Floats) -> Bools:
-    """(run, component): where the run moved more than next to nothing; all of a run whose targets are not known."""
+    """Return the targets that each run used, as (run, component); all if they are not known."""
     spread = np.sum(own > 0, axis=1)
     used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
     return np.asarray(used | (spread == 0)[:, None])
 
 
 def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
-    """Mean logarithm of the time of each series of probes about each run's I/O: `run`, `series`, `op`, `component`,
-    `log_seconds`. `probes`: `place` (a number of the series), `start_ns`, `duration_ns`; `series`: `place` ascending,
-    `op`, `component`.
+    """Return mean logarithms of probe times near each run's I/O: `run`, `series`, `op`, `component`, `log_seconds`.
 
-    How far from the run a probe may lie follows the series' own interval. Probes of a series follow one another.
+    `probes` has `place` (the number of the series), `start_ns`, `duration_ns`; `series` has `place` ascending, `op`,
+    `component`. The probes of a series are sequential, and their interval gives the maximum distance from the run.
     """
     probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "place")]))
     start, place, took = (probes.ints(name) for name in ("start_ns", "place", "duration_ns"))
@@ -113,11 +111,11 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
 
 
 def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
-    """Logarithms of how much longer probes took during each run than in the median of all runs: operations on data,
-    on data of the run's own targets (the slowest of them), and on metadata. NaN without probes.
+    """Return log ratios of probe times during each run to the median of all runs; NaN without probes.
 
-    `means` has one row per run and series of probes: `run`, `series`, `op`, `component`, `log_seconds`. Of operations
-    of different kinds the mean counts: where one of few hangs, the median would hide it.
+    They are of data operations, of data operations on the slowest of the run's own targets, and of metadata operations.
+    `means` is the result of `probe_means`. Over kinds of operations the mean is used: the median would hide one of few
+    that hangs.
     """
     run, series = (means.ints(name) for name in ("run", "series"))
     seconds, op = means.floats("log_seconds"), means.text("op")
@@ -127,7 +125,7 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     target = _columns(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own[run[mine], target[mine]] > 0
-    # Of one target the median, of the run's targets the slowest.
+    # The median for each target, then the slowest target of the run.
     width = max(1, len(components))
     pairs, pair = np.unique(run[mine] * width + target[mine], return_inverse=True)
     slowest = np.full(runs, np.nan)
@@ -142,8 +140,9 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
 def neighbour_slowdown(
     asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: Ints
 ) -> tuple[Floats, Ints]:
-    """Median logarithm of how much longer than usual runs of other programs took that did I/O within `near_ns` (one
-    for each run) of each run's, and how many. `asked` is (first, last, program), `others` the same with the slowdown.
+    """Return the median log slowdown, and the number, of runs of other programs with I/O within `near_ns` of each run.
+
+    `asked` is (first, last, program) of the runs, `others` the same with the slowdown.
     """
     first, last, program = asked
     other_first, other_last, other_program, slowdown = others
@@ -161,10 +160,11 @@ def neighbour_slowdown(
 
 
 def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
-    """(run, event): which components were unhealthy while the run did I/O. Of targets only those that it used, where
-    its targets are known; a server or a device may have been behind any of them.
+    """Return by (run, event) whether the component was unhealthy during the run's I/O.
 
-    An event's ends are as sharp as the bins of the search: a run that only touches one does not count."""
+    Targets count only if the run used them, if its targets are known; servers and devices always do. The ends of events
+    are as coarse as the bins of the search, so the overlap must be long enough.
+    """
     first, last = (each.astype(np.float64)[:, None] for each in ends)
     start = events.ints("start_ns").astype(np.float64)[None, :]
     end = events.ints("end_ns", missing=_STILL_GOING_NS).astype(np.float64)[None, :]
@@ -201,24 +201,25 @@ def _medians(values: Floats, group: Ints, groups: int) -> Floats:
 
 
 BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
-# Fewer requests than these say little about the time of one; they also keep ratios of next to nothing near 1. [ours]
+# Minimum requests for a service time; also added to both sides of ratios, which keeps those of few requests near 1.
+# [ours]
 _LEAST_REQUESTS: Final = 16
-# So many requests that took less than 1.5 times as long as usual come from a healthy component. [ours]
+# A component with so many requests, less than 1.5 times as slow as usual, is healthy. [ours]
 _MANY_REQUESTS: Final = 64
 _SLOW: Final = float(np.log(1.5))
-# The highest rate seen, without single wild samples.
+# The highest rate, without single outliers.
 _PEAK_QUANTILE: Final = 0.999
-# What other runs found at a target fades over this many lengths of the run, or sampling intervals. [ours]
+# Decay of other runs' findings at a target, in lengths of the run or sampling intervals. [ours]
 _MEMORY: Final = 8.0
 _LONGEST_MEMORY_SECONDS: Final = 1800.0
-# Weight of the belief, before any run is seen, that a target is as the others.
+# Weight of the prior that a target is like the others, in runs.
 _PRIOR_RUNS: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class TargetAmounts:
-    """`amounts` are sums over whole steps with the run's I/O, (run, component) by metric; `peaks` the highest amounts
-    of one step, by metric: of each component, and last of all together."""
+    """Amounts on targets. `amounts` are sums over whole steps with the run's I/O, (run, component) by metric; `peaks`
+    the highest amounts of one step, by metric: of each component, and last of all together."""
 
     components: tuple[str, ...]
     amounts: Mapping[str, Floats]
@@ -227,7 +228,8 @@ class TargetAmounts:
 
 
 def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]) -> TargetAmounts:
-    """`stamps` are the starts of each stretch's first step and of the step after its last."""
+    """Add up samples for each run. `stamps` are the starts of each stretch's first step and of the step after its
+    last."""
     low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
     amounts, peaks = {}, {}
     for name, values in cells.values.items():
@@ -246,8 +248,8 @@ def _peaks(values: Floats) -> Floats:
 
 
 def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:
-    """Amounts of all metrics together on the targets that each run used, and what these could have moved in that time
-    at the highest rate seen; NaN where nothing of it was sampled."""
+    """Return the amounts of all metrics on the targets that each run used, and the maximum at their highest rate; NaN
+    without samples."""
     names = [name for name in metrics if name in found.amounts]
     if not names:
         nothing = np.full(len(used), np.nan)
@@ -260,8 +262,10 @@ def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps:
 def on_busiest_target(
     found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints
 ) -> tuple[Floats, Floats, Floats]:
-    """Amounts on that of each run's targets on which others did most, the run's own there, and what the target could
-    have moved at most; NaN where the targets are not known. A run is as slow as the slowest of its targets."""
+    """Return amounts on the target of each run with most work of others: all, the run's own, and the target's maximum.
+
+    NaN if the targets are not known. A run is as slow as the slowest of its targets.
+    """
     names = [name for name in metrics if name in found.amounts]
     known = (own.sum(axis=1) > 0) & (steps > 0)
     if not names or not known.any():
@@ -280,15 +284,17 @@ def on_busiest_target(
 
 
 def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
-    """Logarithm of the seconds that requests took on the slowest of each run's targets over what so many requests
-    usually take; NaN where no service times were sampled."""
+    """Return the log ratio of service time to the usual one on the slowest of each run's targets; NaN without
+    samples."""
     slow = np.where(used, _service_slowdowns(found, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slow), slow, np.nan)
 
 
 def found_healthy(events: Frame, found: TargetAmounts) -> Bools:
-    """(run, event): the component of the event answered this run's and others' requests as usual all the same. The ends
-    of an event are less sharp than the samples of a short run."""
+    """Return by (run, event) whether the event's component served requests at the usual speed during the run.
+
+    The ends of an event are coarser than the samples of a short run.
+    """
     shape = next(iter(found.amounts.values())).shape
     slow, requests = _service_slowdowns(found, shape)
     as_usual = (slow < _SLOW) & (requests >= _MANY_REQUESTS)
@@ -317,10 +323,10 @@ def _service_slowdowns(found: TargetAmounts, shape: tuple[int, ...]) -> tuple[Fl
 
 
 def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
-    """(run, component): logarithm of the time per byte of the run's files on that target over the median of its
-    targets; NaN for runs whose files lie on one target, or all alike over the same ones.
+    """Return log time per byte of the run's files on each target, relative to the median of its targets, by (run,
+    component); NaN for runs with one target, or with the same layout for all files.
 
-    Only differences within a run count, so a run that is slow for reasons of its own says nothing of its targets.
+    Differences within a run cancel slowness that affects all of its targets.
     """
     moved = (records.ints("read_bytes") + records.ints("write_bytes")).astype(np.float64)
     spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
@@ -340,8 +346,8 @@ def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
 
 
 def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
-    """How slow the slowest of each run's targets was, by what runs that used it about then found: the mean of
-    `contrast`, weighted by nearness in time; NaN where nobody knows."""
+    """Return the slowness of the slowest of each run's targets: the mean `contrast` of runs that used it, weighted by
+    distance in time; NaN without any."""
     first, last = (each.astype(np.float64) / 1e9 for each in ends)
     span = last - first
     memory = np.maximum(np.maximum(span, _MEMORY * step_seconds), np.minimum(_MEMORY * span, _LONGEST_MEMORY_SECONDS))
@@ -350,7 +356,7 @@ def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step
     known = np.isfinite(contrast)
     total = weight @ known
     mean = (weight @ np.where(known, contrast, 0.0)) / (total + _PRIOR_RUNS)
-    # Of no run at all nothing is known, which is not the same as being as usual.
+    # Without any run the slowness is unknown, not zero.
     seen = used & (total > 0.05)
     slowest = np.where(seen, mean, -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slowest), np.maximum(slowest, 0.0), np.nan)

@@ -236,7 +236,7 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
     """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
-    causes = {verb: {cause.name for cause in bandwidth_caveats(row, verb)} for verb in _VERBS}
+    causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
     spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
     if spans:

@@ -9,8 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer, Cell
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.planning.forecast_input import Seen
-from ioweather.planning.forecast_model import forecast_answer
+from ioweather.planning.forecast_model import Seen, forecast_answer
 
 WINDOW_NS = 5 * MINUTE_NS
 

@@ -1,4 +1,4 @@
-"""Windows of load or slowdown of one file system, out of the lake: the need `history`."""
+"""Windows of load or slowdown of one file system, and known jobs, from the lake."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
-from ioweather.core.tables import ColumnSpec, Quality
+from ioweather.core.tables import Quality
+from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake import grid
 from ioweather.lake.convert import fetch_frame
 from ioweather.lake.snapshot import Snapshot
-from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
-from ioweather.planning.forecast_model import AHEAD_NS
+from ioweather.planning.forecast_model import AHEAD_NS, History, KnownJobs, Quantity, Seen
 from ioweather.stats.climatology import MEMORY_DAYS
 from ioweather.stats.job_load import Jobs, laid_out
 from ioweather.stats.rollup_steps import steps_of
@@ -33,17 +33,14 @@ _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
 _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
 _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
 
-_MOVED: Final = (
-    ColumnSpec("key", "text", ""), ColumnSpec("exe", "text", "", nullable=True), ColumnSpec("slot", "int64", ""),
-    ColumnSpec("bytes", "float64", ""),
-)  # fmt: skip
-# [ours] Minutes of all jobs together: more take seconds, and hundreds of megabytes.
+_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
+# [ours] Minutes of all jobs together: more would take seconds, and hundreds of megabytes.
 _MOST_MINUTES: Final = 2_000_000
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
 
 
 def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
-    """Load or slowdown (`of`) as of `at`, or of the newest data."""
+    """Return load or slowdown (`of`) as of `at`, or of the newest data."""
     read = _load if values["of"] == "load" else _slowdown
     at_ns = values["at"]
     quantity, seen = read(snapshot, values["filesystem"], values["op"], values["window"], at_ns)
@@ -71,7 +68,7 @@ def _load(
     metrics = _METRICS[op or "all"]
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
-    # Samples longer than the window would only be spread out: the window is then a whole number of them.
+    # If samples are longer than the window, the window becomes a whole number of samples.
     sample = max((g.interval_ns for g in own), default=window_ns)
     step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample
     end = min(at_ns or 2**62, max(g.end_ns for g in own))
@@ -120,7 +117,7 @@ def _slowdown(
 
 
 def _windows(series: OperationSeries) -> History:
-    """On a grid without holes: windows without an operation are missing."""
+    """Return windows on a complete grid; windows without an operation are missing."""
     first, step = int(series.start_ns[0]), series.interval_ns
     values = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
     values[(series.start_ns - first) // step] = series.slowdown("median")
@@ -128,7 +125,7 @@ def _windows(series: OperationSeries) -> History:
 
 
 def _probed(snapshot: Snapshot) -> dict[tuple[str, str], int]:
-    """Operations timed, by file system and kind."""
+    """Count timed operations by file system and kind."""
     if not snapshot.pinned["response_rollups"].uris:
         return {}
     sql = f"SELECT system, op, sum(count) FROM response_rollups WHERE interval_ns = {HOUR_NS} GROUP BY system, op"
@@ -149,8 +146,10 @@ def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int 
 
 
 def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History) -> KnownJobs | None:
-    """By what servers count of each job, else by accounting and the logs of jobs that ended. None where neither tells.
-    The jobs are everybody's, since the load is."""
+    """Return jobs as the servers count them, else by accounting and the logs of ended jobs; None without any.
+
+    The jobs are those of all users, like the load.
+    """
     whole = snapshot.whole
     period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
     accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
@@ -188,14 +187,14 @@ def _since(moment_ns: int | None, start_ns: int) -> float:
 
 
 def _minutes(accounts: list[dict[str, Any]], seen: History) -> float:
-    """That jobs wait and run, and may yet move something."""
+    """Minutes that jobs wait, run, and may still do I/O."""
     ends = (min(row["end_ns"] or seen.end_ns, seen.end_ns) for row in accounts)
     return float(sum(end - row["submit_ns"] + AHEAD_NS for end, row in zip(ends, accounts, strict=True))) / MINUTE_NS
 
 
 def _counted(snapshot: Snapshot, counts: str, minutes: float, seen: History) -> tuple[int, Frame]:
-    """Counts, each in the step of its middle: the minute, where they are made as often, and not too many; else the
-    window."""
+    """Return the step and the counts, each in the step of its middle. The step is the minute if counts are as frequent,
+    and not too many, else the window."""
     usual = snapshot.bare.execute(f"SELECT median(interval_ns) FROM ({counts})").fetchall()[0][0]
     often = usual is not None and usual <= MINUTE_NS and seen.window_ns % MINUTE_NS == 0
     step = MINUTE_NS if often and minutes <= _MOST_MINUTES else seen.window_ns
@@ -209,8 +208,8 @@ def _counted(snapshot: Snapshot, counts: str, minutes: float, seen: History) -> 
 def _logged(
     snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History, period: tuple[int, int]
 ) -> Frame | None:
-    """Bytes of files that system calls moved, spread evenly from the first to the last; files of a run that were read,
-    or written, in the same windows together."""
+    """Return bytes of files moved by system calls, spread evenly from the first to the last call. Files of a run that
+    were read, or written, in the same windows are added up."""
     if not snapshot.filled(["files"]):
         return None
     where: dict[str, Any] = {"module": ("POSIX", "STDIO"), "standard_stream": False}

@@ -15,7 +15,7 @@ from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
 from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import INCIDENTS, NEED
-from ioweather.facts.striping import known_targets
+from ioweather.facts.striped_transfers import known_targets
 from ioweather.job_io.view import JobView
 from ioweather.planning.stripe_width import recommend_stripe
 from ioweather.planning.transfer_times import predict_transfer

@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import FileToMove, RelieveOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
 from ioweather.core.units import format_value
-from ioweather.planning.relief import FileThere, Relief, destinations, fewest
+from ioweather.planning.relieve_query import FileThere, Relief, destinations, fewest
 
 _COLUMNS: Final = columns_of(
     "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "

@@ -1,14 +1,15 @@
-"""What the targets of a file system hold and moved, and the files on one of them: the need `relief`."""
+"""Space and load of the targets of a file system, and which files to move off one of them (pat19 section 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable
@@ -17,7 +18,99 @@ from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import target_number
 from ioweather.lake.convert import literal
 from ioweather.lake.snapshot import Snapshot
-from ioweather.planning.relief import By, FileThere, Relief
+
+By: TypeAlias = Literal["space", "load"]
+
+
+@dataclass(frozen=True)
+class FileThere:
+    """A file with stripes on the target, and its bytes there, stored or moved.
+
+    `path` is as stored; `escaped`: not UTF-8, None if the lake has a hash. `stripes` are OST numbers, of all `parts` of
+    the layout.
+    """
+
+    path: str
+    escaped: bool | None
+    bytes_there: float
+    size_bytes: int | None
+    uid: int | None
+    user: str | None
+    last_used_ns: int | None
+    stripes: tuple[int, ...]
+    parts: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Relief:
+    """Targets of one file system: `amount` is stored or moved bytes, `size` the capacity (1 each for load).
+
+    `files` are the largest of `files_there` on `target`.
+    """
+
+    by: By
+    filesystem: str
+    target: str
+    components: tuple[str, ...]
+    numbers: tuple[int | None, ...]
+    amount: Floats
+    size: Floats
+    files: tuple[FileThere, ...]
+    files_there: int
+    origin: str
+
+    @property
+    def level(self) -> Floats:
+        """Share of its space, or bytes moved."""
+        return np.asarray(self.amount / self.size, np.float64)
+
+    @property
+    def mean_level(self) -> float:
+        """Mean level of the file system."""
+        return float(self.amount.sum() / self.size.sum())
+
+    @property
+    def excess_bytes(self) -> float:
+        """Bytes above the mean on the target; negative below it."""
+        place = self.components.index(self.target)
+        return float(self.amount[place] - self.mean_level * self.size[place])
+
+
+def fewest(amounts: Floats, wanted: float) -> Indices:
+    """Return the fewest amounts whose sum reaches `wanted`: the largest, and the smallest sufficient one as the last.
+
+    All of them if they do not reach it.
+    """
+    if wanted <= 0:
+        return np.zeros(0, np.intp)
+    order = np.argsort(-amounts, kind="stable")
+    reached = np.cumsum(amounts[order])
+    count = int(np.searchsorted(reached, wanted)) + 1
+    if count > len(order):
+        return np.asarray(order, np.intp)
+    before = reached[count - 2] if count > 1 else 0.0
+    enough = order[count - 1 :][amounts[order[count - 1 :]] >= wanted - before]
+    return np.asarray(np.append(order[: count - 1], enough[-1]), np.intp)
+
+
+def destinations(relief: Relief, chosen: Sequence[FileThere]) -> list[tuple[int, ...] | None]:
+    """Return new stripes of each file: the target is replaced by the one with the lowest level that the file does not
+    use yet, including the files moved so far. None if there is none."""
+    own = relief.numbers[relief.components.index(relief.target)]
+    amount = relief.amount.copy()
+    place = {number: i for i, number in enumerate(relief.numbers) if number is not None}
+    found: list[tuple[int, ...] | None] = []
+    for file in chosen:
+        free = [i for number, i in place.items() if number != own and number not in file.stripes]
+        if not free or file.parts > 1:
+            found.append(None)
+            continue
+        to = min(free, key=lambda i: amount[i] / relief.size[i])
+        amount[to] += file.bytes_there
+        number = relief.numbers[to]
+        found.append(tuple(number if each == own and number is not None else each for each in file.stripes))
+    return found
+
 
 MOST_FILES: Final = 10_000
 _ROOM: Final = ("capacity_bytes", "free_bytes")
@@ -27,6 +120,10 @@ Amounts = dict[str, tuple[float, float]]
 
 
 def relief(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Relief:
+    """Read the targets of a file system, and the files on one of them, `by` space or load.
+
+    Raises DataUnavailable without samples, or without a list of files.
+    """
     by: By = values["by"]
     filesystem = values["filesystem"] or _filesystem(snapshot, values["target"])
     scan = _scan(snapshot, filesystem) if by == "space" else None
@@ -52,7 +149,7 @@ def relief(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Rel
 
 
 def _filesystem(snapshot: Snapshot, target: str | None) -> str:
-    """That of the target's name, else the busiest."""
+    """Return the file system of the target's name, else the busiest."""
     known = snapshot.filesystems()
     named = [name for name in known if target is not None and target.startswith(f"{name}-")]
     found = named[0] if named else busiest_filesystem(snapshot) or (known[0] if known else None)
@@ -74,7 +171,8 @@ def _target(names: tuple[str, ...], level: Floats, asked: str | None) -> str:
 
 
 def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None) -> Amounts:
-    """Bytes used and capacity of each target, as last sampled; without samples, what the list of files has there."""
+    """Return bytes used and capacity of each target in the last samples; without samples, the bytes in the list of
+    files."""
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == "ost"]
     groups = [g for g in groups if g.metric in _ROOM and g.first_ns < period[1] and g.end_ns > period[0]]
     if {g.metric for g in groups} == set(_ROOM):
@@ -87,7 +185,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
         found = {name: (size - free, size) for name, size, free in last if size and free is not None}
         if found:
             return found
-    if scan is None or snapshot.owner is not None:  # of one person's files it does not follow how full a target is
+    if scan is None or snapshot.owner is not None:  # the files of one user do not show how full a target is
         raise DataUnavailable(
             f"The lake has no samples of how full the targets of {filesystem} are.",
             hint="`ioweather agent run lustre` on its servers takes them; --by load needs none.",
@@ -101,7 +199,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
 
 
 def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> Amounts:
-    """Bytes that each target read and wrote in the period."""
+    """Return the bytes that each target read and wrote in the period."""
     whole = loads(snapshot, filesystem, period)
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)
     if traffic is None or not traffic.components:
@@ -114,7 +212,7 @@ def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> Amounts:
 
 
 def _scan(snapshot: Snapshot, filesystem: str) -> str | None:
-    """The newest list of the file system whose entries have OSTs."""
+    """Return the newest list of the file system whose entries have OSTs."""
     if not snapshot.pinned["scan_entries"].uris:
         return None
     rows = snapshot.query(
@@ -125,7 +223,7 @@ def _scan(snapshot: Snapshot, filesystem: str) -> str | None:
 
 
 def _entries(snapshot: Snapshot, scan: str) -> str:
-    """Files with stripes: of several names of one inode the first."""
+    """SQL of files with stripes; of several names of one inode the first."""
     return (
         "SELECT *, coalesce(capacity_bytes, size_bytes, 0) AS bytes FROM "
         f"({snapshot.rows('scan_entries', {'scan_id': scan})}) "
@@ -144,14 +242,14 @@ def _of_scan(snapshot: Snapshot, scan: str, number: int) -> tuple[tuple[FileTher
 
 
 def _stripes_on(number: int) -> str:
-    """How many stripes of a row of files lie on the target."""
+    """SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
 def _of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> tuple[tuple[FileThere, ...], int]:
-    """Bytes that logged runs moved on the target, by file that several of them used: one that a single run made and
-    left takes no load with it. POSIX and STDIO records have every byte once."""
+    """Return bytes that logged runs moved on the target, by files that several runs used: moving a file of one run does
+    not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
             "The lake has no Darshan logs, which tell what is moved in which file.",
@@ -177,7 +275,7 @@ def _of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -
 
 
 def _on(snapshot: Snapshot, filesystem: str) -> str:
-    """Files on its mounts; all, where facility.toml does not tell them."""
+    """SQL of files on the file system's mounts; all files if facility.toml has no mounts."""
     known = snapshot.facility.filesystem(filesystem)
     if known is None or not known.mounts:
         return "TRUE"
@@ -189,17 +287,25 @@ def _on(snapshot: Snapshot, filesystem: str) -> str:
 
 
 def _listed(snapshot: Snapshot, select: str) -> tuple[tuple[FileThere, ...], int]:
-    """The largest first, and how many there are."""
+    """Return the largest files first, and their number."""
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
     rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {MOST_FILES}").fetchall()
     users = _users(snapshot)
-    return tuple(
+    files = tuple(
         FileThere(
-            path, escaped, float(there), size, uid, users.get(uid), used,
-            tuple(int(n) for n in osts.replace(";", ",").split(",")), osts.count(";") + 1,
+            path=path,
+            escaped=escaped,
+            bytes_there=float(there),
+            size_bytes=size,
+            uid=uid,
+            user=users.get(uid),
+            last_used_ns=used,
+            stripes=tuple(int(number) for number in osts.replace(";", ",").split(",")),
+            parts=osts.count(";") + 1,
         )
         for path, escaped, there, size, uid, used, osts in rows
-    ), int(count)  # fmt: skip
+    )
+    return files, int(count)
 
 
 def _users(snapshot: Snapshot) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Over how many targets to stripe a file: the order statistics of don15 turned into one command line."""
+"""The stripe count for a file, from the order statistics of don15, as a command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Quantile, StripeOutcome, WidthOutcome
 from ioweather.core.results import Answer, Estimate, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds
-from ioweather.facts.striping import (
+from ioweather.facts.striped_transfers import (
     PROBABILITIES,
     WORTH_IT,
     BestWidth,
@@ -29,8 +29,9 @@ from ioweather.planning.transfer_times import REPLICATES, Lacking, RequestTimes,
 _WIDEST: Final = 256
 _LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
 _NAMES: Final = {0.5: "q50_seconds", 0.9: "q90_seconds", 0.99: "q99_seconds"}
+# Minimum share of common targets of two request sizes.
 _SHARED_TARGETS: Final = 0.5
-# Agreement of the bootstrap replicates that makes an advice firm.
+# Agreement of the bootstrap replicates from which advice is firm.
 _FIRM: Final = 0.8
 
 
@@ -46,10 +47,10 @@ def recommend_stripe(
     directory: str = "DIRECTORY",
     replicates: int = REPLICATES,
 ) -> Answer:
-    """The stripe count for a file of `file_bytes` that is read or written at once, from sampled response times.
+    """Recommend a stripe count for a file of `file_bytes` that is read or written at once, from sampled response times.
 
-    `responses` are rows of that table; `targets` the number of targets the file system has, where known. Without
-    samples of single targets at two sizes or more there is no advice, and the headline says why.
+    `responses` are rows of that table; `targets` is the number of targets of the file system, if known. Without samples
+    of single targets at two sizes or more there is no advice, and the headline gives the reason.
     """
     question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
     if file_bytes <= 0:
@@ -78,7 +79,7 @@ def recommend_stripe(
     piece_bytes = file_bytes
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
     if not predictions and file_bytes > sizes[-1]:
-        # Even all targets together take more than was sampled: the file moves in pieces that were.
+        # Even with all targets the requests are larger than sampled ones: the file moves in pieces of sampled size.
         piece_bytes = sizes[-1]
         predictions = predict_widths(single.fitted, piece_bytes, widest=widest)
     if not predictions:
@@ -88,44 +89,25 @@ def recommend_stripe(
             "answered; for others sample their requests too. Nothing is extrapolated."
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
-    return _answer(question, single, predictions, (file_bytes, piece_bytes), targets, directory)
-
-
-def _is_confounded(times: RequestTimes) -> bool:
-    """Whether two sizes have less than half of their targets in common: between them, size and target are one."""
-    sets = [targets_of(item.sample) for item in times.fitted]
-    return any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in itertools.combinations(sets, 2))
-
-
-def _answer(
-    question: str,
-    times: RequestTimes,
-    predictions: Sequence[WidthPrediction],
-    sizes: tuple[int, int],
-    targets: int | None,
-    directory: str,
-) -> Answer:
-    """`sizes` are those of the file and of a piece that moves at once."""
-    file_bytes, piece_bytes = sizes
     best = best_width(predictions)
     chosen = next(prediction for prediction in predictions if prediction.width == best.width)
     command = setstripe(best.width, chosen.request_bytes, directory)
-    test, _ = targets_together(times.fitted)
-    exhibit = striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats)
+    test, _ = targets_together(single.fitted)
+    exhibit = striping_exhibit(single.samples, single.fitted, predictions, piece_bytes, single.caveats)
     return Answer(
         question=question,
-        headline=_headline(times, predictions, best, chosen, command) + _in_pieces(file_bytes, piece_bytes),
-        facts=(_recommended(chosen, command), _others(predictions, best), _sureness(times, best)),
+        headline=_headline(single, predictions, best, chosen, command) + _in_pieces(file_bytes, piece_bytes),
+        facts=tuple(_facts(single, predictions, best, chosen, command)),
         exhibits=(exhibit,),
         findings=(*_worth(predictions, best), independence_finding(test)),
-        caveats=tuple(_assumptions(times, targets)),
-        coverage=times.samples.coverage,
+        caveats=tuple(_assumptions(single, targets)),
+        coverage=single.samples.coverage,
         name="stripe",
         result=StripeOutcome(
-            op=times.op,
+            op=single.op,
             file_bytes=file_bytes,
             piece_bytes=piece_bytes if piece_bytes < file_bytes else None,
-            filesystem=times.fitted[0].sample.filesystem,
+            filesystem=single.fitted[0].sample.filesystem,
             width=best.width,
             request_bytes=chosen.request_bytes,
             command=command,
@@ -134,6 +116,12 @@ def _answer(
             widths=tuple(WidthOutcome(p.width, p.request_bytes, _quantiles(p)) for p in predictions),
         ),
     )
+
+
+def _is_confounded(times: RequestTimes) -> bool:
+    """Whether two sizes have too few targets in common to separate the effects of size and target."""
+    sets = [targets_of(item.sample) for item in times.fitted]
+    return any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in itertools.combinations(sets, 2))
 
 
 def _in_pieces(file_bytes: int, piece_bytes: int) -> str:
@@ -149,45 +137,35 @@ def _quantiles(prediction: WidthPrediction) -> tuple[Quantile, ...]:
     return tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, prediction.quantiles, strict=True))
 
 
-def _recommended(chosen: WidthPrediction, command: str) -> FactGroup:
-    quantiles = [_fact(_NAMES[p], _LABELS[p], chosen.quantiles[i]) for i, p in enumerate(PROBABILITIES)]
-    return FactGroup(
-        "recommended",
-        "Recommended",
-        (
-            Fact("command", "command", command),
-            Fact("width", "stripe count", chosen.width, "count"),
-            Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
-            *quantiles,
-        ),
-    )
-
-
-def _others(predictions: Sequence[WidthPrediction], best: BestWidth) -> FactGroup:
+def _facts(
+    times: RequestTimes,
+    predictions: Sequence[WidthPrediction],
+    best: BestWidth,
+    chosen: WidthPrediction,
+    command: str,
+) -> Iterator[FactGroup]:
+    recommended = [
+        Fact("command", "command", command),
+        Fact("width", "stripe count", chosen.width, "count"),
+        Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
+        *(_fact(_NAMES[p], _LABELS[p], chosen.quantiles[i]) for i, p in enumerate(PROBABILITIES)),
+    ]
+    yield FactGroup("recommended", "Recommended", tuple(recommended))
     q90 = PROBABILITIES.index(0.9)
-    others = [prediction for prediction in predictions if prediction.width != best.width]
-    return FactGroup(
-        "other_widths",
-        "Other stripe counts, 90% finish within",
-        tuple(_fact(f"width_{other.width}", str(other.width), other.quantiles[q90]) for other in others),
+    others = (_fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p.width != best.width)
+    yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
+    note = "no bootstrap asked for" if best.agreement is None else "of bootstrap replicates choose this count"
+    sureness = (
+        Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note),
+        Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
+        Fact("sampled_sizes", "sampled sizes", times.range_text),
+        Fact("sampled_targets", "targets sampled", times.known_targets, "count"),
     )
-
-
-def _sureness(times: RequestTimes, best: BestWidth) -> FactGroup:
-    return FactGroup(
-        "sureness",
-        "How sure",
-        (
-            _agreement(best),
-            Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
-            Fact("sampled_sizes", "sampled sizes", times.range_text),
-            Fact("sampled_targets", "targets sampled", times.known_targets, "count"),
-        ),
-    )
+    yield FactGroup("sureness", "How sure", sureness)
 
 
 def setstripe(width: int, request_bytes: float, directory: str) -> str:
-    """One object per target: a stripe size of file/width, in whole MiB. Below 1 MiB the default size stays."""
+    """Return the command for one object per target: a stripe size of file/width in whole MiB, at least 1 MiB."""
     size = "" if request_bytes < MIB else f" -S {min(math.ceil(request_bytes / MIB), 4095)}M"
     return f"lfs setstripe -c {width}{size} {directory}"
 
@@ -211,29 +189,19 @@ def _fact(name: str, label: str, estimate: Estimate) -> Fact:
     return Fact(name, label, estimate.value, "seconds", note=note)
 
 
-def _agreement(best: BestWidth) -> Fact:
-    if best.agreement is None:
-        return Fact("agreement", "agreement", None, "ratio", note="no bootstrap asked for")
-    note = "of bootstrap replicates choose this count"
-    return Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note)
-
-
 def _worth(predictions: Sequence[WidthPrediction], best: BestWidth) -> Iterator[Finding]:
     if best.fastest != best.width:
         yield Finding(
             f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets.",
             name="wider_not_worth_it",
         )
-    wider = [p for p in predictions if p.width > best.width and p.seconds(0.99) > 1.1 * _at(predictions, best.width)]
+    rare = next(p.seconds(0.99) for p in predictions if p.width == best.width)
+    wider = [p.width for p in predictions if p.width > best.width and p.seconds(0.99) > 1.1 * rare]
     if wider:
         yield Finding(
-            f"From {wider[0].width} stripes on the slowest target makes the rare slow transfers slower again.",
+            f"From {wider[0]} stripes on the slowest target makes the rare slow transfers slower again.",
             name="wider_is_slower",
         )
-
-
-def _at(predictions: Sequence[WidthPrediction], width: int) -> float:
-    return next(p for p in predictions if p.width == width).seconds(0.99)
 
 
 def _assumptions(times: RequestTimes, targets: int | None) -> Iterator[str]:

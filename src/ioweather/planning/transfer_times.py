@@ -1,4 +1,4 @@
-"""How long a transfer will take: a predictive distribution from sampled response times, with what it assumes."""
+"""Duration of a transfer: a predictive distribution from sampled response times, with its assumptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import PredictOutcome, Quantile
-from ioweather.core.results import Answer, Chart, Coverage, Exhibit, Fact, FactGroup, ResultTable
+from ioweather.core.results import Answer, Chart, Coverage, Exhibit, Fact, FactGroup
 from ioweather.core.run_outcomes import Outcome
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.facts.response_samples import (
@@ -26,7 +26,7 @@ from ioweather.facts.response_samples import (
     largest_place,
     samples_of,
 )
-from ioweather.facts.striping import independence_finding, targets_together
+from ioweather.facts.striped_transfers import independence_finding, targets_together
 from ioweather.stats.orderstats import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
 
@@ -36,7 +36,7 @@ REPLICATES: Final = 40
 
 @dataclass(frozen=True)
 class RequestTimes:
-    """Fits by request size, smallest first; `known_targets` counts the targets that the rows name."""
+    """Fits by request size, smallest first; `known_targets` is the number of targets in the rows."""
 
     samples: Samples
     fitted: tuple[FittedSample, ...]
@@ -59,7 +59,7 @@ class RequestTimes:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Why there can be no answer, in a sentence, and how to get what is missing."""
+    """The reason why there is no answer, and a remedy, in a sentence."""
 
     reason: str
     coverage: tuple[Coverage, ...] = ()
@@ -77,7 +77,7 @@ def request_times(
     mode: str | None = None,
     replicates: int = REPLICATES,
 ) -> RequestTimes | Lacking:
-    """The samples of the wanted file system, operation and mode; what is not said is the best sampled one."""
+    """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
     params: dict[str, Any] = {"filesystem": filesystem, "minimum": MINIMUM, "replicates": replicates}
     params["combination"] = "weighted"
     samples = samples_of(StudyData({"responses": responses}), facility, params)
@@ -92,7 +92,7 @@ def request_times(
         )
     place = largest_place(wanted)
     mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]
-    # Far out in the tail AIC is the better guide: the distance favours the family with one parameter more.
+    # For the far tail AIC is better: the distance favours families with more parameters.
     fitted, refused = fit_samples(mine, params, select="aic", laws=True)
     if not fitted:
         return Lacking(f"no sample can be fitted: {refused[0]}", samples.coverage)
@@ -105,7 +105,7 @@ def _is(wanted: str | None, value: str) -> bool:
 
 
 def targets_of(sample: ResponseSample) -> set[str]:
-    """Targets that the rows name."""
+    """Return the names of targets in the rows."""
     text = sample.frame.text("component")
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
 
@@ -118,7 +118,7 @@ _LABELS: Final = {
     0.95: "95% within",
     0.99: "99% within",
 }
-# Rounds of requests that are drawn one by one; a longer transfer should be described in larger requests.
+# Maximum rounds of requests, which are drawn one by one; longer transfers need larger requests.
 _MOST_ROUNDS: Final = 100_000
 _DRAWS: Final = 20_000_000
 _MOST_TRANSFERS: Final = 4_000
@@ -135,12 +135,11 @@ def predict_transfer(
     filesystem: str | None = None,
     mode: str | None = None,
     replicates: int = REPLICATES,
-    seed: int = 0,
 ) -> Answer:
-    """Time of `total_bytes` moved in rounds of `width` concurrent requests of `request_bytes`, one round after another.
+    """Predict the time of `total_bytes` moved in successive rounds of `width` concurrent requests of `request_bytes`.
 
-    Without `request_bytes` each of `width` requests takes its part of the whole, or as much as the largest that was
-    sampled. The spread shown is that of single transfers, the uncertainty of the fits included.
+    Without `request_bytes` each of `width` requests moves its part of the whole, or the largest sampled size. The
+    intervals are those of single transfers, and include the uncertainty of the fits.
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs positive bytes, request size and width")
@@ -165,13 +164,13 @@ def predict_transfer(
             "Sample that size; nothing is extrapolated."
         )
         return Lacking(reason, times.samples.coverage).answer(question, "predict", unanswered)
-    drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))
+    drawn = _transfers(laws, size, width, rounds, np.random.default_rng(0))
     asked = replace(unanswered, op=times.op, filesystem=times.fitted[0].sample.filesystem)
     return _answer(question, times, drawn, laws[1:] or laws, asked)
 
 
 def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
-    """The fit itself first, then its bootstrap replicates."""
+    """Return the fit, then its bootstrap replicates."""
     sizes = tuple(item.sample.request_bytes for item in times.fitted)
     laws = [BySize(sizes, tuple(item.fit.distribution for item in times.fitted))]
     laws += [BySize(sizes, tuple(item.laws[b] for item in times.fitted)) for b in range(replicates)]
@@ -179,7 +178,7 @@ def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
 
 
 def _transfers(laws: list[BySize], size: float, width: int, rounds: int, rng: np.random.Generator) -> Floats:
-    """Times of whole transfers: each replicate of the fit draws its share of them, so its uncertainty is inside."""
+    """Draw times of whole transfers, the same number from each replicate of the fit, to include its uncertainty."""
     used = laws[1:] or laws
     each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
     drawn = [MaximumOf(law.at(size), width).sample(each * rounds, rng).reshape(each, rounds) for law in used]
@@ -189,7 +188,7 @@ def _transfers(laws: list[BySize], size: float, width: int, rounds: int, rng: np
 def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], asked: PredictOutcome) -> Answer:
     size, width, rounds = asked.request_bytes, asked.width, asked.rounds
     quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
-    # Of the same laws as the quantiles: one whose tail has no mean leaves none to the whole.
+    # Over the same replicates as the quantiles: infinite if the tail of one has no mean.
     mean = rounds * float(np.mean([MaximumOf(law.at(size), width).mean for law in laws]))
     headline = (
         f"About {format_seconds(quantiles[0.5])}; nine in ten such transfers take between "
@@ -199,33 +198,26 @@ def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize
     known = mean if math.isfinite(mean) else None
     note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
-    test, _ = targets_together(times.fitted) if width > 1 else (None, ())
+    basis = (
+        Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
+        Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
+        Fact("request_bytes", "size of a request", size, "bytes"),
+        Fact("rounds", "rounds of requests", rounds, "count"),
+        Fact("width", "requests at a time", width, "count"),
+    )
+    table = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
+    chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
     return Answer(
         question=question,
         headline=headline,
-        facts=(
-            FactGroup("time", "Time of one transfer", tuple(facts)),
-            FactGroup("basis", "Rests on", (
-                Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
-                Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
-                Fact("request_bytes", "size of a request", size, "bytes"),
-                Fact("rounds", "rounds of requests", rounds, "count"),
-                Fact("width", "requests at a time", width, "count"),
-            )),
-        ),
-        exhibits=(_exhibit(drawn, question),),
-        findings=(independence_finding(test),) if width > 1 else (),
+        facts=(FactGroup("time", "Time of one transfer", tuple(facts)), FactGroup("basis", "Rests on", basis)),
+        exhibits=(Exhibit("predict", question, charts=(chart,)),),
+        findings=(independence_finding(targets_together(times.fitted)[0]),) if width > 1 else (),
         caveats=tuple(_assumptions(times, rounds, width)),
         coverage=times.samples.coverage,
         name="predict",
         result=replace(asked, quantiles=tuple(Quantile(p, s) for p, s in quantiles.items()), mean_seconds=known),
-    )  # fmt: skip
-
-
-def _exhibit(drawn: Floats, title: str) -> Exhibit:
-    table: ResultTable = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
-    chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
-    return Exhibit("predict", title, charts=(chart,))
+    )
 
 
 def _assumptions(times: RequestTimes, rounds: int, width: int) -> Iterator[str]:

@@ -28,7 +28,7 @@ from ioweather.facts.response_samples import (
     largest_place,
     samples_of,
 )
-from ioweather.facts.striping import WIDEST, known_targets, predict_widths, striping_exhibit
+from ioweather.facts.striped_transfers import WIDEST, known_targets, predict_widths, striping_exhibit
 
 TRANSFER_SIZE: Final = Param("transfer_size", "bytes of the striped transfer (default: largest sampled)", kind="size")
 OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 1)", kind="duration", default="0s")

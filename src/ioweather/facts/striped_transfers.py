@@ -1,8 +1,7 @@
-"""How long a striped transfer takes (don15 Eq. 1): the slowest of n requests, against the stripe width n.
+"""Time of a striped transfer by stripe width n (don15 Eq. 1): the slowest of n requests.
 
-A transfer of S bytes over n targets is n requests of S/n, and as slow as the slowest. More targets make each request
-smaller, and make it likelier that one of them falls into the tail.
-"""
+A transfer of S bytes over n targets is n requests of S/n, as slow as the slowest. More targets make requests smaller,
+and a time from the tail more likely."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from ioweather.stats.summary_tables import told_p
 PROBABILITIES: Final = (0.5, 0.9, 0.99)
 _NAMES: Final = {0.5: "median", 0.9: "q90", 0.99: "q99"}
 WIDEST: Final = 256
-# A wider stripe must earn more than this at q90, since it takes targets from others. [ours]
+# A wider stripe must save more than this at q90, since it uses more targets. [ours]
 WORTH_IT: Final = 0.05
 
 
@@ -64,7 +63,7 @@ class BestWidth:
 def predict_widths(
     fitted: Sequence[FittedSample], total_bytes: int, *, overhead_seconds: float = 0.0, widest: int = WIDEST
 ) -> list[WidthPrediction]:
-    """Every power-of-two width whose request size lies between sampled sizes; nothing is extrapolated."""
+    """Predict for every power-of-two width whose request size is between sampled sizes; nothing is extrapolated."""
     ordered = sorted(fitted, key=lambda item: item.sample.request_bytes)
     sizes = tuple(item.sample.request_bytes for item in ordered)
     laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
@@ -114,9 +113,9 @@ def _narrowest(seconds: Floats) -> int:
 
 
 def concurrent_rounds(sample: ResponseSample) -> Floats | None:
-    """Times of several targets measured together: rounds x targets, complete rounds only; None with one target.
+    """Return times of targets measured together: rounds x targets, complete rounds only; None with one target.
 
-    A round lasts as long as a target usually waits for its next request; of several in a round the first counts.
+    A round is the usual time between requests to a target; of several requests in a round the first counts.
     """
     component = sample.frame.text("component").codes[sample.rows]
     targets = np.unique(component[component >= 0])
@@ -137,7 +136,7 @@ def concurrent_rounds(sample: ResponseSample) -> Floats | None:
 
 
 def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, tuple[MaximaCheck, ...]]:
-    """Independence across targets on the sample with most of them, and predicted maxima beside measured ones."""
+    """Test independence across targets on the sample with most of them, and compare predicted and measured maxima."""
     tables = [(item, table) for item in fitted if (table := concurrent_rounds(item.sample)) is not None and table.size]
     if not tables:
         return None, ()
@@ -227,5 +226,5 @@ def striping_exhibit(
 
 
 def known_targets(inventory: Inventory, _: Params) -> Cell:
-    """OSTs that the lake knows of."""
+    """Return the number of OSTs in the lake."""
     return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
