@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.contracts import PathPolicy
+from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.hidden_paths import shown_command, shown_path
@@ -42,10 +42,10 @@ from ioweather.job_io.view import (
     main_run_of,
     printable,
 )
-from ioweather.lake.place import Place
 from ioweather.readers.darshan.darshan_reader import rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.darshan.read_log import read_log
+from ioweather.topics.source import DataSource
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
@@ -55,28 +55,53 @@ if TYPE_CHECKING:
 JOB_ID: Final = re.compile(r"\d{1,18}([_+]\d{1,9})?")
 
 
-def find_job(
-    target: str, place: Place, values: Mapping[str, Any], period_ns: tuple[int, int], files: bool = True
-) -> JobView:
-    """Return the job that `target` names: a log if it is a file and `files` may be read, else a job id.
+# The tables that `find_job` may read.
+LOG_TABLES: Final = frozenset({"applications", "files", "ingests", "jobs", "series"})
+
+
+def named_log(source: DataSource, params: Params) -> JobView:
+    """Return the job that the parameter `job` names, found once for all questions that share results."""
+    view = source.shared(find_named_log, params)
+    note_log(source, "job", view)
+    return view
+
+
+def note_log(source: DataSource, param: str, view: JobView) -> None:
+    """Record that the answer is about this job."""
+    digests = [str(digest) for digest in view.applications.text("log_digest").tolist()]
+    source.note_logs(param, digests, from_file=bool(view.log))
+
+
+def find_named_log(source: DataSource, params: Params) -> JobView:
+    """Return the job that the parameter `job` names; with heat maps of its logs if the question draws them."""
+    view = find_job(source, params, params["job"])
+    if view.log is None and source.reads_files and "detail" in params:
+        # A server opens no logs for the asking user: the files at those paths may have changed.
+        return with_heat_maps(view, source.snapshot, PAGE if params["detail"] else SCREEN)
+    return view
+
+
+def find_job(source: DataSource, params: Params, target: str) -> JobView:
+    """Return the job that `target` names: a log if it is a file and files may be read, else a job id.
 
     Accounting of a log comes from the lake, if one was named.
     """
-    paths: PathPolicy = values.get("paths", "keep")
+    place, files = source.place, source.reads_files
+    paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
-        view = view_of_log(path, paths, PAGE if values.get("detail") else SCREEN)
+        view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
         if place.was_named:
             view = with_accounting(view, place.snapshot)
     elif files and path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
     elif JOB_ID.fullmatch(target):
-        view = view_in(place.snapshot, target, Which(values.get("uid"), period_ns), paths)
+        view = view_in(place.snapshot, target, Which(params.get("uid"), source.period_ns), paths)
     elif files:
         raise UsageError(f"There is no file {target}, and it is not a job id.")
     else:
         raise UsageError(f"{target!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-    return replace(view, processes_per_node=values.get("processes_per_node"))
+    return replace(view, processes_per_node=params.get("processes_per_node"))
 
 
 TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
