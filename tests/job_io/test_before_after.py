@@ -10,7 +10,7 @@ from planted_jobs import GIB, MIB, cells, estimate, exhibits, planted, words
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES
-from ioweather.job_io.run_comparison import STUDY, comparison, headline, letter, short_name, side_by_side
+from ioweather.job_io.compare import STUDY, comparison, headline, letter, short_name, side_by_side
 from ioweather.job_io.view import JobView
 
 NO_FILES = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ioweather.planning.relieve_query import FileThere, Relief, destinations, fewest
+from ioweather.planning.relieve import FileThere, Relief, destinations, fewest
 
 
 def one_by_one(amounts, wanted):

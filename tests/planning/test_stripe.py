@@ -14,7 +14,7 @@ from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.unhealthy_components import Incident, health_events
 from ioweather.facts.incidents import in_incidents
 from ioweather.planning import predict
-from ioweather.planning.stripe_width import recommend_stripe, setstripe
+from ioweather.planning.transfers import recommend_stripe, setstripe
 from ioweather.stats.orderstats import BySize
 from ioweather.studies.don15 import striping
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows

@@ -429,9 +429,11 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
     def seconds(column: str) -> float:
         return float(records.seconds(column)[rows].sum())
 
+    def order(verb: str) -> tuple[str, int, int, int]:
+        return f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count")
+
     spent = times(records, rows).total
     known = spent[np.isfinite(spent)]
-    orders = ("{}_count", "sequential_{}_count", "consecutive_{}_count")
     return Usage(
         name=name,
         noun="files",
@@ -450,9 +452,7 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
             lambda i: records.ints(f"access{i}_bytes")[rows], lambda i: records.ints(f"access{i}_count")[rows]
         ),
         operations=tuple((label, total(columns)) for label, columns in _FILE_OPERATIONS[name]),
-        pattern=tuple((f"{v}s", *(total(order.format(v)) for order in orders)) for v in ("read", "write"))
-        if name == "POSIX"
-        else (),
+        pattern=(order("read"), order("write")) if name == "POSIX" else (),
     )
 
 

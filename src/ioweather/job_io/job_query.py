@@ -405,8 +405,8 @@ def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[H
     found = []
     for module in sorted(parts):
         ranks, segments = (np.concatenate([part[column] for part in parts[module]]) for column in (0, 1))
-        origin: Origin = "trace" if any(part[2] == "trace" for part in parts[module]) else "heat map"
-        heat = from_segments(module, rows, seconds, ranks, segments, resolution, origin=origin)
+        made_from: Origin = "trace" if any(part[2] == "trace" for part in parts[module]) else "heat map"
+        heat = from_segments(module, rows, seconds, ranks, segments, resolution, origin=made_from)
         if heat is not None and heat.total_bytes > 0:
             found.append(heat)
     return tuple(found)

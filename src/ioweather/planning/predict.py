@@ -1,4 +1,4 @@
-"""`predict`: how long a transfer will take, and over how many targets to stripe a file."""
+"""The topic `predict`: duration of a transfer, or stripe count for a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import INCIDENTS, NEED
 from ioweather.facts.striped_transfers import known_targets
 from ioweather.job_io.job_query import find_job, note_log
-from ioweather.planning.stripe_width import recommend_stripe
-from ioweather.planning.transfer_times import predict_transfer
+from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.source import DataSource
 
 
@@ -136,5 +135,25 @@ QUESTION = Question(
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7
 """,
+    seen_by="public",
+)
+
+
+def run_stripe(source: DataSource, params: Params) -> Answer:
+    """Answer `predict --stripe` under its former name `stripe`, with the result that `stripe` had."""
+    found = run(source, {"stripe": True, **params})
+    assert isinstance(found.result, PredictOutcome)
+    return replace(found, name="stripe", result=found.result.stripe)
+
+
+# The former name of `predict --stripe`; it works for one release more.
+STRIPE = Question(
+    name="stripe",
+    result=StripeOutcome,
+    run=run_stripe,
+    tables=QUESTION.tables,
+    params=tuple(param for param in QUESTION.params if param.name not in ("request", "width", "stripe")),
+    help="Say over how many OSTs to stripe a file of SIZE: `predict SIZE --stripe` says the same.",
+    epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
     seen_by="public",
 )

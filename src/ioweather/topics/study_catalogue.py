@@ -46,7 +46,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "slowdown": "ioweather.studies.kun19.slowdown:STUDY",
         "slowdown_lengths": "ioweather.studies.kun19.slowdown:TWO_LENGTHS",
         "striping": "ioweather.studies.don15.striping:STUDY",
-        "tuning": "ioweather.job_io.run_comparison:STUDY",
+        "tuning": "ioweather.job_io.compare:STUDY",
         "utilisation": "ioweather.studies.car11.volume:STUDY",
     },
     group="ioweather.studies",
