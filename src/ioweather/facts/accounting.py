@@ -19,7 +19,16 @@ from ioweather.core.arrays import Bools, Indices, Ints
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.tables.applications import JOB_IO
 from ioweather.core.units import HOUR_NS, NS
-from ioweather.facts.file_records import INTERFACE_SETS, NEVER_FIRST, NEVER_LAST, maximum, minimum, ratio_columns, sums
+from ioweather.facts.file_records import (
+    INTERFACE_SETS,
+    NEVER_FIRST,
+    NEVER_LAST,
+    first_of_each,
+    maximum,
+    minimum,
+    ratio_columns,
+    sums,
+)
 
 GRACE_NS: Final = 60 * NS
 STATES: Final = ("matched", "no_accounting", "outside_window", "uid_differs", "ambiguous")
@@ -128,16 +137,14 @@ def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
     # Logs of one matched allocation are one job, whatever their own user and id.
     uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
     order = np.lexsort((start, job_id, uid, row))
-    keys = np.stack([row, uid, job_id])[:, order]
-    new_key = np.ones(len(order), np.bool_)
-    new_key[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    new_key = first_of_each(row[order], uid[order], job_id[order])
     previous_end = _running_end(end[order], new_key)
     pause = np.zeros(len(order), np.bool_)
     pause[1:] = (start[order][1:] > previous_end[:-1] + PAUSE_NS) & unmatched[order][1:]
     group = np.empty(len(order), np.int64)
     group[order] = np.cumsum(new_key | pause) - 1
     groups = int(group.max(initial=-1)) + 1
-    first = minimum(start, group, groups, np.ones(len(group), np.bool_))
+    first = minimum(start, group, groups)
     place = np.empty(groups, np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(groups)
     return place[group]
@@ -151,15 +158,14 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     """
     group = job_numbers(applications, matches)
     jobs = int(group.max(initial=-1)) + 1
-    everywhere = np.ones(len(group), np.bool_)
     start = job_io.ints("start_ns")
     moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
     # Representatives: the first instance, and the one that moved most.
     first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
     columns: dict[str, Column] = {
         "log_digest": job_io.text("log_digest")[first],
-        "start_ns": minimum(start, group, jobs, everywhere),
-        "end_ns": maximum(job_io.ints("end_ns"), group, jobs, everywhere),
+        "start_ns": minimum(start, group, jobs),
+        "end_ns": maximum(job_io.ints("end_ns"), group, jobs),
         "partial": np.bincount(group[job_io.bools("partial")], minlength=jobs) > 0,
         "d_s_definition": _agreed(job_io.text("d_s_definition"), group, jobs),
         "create_rule": _agreed(job_io.text("create_rule"), group, jobs),

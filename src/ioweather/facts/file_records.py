@@ -8,7 +8,7 @@ of `job_io` about files: kinds of use, strategies, interfaces, ranks, access siz
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -95,46 +95,53 @@ def file_records(applications: Frame, files: Frame) -> FileRecords:
     record = files.ints("record_id")
     order = keep[np.lexsort((rank[keep], record[keep], log[keep]))]
     log, rank, record = log[order], rank[order], record[order]
-    begins = np.ones(len(order), np.bool_)
-    begins[1:] = (log[1:] != log[:-1]) | (record[1:] != record[:-1])
-    file = np.cumsum(begins) - 1
+    is_first = first_of_each(log, record)
+    file = np.cumsum(is_first) - 1
     module = files.text("module")[order]
     mpiio, posix, stdio = (module.equals(name) for name in ("MPI-IO", "POSIX", "STDIO"))
     kinds = (mpiio, posix, stdio)
     nprocs, places = applications.ints("nprocs"), file.astype(np.int64)
-    records = FileRecords(files, order, nprocs, log, places, log[begins], rank, *kinds, counted=stdio)
+    records = FileRecords(files, order, nprocs, log, places, log[is_first], rank, *kinds, counted=stdio)
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     has_mpiio = records.per_file(mpiio.astype(np.int64)) > 0
     # A file opened by MPI-IO but moved by POSIX calls only has its data, and its time, one layer down. [ours]
     idle_mpiio = (records.per_file(moved, mpiio) == 0) & (records.per_file(moved, posix) > 0)
     by_mpiio = (has_mpiio & ~idle_mpiio)[file]
-    return FileRecords(**{**records.__dict__, "counted": stdio | (mpiio & by_mpiio) | (posix & ~by_mpiio)})
+    return replace(records, counted=stdio | (mpiio & by_mpiio) | (posix & ~by_mpiio))
+
+
+def first_of_each(*keys: NDArray[Any]) -> Bools:
+    """Mark the first row of each combination of keys; the rows are sorted by them."""
+    first = np.ones(len(keys[0]), np.bool_)
+    first[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return first
 
 
 def sums(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = None) -> NDArray[Any]:
     """Sums of `values` by group; `group` need not be sorted. Integers stay integers: bytes are not rounded."""
     if where is not None:
         values, group = values[where], group[where]
-    if values.dtype.kind == "f":
-        return np.bincount(group, weights=values, minlength=groups)
-    # bincount adds in float64, which is exact below 2^53; halves of 32 bits keep every sum of up to 2^21 rows exact.
-    low = np.bincount(group, weights=values & 0xFFFFFFFF, minlength=groups)
-    high = np.bincount(group, weights=values >> 32, minlength=groups)
-    return low.astype(np.int64) + (high.astype(np.int64) << 32)
-
-
-def minimum(values: Ints, group: Ints, groups: int, where: Bools) -> Ints:
-    """Smallest value by group; NEVER_FIRST for empty groups."""
-    result = np.full(groups, NEVER_FIRST, np.int64)
-    np.minimum.at(result, group[where], values[where])
+    # Not bincount, which adds integers as floats.
+    result = np.zeros(groups, np.float64 if values.dtype.kind == "f" else np.int64)
+    np.add.at(result, group, values)
     return result
 
 
-def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools) -> NDArray[Any]:
+def minimum(values: Ints, group: Ints, groups: int, where: Bools | None = None) -> Ints:
+    """Smallest value by group; NEVER_FIRST for empty groups."""
+    if where is not None:
+        values, group = values[where], group[where]
+    result = np.full(groups, NEVER_FIRST, np.int64)
+    np.minimum.at(result, group, values)
+    return result
+
+
+def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = None) -> NDArray[Any]:
     """Largest value by group; NEVER_LAST (integers) or -inf (floats) for empty groups."""
-    start = -np.inf if values.dtype.kind == "f" else NEVER_LAST
-    result = np.full(groups, start, values.dtype)
-    np.maximum.at(result, group[where], values[where])
+    if where is not None:
+        values, group = values[where], group[where]
+    result = np.full(groups, -np.inf if values.dtype.kind == "f" else NEVER_LAST, values.dtype)
+    np.maximum.at(result, group, values)
     return result
 
 
@@ -159,8 +166,7 @@ def processes_of_files(records: FileRecords) -> Ints:
     counted = records.counted
     file, rank = records.file[counted], records.rank[counted]
     # Rows are in order of file and rank, so a new pair is a new rank of that file.
-    new = np.ones(len(file), np.bool_)
-    new[1:] = (file[1:] != file[:-1]) | (rank[1:] != rank[:-1])
+    new = first_of_each(file, rank)
     ranks = np.bincount(file[new & (rank >= 0)], minlength=records.files)
     by_all = np.bincount(file[rank < 0], minlength=records.files) > 0
     nprocs = records.nprocs[records.file_log]
@@ -202,9 +208,8 @@ def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
     known = written & (smallest != NEVER_FIRST)
     empty = known & (smallest == 0)
 
-    everywhere = np.ones(len(records.file), np.bool_)
-    first_read = minimum(records.first("first_read_ns"), records.file, records.files, everywhere)
-    first_write = minimum(records.first("first_write_ns"), records.file, records.files, everywhere)
+    first_read = minimum(records.first("first_read_ns"), records.file, records.files)
+    first_write = minimum(records.first("first_write_ns"), records.file, records.files)
     # Only POSIX and STDIO count extents, also below MPI-IO.
     below = records.posix | records.stdio
     extent_rows = below & records.known("write_extent_bytes")
@@ -285,8 +290,7 @@ def common_access_columns(records: FileRecords) -> dict[str, Column]:
     log, size, count = log[there], size[there], count[there]
     order = np.lexsort((size, log))
     log, size, count = log[order], size[order], count[order]
-    new = np.ones(len(log), np.bool_)
-    new[1:] = (log[1:] != log[:-1]) | (size[1:] != size[:-1])
+    new = first_of_each(log, size)
     total = sums(count, np.cumsum(new) - 1, int(new.sum()))
     log, size = log[new], size[new]
     best = np.lexsort((size, total, log))

@@ -265,9 +265,8 @@ def _unshared(
     d_u_m, d_u_rw = np.full(records.logs, np.nan), np.full(records.logs, np.nan)
     d_u_m[pair_log[slowest]] = pair_meta[slowest]
     d_u_rw[pair_log[slowest]] = pair_moving[slowest]
-    everywhere = np.ones(pairs, np.bool_)
     u_read, u_write = (
-        np.maximum(maximum(values, pair_log, records.logs, everywhere), 0.0) for values in (pair_reading, pair_writing)
+        np.maximum(maximum(values, pair_log, records.logs), 0.0) for values in (pair_reading, pair_writing)
     )
     return d_u_m, d_u_rw, u_read, u_write
 
@@ -284,8 +283,7 @@ def _shared(
     begin = np.where(opened != NEVER_FIRST, opened, np.minimum(first_read, first_write))
     end = np.maximum(last_read, last_write)
     per_file = _span(begin, end)
-    everywhere = np.ones(len(log), np.bool_)
-    span = _span(minimum(begin, log, logs, everywhere), maximum(end, log, logs, everywhere))
+    span = _span(minimum(begin, log, logs), maximum(end, log, logs))
     slowest = records.seconds("slowest_rank_seconds")[rows]
     unrecorded = np.bincount(log[slowest <= 0], minlength=logs) > 0
     sum_per_file = np.where(there, sums(per_file, log, logs), np.nan)
@@ -405,6 +403,7 @@ def _direction(records: FileRecords, verb: str) -> tuple[Ints, Ints, Ints]:
 
 
 def on_mounts(mounts: Text, monitored: Collection[str] | None) -> Bools:
+    """Whether each mount is monitored."""
     if monitored is None:
         return np.zeros(len(mounts), np.bool_)
     lookup = np.array([mount in monitored for mount in mounts.categories] + [False], np.bool_)
@@ -419,6 +418,7 @@ def own_bytes(spans: IoSpans, *, monitored: bool) -> tuple[Ints, Ints]:
 
 
 def runs_with_io(spans: IoSpans) -> Bools:
+    """Whether each run has spans."""
     return sums(np.ones(len(spans.run), np.int64), spans.run, spans.runs) > 0
 
 

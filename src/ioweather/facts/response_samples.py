@@ -300,6 +300,7 @@ def over_samples(estimate: Estimate) -> Estimate:
 
 
 def parameters_text(parameters: Mapping[str, float]) -> str:
+    """Return the parameters of a distribution as text."""
     return ", ".join(f"{name} {value:.4g}" for name, value in parameters.items())
 
 

@@ -15,6 +15,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import NS
+from ioweather.facts.file_records import first_of_each
 from ioweather.lake.convert import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 
@@ -91,11 +92,7 @@ def _outermost(rows: Frame) -> Any:
     start = rows.ints("start_ns")
     end = start + rows.ints("interval_ns")
     order = np.lexsort((-end, start, *keys))
-    same = np.ones(len(order), np.bool_)
-    same[0] = False
-    for codes in keys:
-        same[1:] &= codes[order][1:] == codes[order][:-1]
-    group = np.cumsum(~same)
+    group = np.cumsum(first_of_each(*(codes[order] for codes in keys)))
     kept = np.zeros(len(order), np.bool_)
     reached, current = 0, 0
     for place, (number, row) in enumerate(zip(group.tolist(), order.tolist(), strict=True)):

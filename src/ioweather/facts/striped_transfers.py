@@ -97,6 +97,7 @@ def _quantile(name: str, value: float, replicates: Floats, n: int) -> Estimate:
 
 
 def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
+    """Return the narrowest width within 5% of the least q90, and the agreement of the replicates."""
     q90 = PROBABILITIES.index(0.9)
     widths = [prediction.width for prediction in predictions]
     chosen = _narrowest(np.array([prediction.seconds(0.9) for prediction in predictions]))
@@ -145,6 +146,7 @@ def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest |
 
 
 def independence_finding(test: IndependenceTest | None) -> Finding:
+    """Word the test of independence across targets."""
     name = "independent_targets"
     if test is None:
         return Finding(
@@ -172,6 +174,7 @@ def striping_exhibit(
     total: int,
     caveats: tuple[str, ...],
 ) -> Iterator[Piece]:
+    """Yield the parts of the exhibit: quantiles and means by width, the best width, and the tests."""
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best = best_width(predictions)

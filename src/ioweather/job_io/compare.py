@@ -190,6 +190,7 @@ def default_labels(rows: Sequence[Row]) -> list[str]:
 
 
 def letter(place: int) -> str:
+    """Return A, B, ... for the runs, numbers beyond Z."""
     return chr(ord("A") + place) if place < 26 else f"{place + 1}"
 
 
@@ -227,6 +228,7 @@ def _times(factor: float) -> str:
 
 
 def findings(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
+    """Yield findings of the exhibit: the speed of each run, and its changes."""
     first = rows[0]
     for label, row in zip(labels[1:], rows[1:], strict=True):
         factor = improvement(row, first)
@@ -448,6 +450,7 @@ LOGS: Final = Param(
 
 
 def run_study(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Yield the exhibit car11.fig11 for the chosen logs."""
     if not params["logs"]:
         raise DataUnavailable(
             "No program changed how it reads and writes, and kept to it for three runs: there is no before and after.",

@@ -40,14 +40,17 @@ def partial_modules(view: JobView) -> tuple[str, ...]:
 
 
 def unrecorded_files(view: JobView) -> int:
+    """Count files of the name map without a record."""
     return view.log.unrecorded_file_count if view.log is not None else 0
 
 
 def ran_out_of_memory(view: JobView) -> bool:
+    """Whether Darshan ran out of memory for some files."""
     return bool(partial_modules(view)) or unrecorded_files(view) > 0
 
 
 def is_incomplete(view: JobView) -> bool:
+    """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
     return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
 
 
@@ -61,7 +64,7 @@ _FORMS: Final = {
 def recording_advice(view: JobView) -> str | None:
     """Return the settings that record the run whole next time; None if the log is whole.
 
-    Names have memory of their own: if more names than records were kept, they give the number of files. Otherwise the
+    Names have memory of their own: if there are more names than records, they give the number of files. Otherwise the
     number is a guess, twice the recorded one.
     """
     if not ran_out_of_memory(view):
@@ -103,6 +106,7 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
     yield from _missing(view, row)
     yield from _pattern(view, row)
     yield from _meaning(row)
@@ -349,12 +353,14 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
 
 
 def program(row: Mapping[str, Any]) -> str:
+    """Return the program for the headline."""
     name = printable(program_of(row["exe"] or ""))
     # Anonymised logs have a number for the command.
     return "An anonymous program" if not name or name.isdigit() else name
 
 
 def run_text(view: JobView, row: Mapping[str, Any]) -> str:
+    """Return the run time as text."""
     if row["run_seconds"] is None:
         return "under 1 s" if view.whole_seconds else "an unknown time"
     return format_seconds(row["run_seconds"])

@@ -365,24 +365,24 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
     NaN if too little of the day is known; 0 if the days before show no difference between hours.
     """
     means, days = hourly.means, len(hourly.means)
-    flat = np.concatenate([means.ravel(), np.full(hours, np.nan)])
-    seen = np.isfinite(flat)
-    total = np.concatenate([[0.0], np.cumsum(np.where(seen, flat, 0.0))])
+    padded = np.concatenate([means.ravel(), np.full(hours, np.nan)])
+    seen = np.isfinite(padded)
+    total = np.concatenate([[0.0], np.cumsum(np.where(seen, padded, 0.0))])
     count = np.concatenate([[0], np.cumsum(seen)])
     first = np.arange(days * HOURS)
     n = count[first + hours] - count[first]
     with np.errstate(invalid="ignore", divide="ignore"):
-        came = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
+        actual = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
     climate = climate_tables(hourly)
-    out = np.full(days, np.nan)
+    gains = np.full(days, np.nan)
     for day in range(1, days):
         expected = run_means(climate[day], hourly.weekday[day] * HOURS + np.arange(HOURS), hours)
-        there = np.isfinite(came[day]) & np.isfinite(expected)
-        if there.sum() >= _SEEN * HOURS:
-            flat_day = np.ptp(expected[there]) < 1e-9
-            chosen = np.where(there, expected, np.inf).argmin()
-            out[day] = 0.0 if flat_day else came[day][there].mean() - came[day][chosen]
-    return out
+        known = np.isfinite(actual[day]) & np.isfinite(expected)
+        if known.sum() >= _SEEN * HOURS:
+            is_flat = np.ptp(expected[known]) < 1e-9
+            chosen = np.where(known, expected, np.inf).argmin()
+            gains[day] = 0.0 if is_flat else actual[day][known].mean() - actual[day][chosen]
+    return gains
 
 
 def _outcome(
@@ -570,6 +570,7 @@ def _too_few(gain: Estimate) -> str:
 
 
 def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
+    """Return the facts on the best start."""
     best, gain, unit = found.best, found.gain, quantity.unit
     note = f"on {gain.n} past days; {_interval(gain)}"
     saved = Fact("gain", "choosing the hour saved", _percent(gain.value), note=note)
@@ -591,6 +592,7 @@ def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
 
 
 def start_finding(found: BestStart | None, what: str) -> Finding:
+    """Return the finding on the best start."""
     name = "best_start"
     if found is None:
         text = f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet."
@@ -611,6 +613,7 @@ def start_finding(found: BestStart | None, what: str) -> Finding:
 
 
 def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
+    """Return typical values by start in the next 24 hours."""
     what, unit, back = quantity.of, quantity.unit, quantity.back
     rows = table(
         "starts",

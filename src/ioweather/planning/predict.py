@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
@@ -35,29 +37,17 @@ def run(source: DataSource, params: Params) -> Answer:
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
     responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
+    common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
+    common |= {name: params[name] for name in ("filesystem", "mode")}
     try:
         if params["stripe"]:
             found = recommend_stripe(
-                responses,
-                facility,
-                file_bytes=total_bytes,
-                op=op,
-                filesystem=params["filesystem"],
-                mode=params["mode"],
-                targets=params["targets"],
-                directory=params["directory"],
+                file_bytes=total_bytes, targets=params["targets"], directory=params["directory"], **common
             )
             found = replace(found, name="predict", result=_with_stripe(found, total_bytes))
         else:
             found = predict_transfer(
-                responses,
-                facility,
-                total_bytes=total_bytes,
-                request_bytes=params["request"],
-                width=params["width"],
-                op=op,
-                filesystem=params["filesystem"],
-                mode=params["mode"],
+                total_bytes=total_bytes, request_bytes=params["request"], width=params["width"], **common
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from None
@@ -80,16 +70,15 @@ def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
 
 
 def largest_file_bytes(files: Frame, op: str) -> int:
-    """Bytes that a run moved to or from its largest file: the file whose striping matters most."""
+    """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
     column = "read_bytes" if op == "read" else "write_bytes"
-    moved: dict[int, int] = {}
-    layers = files.text("module").tolist()
-    mpi = {r for r, layer in zip(files.array("record_id").tolist(), layers, strict=True) if layer == "MPI-IO"}
-    rows = zip(files.array("record_id").tolist(), layers, files.array(column).tolist(), strict=True)
-    for record, layer, amount in rows:
-        # The POSIX record of a file repeats what MPI-IO moved.
-        if layer == "MPI-IO" or record not in mpi:
-            moved[record] = moved.get(record, 0) + (amount or 0)
+    records, layers = files.array("record_id").tolist(), files.text("module").tolist()
+    by_mpiio = {record for record, layer in zip(records, layers, strict=True) if layer == "MPI-IO"}
+    moved: Counter[int] = Counter()
+    for record, layer, amount in zip(records, layers, files.array(column).tolist(), strict=True):
+        # The POSIX record of a file repeats the bytes of MPI-IO.
+        if layer == "MPI-IO" or record not in by_mpiio:
+            moved[record] += amount or 0
     largest = max(moved.values(), default=0)
     if not largest:
         raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")

@@ -47,16 +47,24 @@ _CAVEATS: Final = {
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """The fewest files that bring a target to the mean of all."""
+    """Return the fewest files that bring a target to the mean of all."""
     found = relief(source.snapshot, params, source.period_ns)
     excess = found.excess_bytes
     order = fewest(np.array([file.bytes_there for file in found.files]), excess)
     chosen = [found.files[i] for i in order.tolist()]
     moved = sum(file.bytes_there for file in chosen)
-    ways = zip(chosen, destinations(found, chosen), strict=True)
     files = tuple(
-        FileToMove(f.path, f.bytes_there, f.size_bytes, f.uid, f.user, f.last_used_ns, f.stripes, command(f, to))
-        for f, to in ways
+        FileToMove(
+            path=file.path,
+            bytes_there=file.bytes_there,
+            size_bytes=file.size_bytes,
+            uid=file.uid,
+            user=file.user,
+            last_used_ns=file.last_used_ns,
+            osts=file.stripes,
+            command=command(file, stripes),
+        )
+        for file, stripes in zip(chosen, destinations(found, chosen), strict=True)
     )
     level, mean = float(found.level[found.components.index(found.target)]), found.mean_level
     known = float(found.size.max(initial=1.0)) > 1.0
@@ -65,17 +73,16 @@ def run(source: DataSource, params: Params) -> Answer:
         found.by, found.filesystem, found.target, level, mean, max(excess, 0.0), moved, moved >= excess, files
     )
     shown = files[: params["most"]]
-    rows = tuple(
-        (f.command or f"(no command) {f.path}", f.bytes_there, f.size_bytes,
-         f.user or (f"uid {f.uid}" if f.uid is not None else None), f.last_used_ns)
-        for f in shown
-    )  # fmt: skip
+    rows = []
+    for f in shown:
+        owner = f.user or (f"uid {f.uid}" if f.uid is not None else None)
+        rows.append((f.command or f"(no command) {f.path}", f.bytes_there, f.size_bytes, owner, f.last_used_ns))
     title = f"{len(shown):,} of {len(files):,} files" if len(shown) < len(files) else "Files to move"
     return Answer(
         question=f"Which files should leave {found.target}?",
         headline=_headline(found, outcome, unit),
         facts=(_facts(outcome, unit),),
-        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable("files", _COLUMNS, rows, title),)),),
+        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable("files", _COLUMNS, tuple(rows), title),)),),
         findings=tuple(_findings(found, outcome)),
         caveats=_CAVEATS[found.by],
         coverage=(Coverage(found.files_there, len(found.files), f"files on it, {found.origin}", detail="the largest"),),
@@ -132,15 +139,15 @@ def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
 
 
 def command(file: FileThere, stripes: tuple[int, ...] | None) -> str | None:
-    """The line that moves it; None where the path is not known or there is no place for it."""
+    """Return the command that moves a file; None without a known path or a free target."""
     if stripes is None or file.escaped is None:
         return None
     return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
 
 
 def shell_word(path: str, *, escaped: bool) -> str:
-    """A path as a shell reads it. One with control characters, or whose other bytes stand as \\xNN with backslashes
-    doubled (`escaped`), goes into $'...'."""
+    """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
+    backslashes (`escaped`)."""
     if path.startswith("-"):
         path = f"./{path}"
     if not escaped and not _UNPRINTABLE.search(path):

@@ -33,6 +33,7 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.facts.striped_transfers import (
     PROBABILITIES,
+    WIDEST,
     WORTH_IT,
     BestWidth,
     WidthPrediction,
@@ -244,7 +245,6 @@ def _assumptions(times: RequestTimes, rounds: int, width: int) -> Iterator[str]:
     yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated."
 
 
-_WIDEST: Final = 256
 _WIDTH_LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
 _NAMES: Final = {0.5: "q50_seconds", 0.9: "q90_seconds", 0.99: "q99_seconds"}
 # Minimum share of common targets of two request sizes.
@@ -292,7 +292,7 @@ def recommend_stripe(
             "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
-    widest = min(_WIDEST, targets or _WIDEST)
+    widest = min(WIDEST, targets or WIDEST)
     sizes = [item.sample.request_bytes for item in single.fitted]
     piece_bytes = file_bytes
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
@@ -430,4 +430,4 @@ def _stripe_assumptions(times: RequestTimes, targets: int | None) -> Iterator[st
     yield "Targets are taken as independent; what the samples say to that stands in the findings."
     yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated."
     if targets is None:
-        yield f"How many targets the file system has was not said; counts up to {_WIDEST} were considered."
+        yield f"How many targets the file system has was not said; counts up to {WIDEST} were considered."

@@ -17,7 +17,7 @@ from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_advice import each, own, requests, shared, view_of
-from planted_logs import JOB, NS, START, write_climate, write_empty, write_many
+from planted_logs import JOB, NS, START, write_climate, write_empty
 
 KIB = 1 << 10
 
@@ -117,12 +117,6 @@ def test_of_several_runs_the_one_with_most_io_is_looked_at(tmp_path):
 def test_other_logs_are_fine(write, tmp_path):
     check_bounds(advise(view_of_log(write(tmp_path / "a.darshan"), "keep", SCREEN)))
     check_bounds(advise(view_of_log(write(tmp_path / "b.darshan", end_ns=START), "keep", SCREEN)))
-
-
-def test_very_many_files_are_quick(tmp_path):
-    advised = advise(view_of_log(write_many(tmp_path / "a.darshan", 20_000), "keep", SCREEN))
-    check_bounds(advised)
-    assert "file_per_process" in {found.name for found in advised.patterns}
 
 
 def test_a_partial_log_has_advice(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -112,23 +110,6 @@ def test_a_log_alone_has_advice_and_no_verdict(call, tmp_path):
     _, out = call("why", path, "--full")
     assert out.startswith("Unknown: no system data for this period")
     assert "joined to 4 MiB, each saves its time beyond its bytes" in " ".join(out.split())
-
-
-@pytest.mark.parametrize("verb", ["job", "why"])
-def test_rows_are_in_json_and_csv(verb, call, tmp_path):
-    path, _ = small(tmp_path)
-    promised = advise(small(tmp_path)[1]).patterns[0].seconds
-    data = json.loads(call(verb, path, "--json")[1])
-    group = next(g for g in data["facts"] if g["name"] == "advice")
-    assert group["facts"][0]["label"] == "small requests"
-    assert group["facts"][0]["value"] == pytest.approx(promised, abs=0.001)
-    exhibit = next(e for e in data["exhibits"] if e["id"] == "advice")
-    assert exhibit["findings"][0]["text"].endswith("Change to: write(fd, buffer, 4 << 20) instead of each piece")
-    rows = list(csv.DictReader(io.StringIO(call(verb, path, "--csv")[1])))
-    row = next(r for r in rows if r["group_name"] == "advice")
-    assert row["fact_name"] == "small_requests"
-    assert (row["fact"], row["unit"]) == ("small requests", "seconds")
-    assert float(row["value"]) == pytest.approx(promised, abs=0.001)
 
 
 @pytest.mark.parametrize("kind", ["system", "both"])

@@ -29,6 +29,8 @@ _LARGE_BLOCK: Final = 64 * KIB
 
 @dataclass(frozen=True)
 class SmallRequests:
+    """Small requests of some rows, of `total` requests; `block` is a clause on the block size."""
+
     small: int
     total: int
     moved_bytes: float
@@ -41,6 +43,7 @@ class SmallRequests:
 
 
 def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
+    """Return the small requests of these rows; None if they are too few to be a pattern."""
     total = int(profile.operations[rows].sum())
     small = sum(int(profile.small_count(verb)[rows].sum()) for verb in VERBS)
     if small < FEWEST or small <= SMALL_SHARE * total:
@@ -71,6 +74,7 @@ def order_share(profile: Profile, verb: Verb) -> Floats:
 
 
 def rate_words(profile: Profile, rows: Bools) -> str:
+    """A clause on the rate of large requests."""
     rate, origin = profile.process_rate(main_verb(profile, rows))
     return f"large ones taken at {format_bytes(rate)}/s ({origin})"
 
@@ -145,15 +149,18 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
+    """Return the direction with most requests in these rows."""
     read, written = (float(profile.ints(f"{verb}_count")[rows].sum(dtype=np.float64)) for verb in ("read", "write"))
     return "read" if read > written else "write"
 
 
 def larger_requests(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    """Lines that make larger requests, by interface and language."""
     return _filled((_LARGER_PYTHON if profile.python else _LARGER)[interface], verb)
 
 
 def collective_calls(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    """Lines that make requests collective, by interface and language."""
     lines = _filled((_COLLECTIVE_PYTHON if profile.python else _COLLECTIVE)[interface], verb)
     return (*lines, _hint(profile, f"romio_cb_{verb}", "enable"))
 
@@ -176,6 +183,7 @@ def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -
 
 
 def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
+    """Lines that align requests to blocks."""
     if profile.python and interface == "HDF5":
         return (f"h5py.File(path, alignment_interval={block})",)
     return {
@@ -186,6 +194,7 @@ def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
 
 
 def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
+    """Lines that sort requests by offset."""
     if profile.python:
         call = "os.pread" if verb == "read" else "os.pwrite"
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
@@ -194,12 +203,14 @@ def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
 
 
 def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
+    """Lines that avoid reading the same bytes again."""
     if profile.python or profile.separate:
         return ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     return BROADCAST if shared else ("keep what was read in memory",)
 
 
 def by_all(profile: Profile) -> tuple[str, ...]:
+    """Lines that distribute the I/O over all processes."""
     lines = ("MPI_File_write_at_all or _read_at_all on all ranks", _hint(profile, "cb_nodes", str(profile.nodes)))
     return ("MPI.File.Open(comm, path, mode).Write_at_all(...)", lines[1]) if profile.python else lines
 

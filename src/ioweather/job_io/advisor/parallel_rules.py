@@ -264,6 +264,7 @@ FEWEST_WRITERS: Final = 4
 
 
 def writers(profile: Profile) -> int:
+    """Number of processes that should do the I/O: one per node, at least four if there are so many."""
     return max(profile.nodes, min(profile.nprocs, FEWEST_WRITERS))
 
 
@@ -306,6 +307,7 @@ def more_bytes(profile: Profile) -> Bools:
 
 
 def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tuple[str, ...]) -> Seen | None:
+    """Return the pattern of a slow process on shared files; `behind` are its seconds beyond the mean."""
     if profile.nprocs < 2 or not rows.any():
         return None
     worst = int(np.argmax(np.where(rows, behind, -1.0)))

@@ -85,12 +85,14 @@ class Promise:
 
 @cache
 def record() -> tuple[Past, ...]:
+    """Read the past pairs of record.toml."""
     text = files("ioweather.job_io.advisor").joinpath("record.toml").read_text("utf-8")
     return tuple(Past(**pair) for pair in tomllib.loads(text).get("pair", ()))
 
 
 @cache
 def promised(rule: str, part: str, modelled_seconds: float, most_seconds: float) -> Promise:
+    """Return the expected saving of a rule from the recorded pairs."""
     return promised_from(record(), rule, part, modelled_seconds, most_seconds)
 
 

@@ -268,6 +268,7 @@ LONG_SECONDS: Final = 30.0
 
 
 def metadata_calls(profile: Profile) -> Floats:
+    """Calls by which the metadata time of a row is divided."""
     opens = profile.ints("open_count").astype(np.float64)
     return np.asarray(2.0 * opens + profile.ints("stat_count") + profile.ints("seek_count"), np.float64)
 
