@@ -40,7 +40,7 @@ from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.slowed_runs import slowed_run
 from ioweather.diagnosis.suspects import of_period
 from ioweather.diagnosis.verdict_wording import explain
-from ioweather.job_io.job_in_lake import Which, view_in, view_of_run
+from ioweather.job_io.job_query import Which, view_in, view_of_run
 from ioweather.lake.lake import open_lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.simulate.generate import generate

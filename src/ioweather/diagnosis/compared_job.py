@@ -9,7 +9,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.diagnosis.masking import judged_on
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import Explained
-from ioweather.job_io.job_source import find_named_log
+from ioweather.job_io.job_query import find_named_log
 from ioweather.topics.source import DataSource
 
 COMPARED_TABLES: Final = frozenset({"applications", "events", "files", "job_io", "responses", "series"})

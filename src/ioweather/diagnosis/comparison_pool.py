@@ -19,9 +19,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.run_outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import file_records
-from ioweather.facts.groups import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
-from ioweather.facts.ratios import quotient
+from ioweather.facts.file_records import file_records, quotient
+from ioweather.facts.runs import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
 
 # The size of requests after the change matters too: from 16 MiB to 4 MiB is not as from 64 KiB to 16 KiB. In the scale
 # of logarithms of sizes. [ours]

@@ -15,7 +15,7 @@ from ioweather.diagnosis.job_records import Records
 from ioweather.diagnosis.placement_in_samples import Samples
 from ioweather.diagnosis.shared_work import JobLoads, placed_again
 from ioweather.diagnosis.work_in_time import Pieces, Waiting, during, io_in_time, near_windows, pieces_of
-from ioweather.facts.run_environment import used_targets
+from ioweather.facts.run_targets import used_targets
 
 _MOST_TARGETS: Final = 5
 

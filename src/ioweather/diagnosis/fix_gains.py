@@ -15,8 +15,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import FixedItem, TriageItem
 from ioweather.facts.file_records import rows_of
-from ioweather.facts.runs import instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.view import JobView, printable
 

@@ -50,9 +50,8 @@ from ioweather.diagnosis.unhealthy_components import (
     stalled_stretches,
 )
 from ioweather.facts.file_records import file_records
-from ioweather.facts.load_query import servers_of
-from ioweather.facts.run_environment import DATA_OPERATIONS, own_target_bytes
-from ioweather.facts.run_targets import target_contrast
+from ioweather.facts.loads import servers_of
+from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
@@ -338,7 +337,7 @@ def _runs(search: _Search, components: Sequence[str]) -> _Runs:
     # What judges runs is most of what an ingest of servers' samples alone would load.
     from ioweather.diagnosis.comparison_pool import run_slowdowns
     from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
-    from ioweather.facts.groups import group_runs
+    from ioweather.facts.runs import group_runs
 
     runs = runs_in(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))

@@ -36,8 +36,8 @@ from ioweather.diagnosis.shared_work import (
 )
 from ioweather.diagnosis.similar_runs import REQUESTS, capacity_of, health_events, metadata_capacity
 from ioweather.diagnosis.work_in_time import near_windows, united
-from ioweather.facts.io_spans import on_mounts
-from ioweather.facts.signatures import program_of
+from ioweather.facts.job_metrics import on_mounts
+from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot

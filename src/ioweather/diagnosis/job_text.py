@@ -11,8 +11,7 @@ from ioweather.core.run_outcomes import AdviceItem, Amount, Reason, SplitSeconds
 from ioweather.core.tables.verdicts import PARTS
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.verdict_wording import JobText
-from ioweather.job_io.job_in_lake import raw_id_of
-from ioweather.job_io.job_source import JOB_ID
+from ioweather.job_io.job_query import JOB_ID, raw_id_of
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask

@@ -18,8 +18,7 @@ from ioweather.core.units import format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.file_records import maximum, rows_of
-from ioweather.facts.runs import NEEDS, instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
 

@@ -34,7 +34,7 @@ from ioweather.diagnosis.masking import hide
 from ioweather.diagnosis.similar_runs import SimilarRuns, runs_in
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
 from ioweather.diagnosis.work_in_time import united
-from ioweather.facts.groups import program_names
+from ioweather.facts.runs import program_names
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot

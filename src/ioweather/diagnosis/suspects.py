@@ -23,7 +23,7 @@ from ioweather.diagnosis.slowed_runs import REACH_DAYS, active, days_about, slow
 from ioweather.diagnosis.verdict_wording import Explained
 from ioweather.diagnosis.without_job import Supposed
 from ioweather.diagnosis.without_job_query import supposed
-from ioweather.job_io.job_source import JOB_ID, find_job
+from ioweather.job_io.job_query import JOB_ID, find_job
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
 

@@ -41,8 +41,8 @@ from ioweather.diagnosis.comparison_pool import (
     usual_pattern,
 )
 from ioweather.diagnosis.verdict import LEAST_RUNS, Seconds, Verdict, judge
-from ioweather.facts.groups import program_names
-from ioweather.facts.ratios import quotient
+from ioweather.facts.file_records import quotient
+from ioweather.facts.runs import program_names
 from ioweather.job_io.summary import ALWAYS_SAID, notes
 from ioweather.job_io.view import JobView
 

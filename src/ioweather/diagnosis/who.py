@@ -40,7 +40,7 @@ from ioweather.diagnosis.job_activity_in_period import Activity, MetadataStorm, 
 from ioweather.diagnosis.suspects import activity
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.diagnosis.without_job import Supposed, gains, saved
-from ioweather.job_io.job_source import LOG_TABLES
+from ioweather.job_io.job_query import LOG_TABLES
 from ioweather.topics.source import DataSource
 
 _MOST_TALKERS: Final = 10

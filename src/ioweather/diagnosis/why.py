@@ -14,7 +14,7 @@ from ioweather.diagnosis.slowed_runs import slowed_run
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.job_io.advisor.advise import with_advice
-from ioweather.job_io.job_source import LOG_TABLES, named_log
+from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.summary import ALWAYS_SAID
 from ioweather.topics.source import DataSource
 

@@ -7,7 +7,7 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.diagnosis.comparison_pool import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
-from ioweather.facts.groups import group_runs
+from ioweather.facts.runs import group_runs
 from ioweather.studies.mad17.run_groups import association_data
 from planted_association import PARAMS, planted_association, site
 
