@@ -21,8 +21,8 @@ import numpy as np
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.units import NS
-from ioweather.diagnosis.without_job import saved
-from ioweather.diagnosis.without_job_query import supposed
+from ioweather.diagnosis.blame import saved
+from ioweather.diagnosis.blame_query import supposed
 from ioweather.simulate import world
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated

@@ -15,7 +15,7 @@ from ioweather.core.errors import LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.diagnosis import health_search as health
+from ioweather.diagnosis import health_query as health
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run
 from ioweather.ui.web.app import LOOPBACK, create_app

@@ -14,7 +14,7 @@ from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, MINUTE_NS, NS
-from ioweather.diagnosis.health_search import _Runs, find_sick_components
+from ioweather.diagnosis.health_query import _Runs, find_sick_components
 from ioweather.diagnosis.unhealthy_components import Incident
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.stats.orderstats import BySize

@@ -8,8 +8,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.run_outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
-from ioweather.diagnosis.job_text import job_text
-from ioweather.diagnosis.verdict_wording import JobText
+from ioweather.diagnosis.recorded_verdicts import JobText, job_text
 from ioweather.ui.cli.main import run as command
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, make_why_lake

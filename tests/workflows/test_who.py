@@ -17,12 +17,10 @@ from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
-from ioweather.diagnosis.blame import Party, Slowed, Suspects
-from ioweather.diagnosis.job_activity_in_period import Activity
+from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects
+from ioweather.diagnosis.blame_query import _met, shortest_half, touching
 from ioweather.diagnosis.job_records import _on_filesystem
-from ioweather.diagnosis.slowed_runs import shortest_half, touching
 from ioweather.diagnosis.who import _findings
-from ioweather.diagnosis.without_job_query import _met
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask

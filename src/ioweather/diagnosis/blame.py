@@ -309,3 +309,91 @@ def accused(blamed: Sequence[tuple[Slowed, Sequence[Blame]]], of: Callable[[Part
         most = max(parts, key=lambda part: part.seconds)
         result.append(Accused(worst.suspect.party, worst.probability, seconds, low, high, len(parts), most))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))
+
+
+_SAVED_DRAWS: Final = 500
+_SAVED_LEVELS: Final = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Affected:
+    """A run of somebody else: `change_seconds` is what the work on its busiest target would be more, or less;
+    `lost_seconds` its time beyond the usual, 0 where that is not known; `blamed` what `who` says that the job cost it,
+    where it names the job."""
+
+    party: Party
+    io_seconds: float
+    lost_seconds: float
+    change_seconds: float
+    blamed: Blame | None = None
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """`runs` are all others with a log in [start_ns, end_ns)."""
+
+    party: Party
+    evidence: Evidence
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    runs: tuple[Affected, ...]
+
+
+def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
+    """Seconds that each run would take less; below 0: more."""
+    return [
+        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, -run.change_seconds * factor)
+        for run in runs
+    ]
+
+
+def saved(supposed: Supposed) -> Amount:
+    """Of all runs together; the error of the job's work is the same in all of them, so the ends of intervals add up."""
+    rng = np.random.default_rng(1)
+    spread = float(np.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD))
+    rest = [run for run in supposed.runs if run.blamed is None]
+    draws = [sum(gains(rest, float(f))) for f in np.exp(spread * rng.standard_normal(_SAVED_DRAWS))]
+    low, high = (float(q) for q in np.quantile(draws, _SAVED_LEVELS))
+    blamed = [run.blamed for run in supposed.runs if run.blamed is not None]
+    low, high = low + sum(each.low for each in blamed), high + sum(each.high for each in blamed)
+    return Amount(sum(gains(supposed.runs)), low, high)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What a job did in the period. `known_by` is servers or log."""
+
+    party: Party
+    read_bytes: float
+    write_bytes: float
+    metadata_operations: float
+    known_by: str
+
+
+@dataclass(frozen=True)
+class MetadataStorm:
+    """The strongest stretch of a job that asked the metadata servers for much of the most that they ever did."""
+
+    party: Party
+    start_ns: int
+    end_ns: int
+    operations_per_s: float
+    capacity_ratio: float
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Of one file system; `slowed` are the runs that took longer than similar ones; `runs` counts all that have a log;
+    `known_ratio` is the share of the bytes that storage moved which jobs' records explain, None without samples.
+    `is_last_hour`: no period was chosen, so it is the last hour with jobs."""
+
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    slowed: tuple[Slowed, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storms: tuple[MetadataStorm, ...] = ()
+    runs: int = 0
+    known_ratio: float | None = None
+    is_last_hour: bool = False

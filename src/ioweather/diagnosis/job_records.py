@@ -19,23 +19,24 @@ from ioweather.core.tables import ColumnSpec, Quality
 from ioweather.core.tables.schema import build_column, specs_of
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
-from ioweather.diagnosis.blame import Evidence, Party
-from ioweather.diagnosis.job_activity_in_period import MetadataStorm, Volume
-from ioweather.diagnosis.placement_in_samples import Samples, placed_in_samples
-from ioweather.diagnosis.shared_work import (
+from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
+from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
     JobLoads,
+    Samples,
     Sick,
     capacity_of_loads,
     common_times,
     joined_loads,
     loads_of_logs,
     loads_of_servers,
+    near_windows,
+    placed_in_samples,
+    united,
     within_logs,
 )
 from ioweather.diagnosis.similar_runs import REQUESTS, capacity_of, health_events, metadata_capacity
-from ioweather.diagnosis.work_in_time import near_windows, united
 from ioweather.facts.io_spans import on_mounts
 from ioweather.facts.signatures import program_of
 from ioweather.facts.system_activity import monitored_mounts

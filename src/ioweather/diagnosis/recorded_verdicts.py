@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import json
 import logging
+import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.printable import one_line
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.run_outcomes import Amount, Reason, RecordedVerdict, VerdictKind, WhyOutcome
+from ioweather.core.run_outcomes import (
+    AdviceItem,
+    Amount,
+    Reason,
+    RecordedVerdict,
+    SplitSeconds,
+    VerdictKind,
+    WhyOutcome,
+)
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.verdicts import PARTS
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
-from ioweather.job_io.job_in_lake import view_of_run
+from ioweather.job_io.job_in_lake import raw_id_of, view_of_run
+from ioweather.job_io.job_source import JOB_ID
 from ioweather.lake.convert import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
@@ -182,3 +194,126 @@ def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"
     return {str(kind): int(count) for kind, count in snapshot.bare.execute(sql).fetchall()}
+
+
+_WIDTH: Final = 80
+_BAR: Final = 36
+_PARTS: Final = {
+    "usual": "as usual", "system": "the system", "own": "its own change", "unexplained": "unexplained",
+}  # fmt: skip
+# What a scheduler takes as a comment without trouble.
+_LONGEST_LINE: Final = 500
+
+
+@dataclass(frozen=True)
+class JobText:
+    """`job` is the id as people know it; `when` says as of which time it was judged."""
+
+    job: str
+    headline: str
+    outcome: WhyOutcome
+    when: str
+
+    def line(self) -> str:
+        """Headline with its probability, and what to change first."""
+        advice = f" Worth changing: {_advice(self.outcome.worth[0])}." if self.outcome.worth else ""
+        text = one_line(f"{self.headline}{advice} (ioweather, {self.when})")
+        return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
+
+    def block(self) -> str:
+        return "\n".join(one_line(line) for line in self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        rule = "=" * _WIDTH
+        yield from (rule, f"I/O of job {self.job}".center(_WIDTH).rstrip(), rule)
+        yield from textwrap.wrap(self.headline, _WIDTH)
+        bars = list(self._bars())
+        yield from ("", *bars) if bars else ()
+        if self.outcome.worth:
+            yield from ("", "Worth changing (each alone)")
+            for item in self.outcome.worth[:3]:
+                yield from textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
+        compared = f"{self.outcome.n} similar runs" if self.outcome.n else "no similar runs"
+        when = self.when.removeprefix("judged ")
+        yield from ("", f"Compared with {compared}; judged {when}.", f"More: ioweather why {self.job}", rule)
+
+    def _bars(self) -> Iterator[str]:
+        took = self.outcome.io_seconds
+        for name, label in _PARTS.items() if took else ():
+            part: Amount | None = getattr(self.outcome.seconds, name)
+            if took and part is not None and part.value is not None:
+                yield _bar(label, max(0.0, min(part.value, took)), took)
+
+
+def _advice(item: AdviceItem) -> str:
+    """Such as: small requests (39.2 s): read(fd, buffer, 4 << 20) instead of each piece."""
+    how = f": {item.fix[0].rstrip('.')}" if item.fix else ""
+    seconds = format_seconds(item.seconds) if item.seconds > 0 else f"up to {format_seconds(item.high)}"
+    return f"{item.name.replace('_', ' ')} ({seconds}){how}"
+
+
+def _bar(label: str, seconds: float, whole: float) -> str:
+    share = seconds / whole
+    filled = "|" * round(share * _BAR)
+    return f"  {label:<15} {format_seconds(seconds):>10}  [{filled:<{_BAR}} {share:4.0%}]"
+
+
+def job_text(
+    lake: Lake | str | Path | None, job: str, uid: int | None = None, *, files: bool = True, recorded: bool = False
+) -> JobText:
+    """Of a job id with a recorded verdict, that one: of several runs the one with most I/O time, as of the latest time.
+    Else it is judged now, unless only what was `recorded` is wanted."""
+    from ioweather.lake.place import lake_at
+
+    if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
+        with lake_at(lake).snapshot() as snapshot:
+            found = recorded_text(snapshot, job, uid)
+        if found is not None:
+            return found
+    if recorded:
+        raise DataUnavailable(
+            f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
+        )
+    answer = ask("why", lake, {"job": job, "uid": uid}, files=files)
+    return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
+
+
+def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobText | None:
+    """None where no verdict on the job was recorded."""
+    if not snapshot.pinned["verdicts"].uris:
+        return None
+    try:
+        where: dict[str, Any] = {"raw_job_id": raw_id_of(snapshot, job)}
+    except DataUnavailable:
+        return None
+    rows = snapshot.frame("verdicts", where=where | ({} if uid is None else {"uid": uid})).records()
+    if not rows:
+        return None
+    return text_of_row(max(rows, key=lambda row: (row["io_seconds"] or 0.0, row["as_of_ns"])), job)
+
+
+def text_of_row(row: dict[str, Any], job: str) -> JobText:
+    at_end = row["as_of_ns"] == row["end_ns"]
+    when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
+    return JobText(job, row["headline"], _outcome(row), when)
+
+
+def _outcome(row: dict[str, Any]) -> WhyOutcome:
+    """What the text shows of it."""
+    parts = [
+        None
+        if row[f"{part}_seconds"] is None
+        else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
+        for part in PARTS
+    ]
+    try:
+        worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
+    except (ValueError, TypeError, KeyError):  # not as this version writes it
+        worth = ()
+    return WhyOutcome(
+        cast(VerdictKind, row["kind"]), None if row["reason"] is None else Reason(row["reason"]),
+        cast(VerdictKind, row["likeliest"]), row["probability_ratio"], filesystem=row["filesystem"],
+        io_seconds=row["io_seconds"], harm_seconds=row["harm_seconds"], seconds=SplitSeconds(*parts),
+        n=row["similar_count"], coverage=row["coverage_ratio"], worth=worth, model_version=row["model_version"],
+        as_of_ns=row["as_of_ns"],
+    )  # fmt: skip

@@ -31,7 +31,7 @@ from ioweather.diagnosis.comparison_pool import (
     slowdowns,
     sync_counts,
 )
-from ioweather.diagnosis.shared_work import AMOUNTS, Capacity
+from ioweather.diagnosis.job_loads import AMOUNTS, Capacity
 from ioweather.diagnosis.verdict_wording import Explained
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.groups import find_similar_runs, group_runs, program_names

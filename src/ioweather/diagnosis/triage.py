@@ -21,9 +21,8 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.units import format_seconds
-from ioweather.diagnosis.blame import Party, accused, blame
+from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.fix_gains import fixed, judged, newest_ns, worst
-from ioweather.diagnosis.job_activity_in_period import Activity
 from ioweather.facts.runs import NEEDS
 
 _SHOWN: Final = 10

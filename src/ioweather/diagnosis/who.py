@@ -23,11 +23,25 @@ from ioweather.core.results import (
 )
 from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
-from ioweather.diagnosis.blame import NAMED_FROM, Accused, Party, accused, blame
-from ioweather.diagnosis.culprit_wording import (
+from ioweather.diagnosis.blame import (
+    NAMED_FROM,
+    Accused,
+    Activity,
+    MetadataStorm,
+    Party,
+    Supposed,
+    Volume,
+    accused,
+    blame,
+    gains,
+    saved,
+)
+from ioweather.diagnosis.blame_query import RunAsked
+from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
     as_culprit,
     culprits_of,
+    explain,
     findings_of,
     or_by_verdict,
     party_words,
@@ -37,9 +51,6 @@ from ioweather.diagnosis.culprit_wording import (
     tell_words,
     without_words,
 )
-from ioweather.diagnosis.job_activity_in_period import Activity, MetadataStorm, RunAsked, Volume
-from ioweather.diagnosis.verdict_wording import explain
-from ioweather.diagnosis.without_job import Supposed, gains, saved
 
 _MOST_TALKERS: Final = 10
 _MOST_CULPRITS: Final = 5

@@ -60,7 +60,7 @@ def _search_health(lake: Lake, since_ns: int, most_seconds: float) -> int:
     tables = lake.pinned()
     if not (tables["series"].uris or tables["responses"].uris):
         return 0
-    from ioweather.diagnosis.health_search import find_sick_components  # what only stores jobs does not load it
+    from ioweather.diagnosis.health_query import find_sick_components  # what only stores jobs does not load it
 
     return find_sick_components(lake, since_ns, most_seconds)
 
@@ -70,7 +70,7 @@ def _learn_slowness(lake: Lake, since_ns: int, most_seconds: float) -> int:
     tables = lake.pinned()
     if not (tables["series"].uris and tables["job_io"].uris):
         return 0
-    from ioweather.diagnosis.slowed_runs import learn_slowness
+    from ioweather.diagnosis.blame_query import learn_slowness
 
     learn_slowness(lake, since_ns, most_seconds)
     return 0

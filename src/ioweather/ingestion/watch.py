@@ -29,8 +29,7 @@ from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
 from ioweather.core.whole_files import write_whole
-from ioweather.diagnosis.job_text import text_of_row
-from ioweather.diagnosis.recorded_verdicts import REACH_DAYS, counts, judge_due
+from ioweather.diagnosis.recorded_verdicts import REACH_DAYS, counts, judge_due, text_of_row
 from ioweather.ingestion.caught_up import read_caught_up, state_file
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.reading import UNREADABLE

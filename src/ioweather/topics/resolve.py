@@ -126,7 +126,7 @@ def _similar_if_named(request: Request, need: Need) -> Any:
 
 
 def _similar(request: Request, need: Need) -> Any:
-    from ioweather.diagnosis.masking import judged_on
+    from ioweather.diagnosis.blame_query import judged_on
     from ioweather.diagnosis.similar_runs import similar_runs
 
     snapshot = request.place.snapshot_if_there()
@@ -142,7 +142,7 @@ def _similar(request: Request, need: Need) -> Any:
 
 
 def _conditions(request: Request, need: Need) -> Any:
-    from ioweather.diagnosis.masking import judged_on
+    from ioweather.diagnosis.blame_query import judged_on
     from ioweather.diagnosis.similar_runs import conditions
 
     values, similar = request.values, request.found[need.after]
@@ -151,7 +151,7 @@ def _conditions(request: Request, need: Need) -> Any:
 
 
 def _suspects(request: Request, need: Need) -> Any:
-    from ioweather.diagnosis.slowed_runs import slowed_run
+    from ioweather.diagnosis.blame_query import slowed_run
 
     return slowed_run(request.place.snapshot, request.found["similar"], request.found[need.after].filesystem)
 
@@ -168,7 +168,7 @@ def _recorded(request: Request, need: Need) -> Any:
 
 def _activity(request: Request, need: Need) -> Any:
     """Of the period or the run that is asked for; with `param`, of so much time before the newest."""
-    from ioweather.diagnosis.suspects import activity, activity_since
+    from ioweather.diagnosis.blame_query import activity, activity_since
 
     if need.param:
         return activity_since(request.place.snapshot, request.values[need.param])

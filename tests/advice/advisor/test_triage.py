@@ -10,9 +10,8 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.tables import concat
-from ioweather.diagnosis.blame import Party, Slowed, Suspect, Suspects
+from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
 from ioweather.diagnosis.fix_gains import fixed, judged, worst
-from ioweather.diagnosis.job_activity_in_period import Activity
 from ioweather.diagnosis.triage import QUESTION
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START

@@ -20,7 +20,7 @@ from ioweather.diagnosis.blame import (
     learned,
     one_of_two,
 )
-from ioweather.diagnosis.culprit_wording import (
+from ioweather.diagnosis.verdict_wording import (
     culprits_of,
     findings_of,
     party_words,

@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS
-from ioweather.diagnosis.capped_targets import MIN_MINUTES, STEP_NS, capped_targets
+from ioweather.diagnosis.unhealthy_components import MIN_MINUTES, STEP_NS, capped_targets
 
 TARGETS, STEPS = 16, 7 * 288
 CEILING = 3e11

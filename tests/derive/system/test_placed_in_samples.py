@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.arrays import Floats
-from ioweather.diagnosis.placement_in_samples import Samples, placed_in_samples
-from ioweather.diagnosis.shared_work import AMOUNTS, Capacity, JobLoads
+from ioweather.diagnosis.job_loads import AMOUNTS, Capacity, JobLoads, Samples, placed_in_samples
 
 S = 10**9
 MINUTES = 30

@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import encode_text
-from ioweather.diagnosis.shared_work import (
+from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
     Sick,

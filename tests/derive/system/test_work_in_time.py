@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.diagnosis.work_in_time import (
+from ioweather.diagnosis.competing_jobs import (
     MOST_PIECES,
     MOST_TIMES_LESS,
     Waiting,

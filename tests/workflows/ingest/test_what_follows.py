@@ -43,10 +43,10 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
 
 def test_what_runs_meet_is_learned_only_beside_series(tmp_path, monkeypatch):
     """Neither of logs alone nor of series alone: there is nothing to compare, and what compares is not loaded."""
-    from ioweather.diagnosis import slowed_runs
+    from ioweather.diagnosis import blame_query
 
     learned = []
-    monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
+    monkeypatch.setattr(blame_query, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
     lake = open_lake(tmp_path / "lake", create=True)
     (learn,) = (each for each in what_follows.FOLLOWS_ARRIVAL if each.make is what_follows._learn_slowness)
     for tables, calls in ((set(), 0), ({"series"}, 0), ({"job_io"}, 0), ({"series", "job_io"}, 1)):

@@ -1,18 +1,14 @@
-"""Runs beside their usual times, with the jobs that were at work meanwhile: what `who` and `why` judge by.
-
-The same of a run whoever asks, about it alone or about a month: similar runs are those of ten days before and after,
-what targets can do is that of its calendar month (`diagnosis/similar_runs.py`), and so is how far work explains
-slowness. That is learned when rows arrive and kept among the lake's records.
-"""
+"""What a person may see of an answer made of everybody's rows: the answer is the same for all, the names are not."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,24 +16,71 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
-from ioweather.core.contracts import Period
-from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.errors import DataUnavailable, SearchIncomplete, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.tables import concat
-from ioweather.core.units import DAY_NS
-from ioweather.diagnosis.blame import Slowed, Slowness, learned
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.diagnosis.blame import (
+    NAMED_FROM,
+    Activity,
+    Affected,
+    Blame,
+    Party,
+    Slowed,
+    Slowness,
+    Supposed,
+    blame,
+    learned,
+)
 from ioweather.diagnosis.comparison_pool import alike_patterns, patterns_of
-from ioweather.diagnosis.competing_jobs import run_beside, suspects_of
-from ioweather.diagnosis.job_records import FILES, files_of, records_of, samples_beside
-from ioweather.diagnosis.masking import hide
-from ioweather.diagnosis.similar_runs import SimilarRuns, runs_in
+from ioweather.diagnosis.competing_jobs import Beside, run_beside, suspects_of
+from ioweather.diagnosis.job_loads import united
+from ioweather.diagnosis.job_records import (
+    FILES,
+    Records,
+    files_of,
+    records_of,
+    samples_beside,
+    storms_between,
+    volumes_between,
+)
+from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, runs_in, similar_runs
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
-from ioweather.diagnosis.work_in_time import united
+from ioweather.diagnosis.verdict_wording import Explained
 from ioweather.facts.groups import program_names
+from ioweather.job_io.job_source import JOB_ID, find_job
+from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
+from ioweather.lake.per_user_view import own_uids
+from ioweather.lake.place import Place
 from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
+
+
+def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
+    """The rows that a run is judged on: everybody's. Runs are listed beside it that have its user, so a log that says
+    it is another's, which a person may send, is judged on the person's own rows."""
+    if snapshot.owner is None:
+        return snapshot
+    theirs = set(view.applications.ints("uid").tolist())
+    return snapshot.whole if theirs <= own_uids(snapshot.bare) else snapshot
+
+
+def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
+    """As the one who asks may see them: of others only that there is another job."""
+    owner = snapshot.owner
+    if owner is None:
+        return tuple(parties)
+    own = own_uids(snapshot.bare)
+    return tuple(
+        party
+        if party.user == owner.user or (party.user is None and party.uid in own)
+        else Party(f"hidden {number}", hidden=True)
+        for number, party in enumerate(parties)
+    )
+
 
 # Similar runs are looked for so many days before and after.
 REACH_DAYS: Final = 10
@@ -296,3 +339,227 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     return np.asarray(
         (following < len(last)) & (first[np.minimum(following, len(last) - 1)] < runs.ints("end_ns")), np.bool_
     )
+
+
+# What is asked: a run, an event, a moment, a period.
+
+
+@dataclass(frozen=True, eq=False)
+class RunAsked:
+    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why."""
+
+    view: JobView
+    found: Explained | None
+    run: Slowed | None
+    lacking: str = ""
+
+
+def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked | Supposed:
+    if values.get("without") is not None or "job" not in values:
+        return supposed(place.snapshot, values, period)
+    target = values["job"]
+    snapshot = place.snapshot
+    if target is not None and ((files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
+        return _of_run(place, values, period, files)
+    filesystem = values["filesystem"]
+    if target is not None:
+        event = _event(snapshot, target)
+        start, end = event["start_ns"], event["end_ns"]
+        period = start, max(_newest(snapshot) if end is None else end, start + 1)
+        filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
+    elif values["at"] is not None:
+        half = values["window"] // 2
+        period = values["at"] - half, values["at"] + half
+    low, high = period
+    if period == ALL_TIME:
+        # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
+        high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
+        low = high - HOUR_NS
+    return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
+
+
+def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
+    """On the busiest file system, so long before the newest."""
+    newest = _newest(snapshot)
+    return of_period(snapshot, None, (newest - duration_ns, newest))
+
+
+def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """By its id, or a beginning of it that only one has."""
+    events = [
+        row
+        for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
+        if str(row["event_id"]).startswith(name)
+    ]
+    exact = [row for row in events if row["event_id"] == name] or events
+    if len(exact) != 1:
+        how = "There is no event" if not exact else f"{len(exact)} events have ids that begin with"
+        raise UsageError(f"{how} {name!r}, and it is not a job id.", hint="`ioweather events --json` lists their ids.")
+    return exact[0]
+
+
+def _newest(snapshot: Snapshot) -> int:
+    ends = [*(group.end_ns for group in snapshot.series()), *_ends_of_jobs(snapshot)]
+    if not ends:
+        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
+    return max(ends)
+
+
+def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
+    operations = _extremes(snapshot, "max(start_ns + interval_ns)", "job_operations")
+    return _extremes(snapshot, "max(end_ns)", "applications") + operations
+
+
+def _oldest(snapshot: Snapshot) -> int:
+    starts = [group.first_ns for group in snapshot.series()]
+    starts += _extremes(snapshot, "min(start_ns)", "applications") + _extremes(
+        snapshot, "min(start_ns)", "job_operations"
+    )
+    return min(starts, default=0)
+
+
+def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
+    """Of the table's newest or oldest days, for a year has many files."""
+    days = sorted(snapshot.pinned[table].days())
+    near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
+    if not near:
+        return []
+    ((found,),) = snapshot.bare.execute(f"SELECT {what} FROM ({snapshot.whole.rows(table, days=near)})").fetchall()
+    return [] if found is None else [int(found)]
+
+
+def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> RunAsked:
+    snapshot = place.snapshot
+    view = find_job(values["job"], place, values, period, files)
+    found: Explained | None = None
+    run: Slowed | None = None
+    reason = ""
+    try:
+        rows = judged_on(snapshot, view)
+        similar = similar_runs(view, rows)
+        found = conditions(similar, rows, filesystem=values["filesystem"])
+        run = slowed_run(snapshot, similar, found.filesystem)
+    except DataUnavailable as error:
+        reason = error.message
+    return RunAsked(view, found, run, reason)
+
+
+def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
+    """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
+    sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
+    if sampled_from is None or period[0] < sampled_from:  # else the lake has something older
+        period = max(period[0], _oldest(snapshot)), period[1]
+    low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
+    if high <= low:
+        raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
+    whole = snapshot.whole
+    filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
+    everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    inside = active(everybody, low, high)
+    found = tuple(slowed_runs(snapshot, filesystem, everybody, (low, high)).values())
+    volumes, known = volumes_between(whole, filesystem, period, inside)
+    hidden = hide([volume.party for volume in volumes], snapshot)
+    shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
+    storms = storms_between(whole, filesystem, period, inside)
+    storming = hide([storm.party for storm in storms], snapshot)
+    storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
+    return Activity(filesystem, low, high, found, shown, storms, inside.rows, known)
+
+
+def _only_system(snapshot: Snapshot) -> str:
+    """Without samples: the file system whose servers count jobs, or that logs name."""
+    if snapshot.filled(["job_operations"]):
+        found = snapshot.bare.execute(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
+        return snapshot.facility.filesystem_of(str(found))
+    systems = snapshot.facility.filesystems
+    return systems[0].name if systems else ""
+
+
+# How often what everybody gained is looked at again. [ours]
+_ROUNDS: Final = 3
+
+
+def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
+    job = values["without"]
+    if job is None:
+        raise UsageError("Say which job: --without JOB.")
+    whole = snapshot.whole
+    mine = snapshot.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
+    counted = snapshot.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
+    starts = [*mine.ints("start_ns").tolist(), *counted.ints("start_ns").tolist()]
+    ends = [*mine.ints("end_ns").tolist(), *(counted.ints("start_ns") + counted.ints("interval_ns")).tolist()]
+    if not starts:
+        raise DataUnavailable(f"The lake shows no I/O of job {job}.")
+    begin, end = min(starts), max(ends)
+    low, high = period
+    if period == ALL_TIME:
+        low, high = begin - HOUR_NS, end + HOUR_NS
+    filesystem = values["filesystem"] or choices.busiest_filesystem(whole)
+    if filesystem is None:
+        raise DataUnavailable("no system data")
+    everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    is_inside = np.flatnonzero((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
+    inside = everybody.take(is_inside)
+    records = records_of(whole, filesystem, inside, files_of(whole, inside), [(low, high)])
+    number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
+    parties = hide(records.parties, snapshot)
+    if number is None or parties[number].hidden:
+        raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
+    usual = usual_times(everybody, is_inside).usual
+    seconds = records.runs.floats("io_seconds")
+    # Where too few runs are similar, it may have lost all but its own work.
+    lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
+    others = np.flatnonzero((seconds > 0) & (records.run_job != number))
+    longer = _longer(whole, records, others, usual, lost, number)
+    blamed = _blamed(snapshot, filesystem, everybody, (low, high), parties[number])
+    blames = [blamed.get(row) for row in is_inside[others].tolist()]
+    columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, blames)
+    runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
+    return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
+
+
+def _blamed(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period, party: Party) -> dict[int, Blame]:
+    """What `who` says that the job cost the runs that it names the job for, by row of `everybody`."""
+    slowed = slowed_runs(snapshot, filesystem, everybody, period)
+    found = {row: next((b for b in blame(run) if b.suspect.party == party), None) for row, run in slowed.items()}
+    return {row: each for row, each in found.items() if each is not None and each.probability >= NAMED_FROM}
+
+
+def _longer(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> list[float]:
+    """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
+    these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
+    of others' way: what each gained in one round changes what the others meet in the next."""
+    samples = samples_beside(snapshot, records, others, most_rows=MOST_SAMPLES)
+    seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
+    in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
+    changed = records.loads.of_jobs(np.zeros(len(records.parties), np.bool_))
+    work = records.capacity.work(changed)
+    beside: dict[int, Beside] = {}
+    for row in others.tolist():
+        with suppress(DataUnavailable):
+            beside[row] = run_beside(records, row, samples, float(usual[row]) if known[row] else np.inf)
+    ends = np.full((len(seconds), 2), np.nan)
+    for row, run in beside.items():
+        ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()
+    longer = np.zeros(len(seconds))
+    for _ in range(_ROUNDS):
+        left = 1.0 - np.clip(-longer, 0.0, lost) / np.where(seconds > 0, seconds, 1.0)
+        sooner = np.stack([ends[:, 0], ends[:, 0] + left * (ends[:, 1] - ends[:, 0])], axis=1)
+        met = [_met(each, records.run_job, len(records.parties)) for each in (ends, sooner)]
+        for row, run in beside.items():
+            was, now = (each(row)[run.jobs] for each in met)
+            kept = np.minimum(1.0, np.divide(now, was, out=np.ones(len(was)), where=was > 0))
+            data, metadata = run.longer_with(job, changed, work, kept, all_waiting=bool(known[row]))
+            longer[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
+    return [float(each) for each in longer[others]]
+
+
+def _met(ends: Floats, run_job: Ints, jobs: int) -> Callable[[int], Floats]:
+    """What a run meets of each job: runs of it, by the share of their time, from first to last, in which both go on."""
+    first, last = np.nan_to_num(ends).T
+
+    def of(row: int) -> Floats:
+        both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
+        return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)
+
+    return of

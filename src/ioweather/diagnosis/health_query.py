@@ -24,7 +24,6 @@ from ioweather.core.frames import Matrix
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
-from ioweather.diagnosis.capped_targets import STEP_NS, capped_targets
 from ioweather.diagnosis.health_evidence import (
     MUCH_SLOWER,
     SHOWS_IN_RUN,
@@ -40,9 +39,11 @@ from ioweather.diagnosis.health_evidence import (
 )
 from ioweather.diagnosis.slow_episodes import settle
 from ioweather.diagnosis.unhealthy_components import (
+    STEP_NS,
     Incident,
     answered_as_usual,
     capped_stretches,
+    capped_targets,
     fewest_causes,
     health_events,
     sick_stretches,
