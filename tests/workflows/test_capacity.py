@@ -11,7 +11,7 @@ from store_lakes import series_frame
 
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.job_loads import Capacity
-from ioweather.diagnosis.similar_runs import capacity_of
+from ioweather.diagnosis.job_records import capacity_of
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.seal import compact
 from planted_association import START_NS

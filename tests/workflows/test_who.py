@@ -17,8 +17,8 @@ from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
-from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects
-from ioweather.diagnosis.blame_query import _met, shortest_half, touching
+from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects, shortest_half
+from ioweather.diagnosis.blame_query import _met, touching
 from ioweather.diagnosis.job_records import _on_filesystem
 from ioweather.diagnosis.who import _findings
 from ioweather.lake.lake import Lake

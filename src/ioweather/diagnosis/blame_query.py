@@ -1,4 +1,8 @@
-"""What a person may see of an answer made of everybody's rows: the answer is the same for all, the names are not."""
+"""Reads the suspects of runs and the activity of a period from the lake, and masks other users.
+
+The answer does not depend on the asker or on the period: similar runs are those of ten days before and after, capacity
+of targets and slowness are those of the calendar month.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,11 @@ from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, SearchIncomplete, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Amount
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
+    REACH_DAYS,
     Activity,
     Affected,
     Blame,
@@ -31,10 +35,11 @@ from ioweather.diagnosis.blame import (
     Slowed,
     Slowness,
     Supposed,
+    UsualTimes,
     blame,
-    learned,
+    fit_slowness,
+    usual_times,
 )
-from ioweather.diagnosis.comparison_pool import alike_patterns, patterns_of
 from ioweather.diagnosis.competing_jobs import Beside, run_beside, suspects_of
 from ioweather.diagnosis.job_loads import united
 from ioweather.diagnosis.job_records import (
@@ -47,9 +52,7 @@ from ioweather.diagnosis.job_records import (
     volumes_between,
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, runs_in, similar_runs
-from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
-from ioweather.diagnosis.verdict_wording import Explained
-from ioweather.facts.groups import program_names
+from ioweather.diagnosis.verdict import Explained
 from ioweather.job_io.job_source import JOB_ID, find_job
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
@@ -58,18 +61,35 @@ from ioweather.lake.place import Place
 from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
 
+# Above this many samples, the unrecorded work on targets is not read. [ours]
+MOST_SAMPLES: Final = 3_000_000
+# Maximum slowed runs of a period: those that lost most. [ours]
+_MOST_SLOWED: Final = 400
+# Maximum runs of a month that `Slowness` is fitted to. It is fitted again when the month has `_GROWN` times the runs.
+# [ours]
+_MOST_COMPARED: Final = 200
+_MOST_CANDIDATES: Final = 10 * _MOST_COMPARED
+_GROWN: Final = 1.5
+# A longer period is not listed day by day.
+_MOST_DAYS: Final = 4000
+
+
+# Visibility: every answer is made from all rows; names of other users are masked.
+
 
 def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
-    """The rows that a run is judged on: everybody's. Runs are listed beside it that have its user, so a log that says
-    it is another's, which a person may send, is judged on the person's own rows."""
+    """The snapshot to judge a run on: all rows, or only the user's own if the log claims to be of another user.
+
+    Similar runs are listed by user, and a person may send a log under any name.
+    """
     if snapshot.owner is None:
         return snapshot
-    theirs = set(view.applications.ints("uid").tolist())
-    return snapshot.whole if theirs <= own_uids(snapshot.bare) else snapshot
+    users = set(view.applications.ints("uid").tolist())
+    return snapshot.whole if users <= own_uids(snapshot.bare) else snapshot
 
 
 def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
-    """As the one who asks may see them: of others only that there is another job."""
+    """Mask the parties of other users: only that there is another job."""
     owner = snapshot.owner
     if owner is None:
         return tuple(parties)
@@ -82,172 +102,117 @@ def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
     )
 
 
-# Similar runs are looked for so many days before and after.
-REACH_DAYS: Final = 10
-# Where a question is about more samples than these, what targets did beyond all records is not looked up. [ours]
-MOST_SAMPLES: Final = 3_000_000
-# Of more slowed runs than these, those that lost most. [ours]
-_MOST_SLOWED: Final = 400
-# So many runs of a month say how far work explains slowness; they are looked at again when there are so many times
-# more. [ours]
-_MOST_COMPARED: Final = 200
-_MOST_ASKED: Final = 10 * _MOST_COMPARED
-_GROWN: Final = 1.5
-_MAD_TO_SD: Final = 1.4826
-# With fewer similar runs nothing is usual.
-_LEAST_SIMILAR: Final = 4
-_CHANCE_SPREAD: Final = 0.4
-_TO_90: Final = 1.645
+# Slowed runs and their suspects.
 
 
-@dataclass(frozen=True, eq=False)
-class UsualTimes:
-    """Of some runs: their I/O seconds, the usual ones, the spread of the logarithm of similar runs' times, and the
-    least that counts as slower. NaN where too few are similar."""
+def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
+    """Runs of the period that took longer than similar ones, with their suspects, by row of `all_runs`.
 
-    seconds: Floats
-    usual: Floats
-    spread: Floats
-
-    def of(self, rows: Ints) -> UsualTimes:
-        return UsualTimes(self.seconds[rows], self.usual[rows], self.spread[rows])
-
-    @property
-    def harm(self) -> Floats:
-        return np.asarray(np.maximum(HARM_SHARE, HARM_MADS / _MAD_TO_SD * self.spread) * self.usual)
-
-    @property
-    def slow(self) -> Bools:
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.seconds - self.usual >= self.harm)
-
-
-def usual_times(runs: Frame, rows: Ints) -> UsualTimes:
-    """Of the runs in `rows`, by those of the same user, program, processes and file system that did alike about then,
-    themselves among them."""
-    seconds, patterns, day = runs.floats("io_seconds"), patterns_of(runs), runs.ints("start_ns") // DAY_NS
-    _, program = np.unique(np.array(program_names(runs)), return_inverse=True)
-    keys = np.stack([runs.ints("uid"), runs.ints("nprocs"), program, runs.text("main_mount").codes], axis=1)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    group = np.where(np.isfinite(seconds) & (seconds > 0), np.reshape(group, -1), -1)
-    order = np.argsort(group, kind="stable")
-    first, last = (np.searchsorted(group[order], group[rows], side=side) for side in ("left", "right"))
-    usual, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    for at, row in enumerate(rows.tolist()):
-        near = order[first[at] : last[at]]
-        if group[row] < 0 or len(near) < _LEAST_SIMILAR:
-            continue
-        near = near[(np.abs(day[near] - day[row]) <= REACH_DAYS) & alike_patterns(patterns[near], patterns[row])]
-        if len(near) >= _LEAST_SIMILAR:
-            middle, half = shortest_half(np.log(seconds[near]))
-            usual[at] = np.exp(middle)
-            spread[at] = max(_MAD_TO_SD * half, _CHANCE_SPREAD / len(near))  # few may agree by chance
-    return UsualTimes(seconds[rows], usual, spread)
-
-
-def shortest_half(values: Floats) -> tuple[float, float]:
-    """Median and half the length of the shortest interval that holds more than half of the values. Where many runs were
-    slowed the median of all is not what is usual; else these are the median and its median deviation."""
-    ordered = np.sort(values)
-    count = len(ordered) // 2 + 1
-    lengths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
-    at = int(np.argmin(lengths))
-    return float(np.median(ordered[at : at + count])), float(lengths[at]) / 2
-
-
-def slowed_runs(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period) -> dict[int, Slowed]:
-    """Runs of the period that took longer than similar ones, with the jobs beside them, by row of `everybody`; the run
-    that lost most is the first."""
-    start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
+    The run that lost most comes first.
+    """
+    start, end = all_runs.ints("start_ns"), all_runs.ints("end_ns")
     rows = np.flatnonzero((start < period[1]) & (end > period[0]))
-    times = usual_times(everybody, rows)
+    times = usual_times(all_runs, rows)
     slow = np.flatnonzero(times.slow)
     slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
-    found = beside_usual(snapshot, filesystem, everybody, rows[slow], times.of(slow))
+    found = find_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
     return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
-def beside_usual(
+def find_suspects(
     snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, *, here: Slowness | None = None
 ) -> dict[int, Slowed]:
-    """The runs in `rows`, with the jobs beside each of all `runs`; those of which no I/O is known are left out."""
+    """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out."""
     found: dict[int, Slowed] = {}
     months = [utc_day(start)[:7] for start in runs.ints("start_ns")[rows].tolist()]
     sampled = any(g.filesystem == filesystem and g.metric in choices.TRAFFIC for g in snapshot.series())
     for month in sorted(set(months)):
-        at = np.array([place for place, each in enumerate(months) if each == month], np.int64)
+        at = np.array([index for index, each in enumerate(months) if each == month], np.int64)
         asked = rows[at]
         start, end = runs.ints("start_ns")[asked], runs.ints("end_ns")[asked]
         windows = united(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
-        near = np.flatnonzero(_that_count(snapshot, runs, windows)) if sampled else np.arange(runs.rows)
         # Without samples all logs say what targets can do.
-        place = np.searchsorted(near, asked)
+        near = np.flatnonzero(_relevant_runs(snapshot, runs, windows)) if sampled else np.arange(runs.rows)
         chosen = runs.take(near)
         files = files_of(snapshot.whole, chosen)
-        slowed = of_records(snapshot, filesystem, chosen, files, windows, place, times.of(at), here)
+        slowed = _slowed_of_month(
+            snapshot, filesystem, chosen, files, windows, np.searchsorted(near, asked), times.take(at), here
+        )
         found |= {int(asked[number]): each for number, each in slowed.items()}
     return found
 
 
-def of_records(
-    snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]], rows: Ints,
-    times: UsualTimes, here: Slowness | None = None, most_rows: int | None = MOST_SAMPLES,
-) -> dict[int, Slowed]:  # fmt: skip
-    """By number in `rows`, of runs of one month."""
+def _slowed_of_month(
+    snapshot: Snapshot,
+    filesystem: str,
+    runs: Frame,
+    files: Frame,
+    windows: Sequence[tuple[int, int]],
+    rows: Ints,
+    times: UsualTimes,
+    here: Slowness | None = None,
+    most_samples: int | None = MOST_SAMPLES,
+) -> dict[int, Slowed]:
+    """The runs in `rows` of one month with their suspects, by index in `rows`."""
     whole = snapshot.whole
     records = records_of(whole, filesystem, runs, files, windows)
     parties = hide(records.parties, snapshot)
-    samples = samples_beside(whole, records, rows, most_rows=most_rows)
+    samples = samples_beside(whole, records, rows, most_rows=most_samples)
     here = slowness_about(whole, filesystem, windows[0][0]) if here is None else here
     start, metadata = runs.ints("start_ns"), np.nan_to_num(runs.floats("metadata_ratio"))
     found = {}
     for number, row in enumerate(rows.tolist()):
-        seconds, usual, spread, harm = (
-            float(each[number]) for each in (times.seconds, times.usual, times.spread, times.harm)
-        )
-        low, high = (usual * float(np.exp(sign * _TO_90 * spread)) for sign in (-1, 1))
-        known = Amount(usual, low, high) if np.isfinite(usual) else Amount(None)
+        usual = times.amount(number)
         with suppress(DataUnavailable):
-            beside = run_beside(records, row, samples, usual if np.isfinite(usual) else np.inf)
-            suspects = suspects_of(beside, parties, float(metadata[row]))
-            party = parties[int(records.run_job[row])]
-            found[number] = Slowed(party, seconds, known, None, harm, suspects, int(start[row]), here)
+            beside = run_beside(records, row, samples, np.inf if usual.value is None else usual.value)
+            found[number] = Slowed(
+                party=parties[int(records.run_job[row])],
+                io_seconds=float(times.seconds[number]),
+                usual=usual,
+                own=None,
+                harm_seconds=float(times.harm[number]),
+                suspects=suspects_of(beside, parties, float(metadata[row])),
+                start_ns=int(start[row]),
+                here=here,
+            )
     return found
 
 
 def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
-    """The first of `similar`."""
+    """The run of `similar` with its suspects."""
     if not filesystem:
         raise DataUnavailable("no system data")
-    whole, everybody = snapshot.whole, similar.everybody
-    run = similar.runs.take([0]).select(tuple(everybody))
-    times = usual_times(concat([run, everybody]), np.zeros(1, np.int64))
+    whole = snapshot.whole
+    run = similar.runs.take([0]).select(tuple(similar.all_runs))
+    times = usual_times(concat([run, similar.all_runs]), np.zeros(1, np.int64))
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
     window = [(low, max(high, low + 1))]
     others = runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3))
-    others = others.take(_that_count(whole, others, window))
+    others = others.take(_relevant_runs(whole, others, window))
     files = concat([similar.view.files.select(FILES), files_of(whole, others)])
-    runs = concat([run, others])
-    found = of_records(snapshot, filesystem, runs, files, window, np.zeros(1, np.int64), times, most_rows=None)
+    rows = np.zeros(1, np.int64)
+    found = _slowed_of_month(snapshot, filesystem, concat([run, others]), files, window, rows, times, most_samples=None)
     if not found:
         raise DataUnavailable("the log does not say when it did I/O")
     return found[0]
 
 
-# How far work explains slowness.
+# How far work explains slowness, by month: fitted when rows arrive, and stored among the lake's records.
 
 
 def slowness_about(snapshot: Snapshot, filesystem: str, moment_ns: int) -> Slowness:
-    """As learned of the runs of that month."""
+    """The slowness of the month of that time."""
     month = utc_day(moment_ns)[:7]
-    kept = _kept(snapshot, filesystem, month) or _compared(snapshot, filesystem, month)
-    return learned(kept["work"], kept["slow"])
+    record = _read_record(snapshot, filesystem, month) or _compare_runs(snapshot, filesystem, month)
+    return fit_slowness(record["work"], record["slow"])
 
 
 def learn_slowness(lake: Lake, since_ns: int, most_seconds: float = math.inf) -> None:
-    """When rows have come: of months from the first new row on that hold half as many runs again as when they were
-    looked at. Of the facility's file systems and the busiest: where none is described, each disk counts as one, and who
-    asks about such a one waits."""
+    """Compare the runs of months that have new rows, if they have grown by half since they were last compared.
+
+    Only of the facility's file systems and the busiest: if none is described, each disk counts as a file system, and a
+    question about it compares its runs then.
+    """
     end = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
@@ -255,85 +220,79 @@ def learn_slowness(lake: Lake, since_ns: int, most_seconds: float = math.inf) ->
         days = snapshot.pinned["job_io"].days()
         for month in sorted({day[:7] for day in days if day[:7] >= utc_day(max(since_ns, 0))[:7]}):
             rows = snapshot.rows("job_io", days={day for day in days if day[:7] == month})
-            ((there,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
+            ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
             for filesystem in sorted(sampled):
                 if time.monotonic() > end:
                     raise SearchIncomplete(f"months from {month} on were left out after {most_seconds:.0f} s")
-                kept = _kept(snapshot, filesystem, month)
-                if kept is None or there > _GROWN * int(kept["runs"]):
-                    _compared(snapshot, filesystem, month)
+                record = _read_record(snapshot, filesystem, month)
+                if record is None or count > _GROWN * int(record["runs"]):
+                    _compare_runs(snapshot, filesystem, month)
 
 
-def _kept(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any] | None:
-    place, key = _place(snapshot, filesystem, month)
+def _read_record(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any] | None:
+    names = ("work", "slow", "runs")
     return LakeRecords(snapshot.root).get(
-        place, key, lambda held: {name: held[name] for name in ("work", "slow", "runs")}
+        *_record_key(snapshot, filesystem, month), lambda stored: {name: stored[name] for name in names}
     )
 
 
-def _place(snapshot: Snapshot, filesystem: str, month: str) -> tuple[str, str]:
+def _record_key(snapshot: Snapshot, filesystem: str, month: str) -> tuple[str, str]:
     name = hashlib.sha256(filesystem.encode()).hexdigest()[:12]
     return f"slowness-{month}-{name}", "servers" if snapshot.pinned["job_operations"].uris else "logs"
 
 
-def _compared(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any]:
-    """Of runs evenly over the month: the work that each met, and whether it was slow; kept. What was on a target that
-    was found sick had its reason."""
+def _compare_runs(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any]:
+    """Store and return the work that runs of the month met and whether they were slow.
+
+    Runs are spread evenly over the month. Runs on an unhealthy target are left out, since they were slow for a reason.
+    """
     inside = [day_start_ns(day) for day in snapshot.pinned["job_io"].days() if day[:7] == month] or [0]
-    everybody = runs_in(snapshot, "", days_about(snapshot, min(inside), max(inside), REACH_DAYS))
-    rows = np.flatnonzero([utc_day(start)[:7] == month for start in everybody.ints("start_ns").tolist()])
+    all_runs = runs_in(snapshot, "", days_about(snapshot, min(inside), max(inside), REACH_DAYS))
+    rows = np.flatnonzero([utc_day(start)[:7] == month for start in all_runs.ints("start_ns").tolist()])
     count = len(rows)
-    rows = _evenly(rows, _MOST_ASKED)
-    times = usual_times(everybody, rows)
-    known = _evenly(np.flatnonzero(np.isfinite(times.usual)), _MOST_COMPARED)
-    beside = beside_usual(snapshot, filesystem, everybody, rows[known], times.of(known), here=Slowness())
-    found = [run for run in beside.values() if not run.suspects.on_sick]
+    rows = _spread_evenly(rows, _MOST_CANDIDATES)
+    times = usual_times(all_runs, rows)
+    known = _spread_evenly(np.flatnonzero(np.isfinite(times.usual)), _MOST_COMPARED)
+    found = find_suspects(snapshot, filesystem, all_runs, rows[known], times.take(known), here=Slowness())
+    compared = [run for run in found.values() if not run.suspects.on_sick]
     record = {
-        "work": np.array([run.met_work for run in found], np.float64),
-        "slow": np.array([run.is_slow for run in found], np.bool_),
+        "work": np.array([run.met_work for run in compared], np.float64),
+        "slow": np.array([run.is_slow for run in compared], np.bool_),
         "runs": np.array(count),
     }
-    LakeRecords(snapshot.root).put(*_place(snapshot, filesystem, month), record)
+    LakeRecords(snapshot.root).put(*_record_key(snapshot, filesystem, month), record)
     return record
 
 
-def _evenly(rows: Ints, most: int) -> Ints:
+def _spread_evenly(rows: Ints, most: int) -> Ints:
     return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
 
 
-# Runs and times.
-
-
 def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
+    """Days with runs in [low, high] and `reach` days on either side."""
     known = set(snapshot.pinned["job_io"].days())
     begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
-    if end - begin > 4000 * DAY_NS:
+    if end - begin > _MOST_DAYS * DAY_NS:
         return known
     return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
 
 
-def active(runs: Frame, low: int, high: int) -> Frame:
-    return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
+def _relevant_runs(snapshot: Snapshot, runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+    """All runs of jobs at work in the windows.
 
-
-def _that_count(snapshot: Snapshot, runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """Runs of jobs at work in the windows. Where no server counted jobs, also of those beside these runs: samples of
-    targets tell when each was at work, if it is known who else was."""
+    If no server counted jobs, also of the jobs at the same time as these: samples of targets show when each job was at
+    work only if all others are known.
+    """
     if not snapshot.pinned["job_operations"].uris:
         start, end = runs.ints("start_ns"), runs.ints("end_ns")
         beside = [touching(runs, [window]) for window in windows]
         windows = united((int(start[each].min()), int(end[each].max())) for each in beside if each.any()) or windows
-    return of_jobs_at_work(runs, windows)
-
-
-def of_jobs_at_work(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """All runs of jobs of which one reaches into one of the windows."""
     job = runs.ints("job_id")
     return np.asarray(np.isin(job, job[touching(runs, windows)]))
 
 
 def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """Runs that reach into one of the windows, which are in order and apart."""
+    """Runs that overlap one of the windows, which are sorted and disjoint."""
     first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
     following = np.searchsorted(last, runs.ints("start_ns"), side="right")
     return np.asarray(
@@ -455,7 +414,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
     everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
-    inside = active(everybody, low, high)
+    inside = everybody.take((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
     found = tuple(slowed_runs(snapshot, filesystem, everybody, (low, high)).values())
     volumes, known = volumes_between(whole, filesystem, period, inside)
     hidden = hide([volume.party for volume in volumes], snapshot)

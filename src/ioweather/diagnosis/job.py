@@ -11,7 +11,8 @@ from ioweather.core.question_parameters import CONDITIONS, JOB, LOG, PATHS, PROC
 from ioweather.core.results import Answer, Finding
 from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import format_value
-from ioweather.diagnosis.verdict_wording import Explained, explain
+from ioweather.diagnosis.verdict import Explained
+from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines, priced
 from ioweather.job_io.job_page import page_exhibits

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,11 +37,13 @@ from ioweather.diagnosis.job_loads import (
     united,
     within_logs,
 )
-from ioweather.diagnosis.similar_runs import REQUESTS, capacity_of, health_events, metadata_capacity
+from ioweather.diagnosis.similar_runs import health_events
 from ioweather.facts.io_spans import on_mounts
 from ioweather.facts.signatures import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.convert import fetch_frame, literal
+from ioweather.lake.inventory import seal_of
+from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
 
 FILES: Final = names_of("""
@@ -311,11 +314,10 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     if steps and records.is_coarse(min(steps)):
         windows = [records.reached(*window) for window in windows]
     windows, metrics = united(windows), (*choices.TRAFFIC, *REQUESTS)
-    excluded = int(Quality.OVER_LIMIT | Quality.RESET)
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem})
         selection = snapshot.selection(
-            records.filesystem, kind, metrics, 10**9, windows=windows, excluded_quality=excluded
+            records.filesystem, kind, metrics, 10**9, windows=windows, excluded_quality=_EXCLUDED
         )
     except DataUnavailable:
         return None
@@ -471,3 +473,126 @@ def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
         ).fetchall()
         total += float(part or 0.0)
     return total
+
+
+# Capacity: the highest rates of a few days of a calendar month, so that all questions about a month use the same. The
+# highest rates of sealed days are stored among the lake's records.
+
+# Operations that move data; a metadata target does them for small files.
+REQUESTS: Final = ("read_ops", "write_ops")
+_DATA_METRICS: Final = {"read_bytes": ("read_bytes",), "write_bytes": ("write_bytes",), "requests": REQUESTS}
+_METADATA_KINDS: Final = ("mds", "mdt")
+# More days show the same capacity. [ours]
+_CAPACITY_DAYS: Final = 3
+_PEAK_QUANTILE: Final = 0.999
+_PEER_QUANTILE: Final = 0.9
+# Capacity in one direction is at least this share of the other, however little was requested. [ours]
+_OTHER_DIRECTION: Final = 0.5
+_ALL: Final = "all"
+_EXCLUDED: Final = int(Quality.OVER_LIMIT | Quality.RESET)
+
+
+def capacity_of(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tuple[str, ...], Capacity | None]:
+    """(components of the file system, their capacity at that time); None if nothing was sampled."""
+    try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
+        components, peaks = _find_peaks(snapshot, filesystem, kind, _DATA_METRICS, moment_ns)
+    except DataUnavailable:
+        return (), None
+    # A target with less to do than its peers can do as much as they.
+    peers = np.quantile(peaks, _PEER_QUANTILE, axis=1, keepdims=True) if peaks.size else np.zeros((len(AMOUNTS), 1))
+    peaks = np.maximum(peaks, peers)
+    peaks[:2] = np.maximum(peaks[:2], _OTHER_DIRECTION * peaks[1::-1])
+    metadata = metadata_capacity(snapshot, filesystem, moment_ns)
+    per_second = {name: np.append(peaks[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
+    return components, Capacity(per_second)
+
+
+def metadata_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> float:
+    """Most operations per second of the metadata targets; 0 if not sampled."""
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
+    kind = next((kind for kind in _METADATA_KINDS if any(kind == g.component_kind for g in groups)), None)
+    if kind is None:
+        return 0.0
+    metrics = sorted({g.metric for g in snapshot.series() if g.component_kind == kind and g.metric.endswith("_ops")})
+    try:
+        _, peaks = _find_peaks(snapshot, filesystem, kind, {_ALL: tuple(metrics)}, moment_ns)
+    except DataUnavailable:
+        return 0.0
+    return float(peaks.max(initial=0.0))
+
+
+def _find_peaks(
+    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], moment_ns: int
+) -> tuple[tuple[str, ...], Floats]:
+    """(components, highest rates by amount and component) in the month, or in the nearest sampled month.
+
+    The amount `all` is the sum over components.
+    """
+    metrics = {metric for several in amounts.values() for metric in several}
+    groups = [
+        g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind and g.metric in metrics
+    ]
+    if not groups:
+        raise DataUnavailable(f"no samples of {filesystem}")
+    month = utc_day(moment_ns)[:7]
+    nearest = min(groups, key=lambda g: (g.day[:7] != month, abs(g.first_ns - moment_ns))).day[:7]
+    days = sorted({g.day for g in groups if g.day[:7] == nearest})
+    positions = np.linspace(0, len(days) - 1, min(len(days), _CAPACITY_DAYS)).tolist()
+    chosen = sorted({days[round(i)] for i in positions})
+    step = max(1, min(group.interval_ns for group in groups if group.interval_ns > 0))
+    found = [_highest_rates(snapshot, filesystem, kind, amounts, day, step) for day in chosen]
+    components = tuple(sorted({str(name) for each in found for name in each["components"].tolist()}))
+    peaks = np.zeros((len(amounts), len(components)))
+    for amount in range(len(amounts)):
+        for column, name in enumerate(components):
+            days_of = [(each, place) for each in found for place in np.flatnonzero(each["components"] == name).tolist()]
+            count = sum(int(each["counts"][amount, place]) for each, place in days_of)
+            highest = np.sort(np.nan_to_num(np.concatenate([each["rates"][amount, place] for each, place in days_of])))
+            rank = int(count * (1.0 - _PEAK_QUANTILE))
+            peaks[amount, column] = highest[::-1][min(rank, len(highest) - 1)]
+    return components, peaks
+
+
+def _highest_rates(
+    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], day: str, step_ns: int
+) -> Mapping[str, Any]:
+    """`components` of a day, and by amount and component the number of rates (`counts`) and the highest (`rates`).
+
+    As many rates as the quantile over `_CAPACITY_DAYS` days may need.
+    """
+    metrics = sorted({metric for several in amounts.values() for metric in several})
+    selection = snapshot.selection(filesystem, kind, metrics, step_ns, excluded_quality=_EXCLUDED)
+    selection = replace(selection, groups=tuple(group for group in selection.groups if group.day == day))
+    most = int(_CAPACITY_DAYS * DAY_NS / step_ns * (1.0 - _PEAK_QUANTILE)) + 1
+    files = snapshot.pinned["series"].days().get(day, [])
+    groups = sorted((g.source, g.system, g.metric, g.selection) for g in selection.groups)
+    place = f"peaks-{day}-{_digest([filesystem, kind, list(amounts.items())])[:12]}"
+    key = _digest([most, _EXCLUDED, groups, [uri.rsplit("/", 1)[1] for uri in files]])
+    records = LakeRecords(snapshot.root)
+    names = ("components", "counts", "rates")
+    cached = records.get(place, key, lambda stored: {name: stored[name] for name in names})
+    if cached is not None:
+        return cached
+    sums = ", ".join(
+        f"sum(CASE WHEN metric IN ({', '.join(map(literal, several))}) THEN value * 1e9 / interval_ns END) AS a{number}"
+        for number, several in enumerate(amounts.values())
+    )
+    columns = ", ".join(f"count(a{number}), max(a{number}, {most})" for number in range(len(amounts)))
+    component = "''" if _ALL in amounts else "component"
+    rows = snapshot.bare.execute(f"""WITH rates AS (SELECT {component} AS component, {sums}
+            FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY 1, start_ns)
+        SELECT component, {columns} FROM rates GROUP BY component ORDER BY component""").fetchall()
+    rates = np.full((len(amounts), len(rows), most), np.nan)
+    for column, row in enumerate(rows):
+        for amount, highest in enumerate(row[2::2]):
+            rates[amount, column, : len(highest or ())] = highest or ()
+    counts = np.array([row[1::2] for row in rows], np.int64).reshape(len(rows), len(amounts)).T
+    found = {"components": np.array([row[0] for row in rows], np.str_), "counts": counts, "rates": rates}
+    if seal_of(snapshot.root, day, files) is not None:
+        records.put(place, key, found)
+    return found
+
+
+def _digest(key: Any) -> str:
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]

@@ -34,7 +34,7 @@ from ioweather.diagnosis.blame import (
     accused,
     blame,
     gains,
-    saved,
+    total_gain,
 )
 from ioweather.diagnosis.blame_query import RunAsked
 from ioweather.diagnosis.verdict_wording import (
@@ -340,7 +340,7 @@ def _talker_table(talkers: Sequence[Talker]) -> Exhibit:
 
 
 def _without(asked: Supposed) -> Answer:
-    amount = saved(asked)
+    amount = total_gain(asked)
     before = sum(run.io_seconds for run in asked.runs)
     parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
     felt = [(gain, run) for gain, run in parts if abs(gain) > 0.001 * max(run.io_seconds, 1e-9)]

@@ -8,8 +8,8 @@ from ioweather.core.question_parameters import CONDITIONS, JOB, LOG, SIMILAR, UI
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import Reason, WhyOutcome
 from ioweather.diagnosis.blame import Slowed
-from ioweather.diagnosis.verdict import with_recorded
-from ioweather.diagnosis.verdict_wording import Explained, explain, with_culprits
+from ioweather.diagnosis.verdict import Explained, with_recorded
+from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.advisor.advise import with_advice
 from ioweather.job_io.summary import ALWAYS_SAID
 from ioweather.job_io.view import JobView

@@ -17,7 +17,7 @@ from ioweather.diagnosis.blame import (
     Suspects,
     accused,
     blame,
-    learned,
+    fit_slowness,
     one_of_two,
 )
 from ioweather.diagnosis.verdict_wording import (
@@ -66,7 +66,7 @@ def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
 
 def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
     """Of 15 s lost, of which 9 count as a slowdown, 7 are a good part, and a log says it less surely than servers."""
-    here = learned(np.array([0.0] * 40 + [0.1] * 20), np.array([False] * 40 + [True] * 20))
+    here = fit_slowness(np.array([0.0] * 40 + [0.1] * 20), np.array([False] * 40 + [True] * 20))
     chances = {}
     for evidence in ("servers", "log"):
         (found,) = blame(replace(run(suspect(1, 7.0, evidence=evidence), took=75.0), here=here))
@@ -80,7 +80,7 @@ def test_where_work_explains_nothing_nobody_is_accused_of_it() -> None:
     """As many of the runs that met no work were slow: the same evidence against a job counts for less."""
     usually = run(suspect(1, 60.0))
     work, slow = np.tile([0.0, 1.0], 50), np.tile([False, False, False, True, True], 20)
-    seldom = replace(usually, here=learned(work, slow))
+    seldom = replace(usually, here=fit_slowness(work, slow))
     (before,), (after,) = blame(usually), blame(seldom)
     assert before.probability > 0.9
     assert after.probability == pytest.approx(before.probability * seldom.attributable / usually.attributable)
@@ -97,25 +97,25 @@ def test_the_share_of_slow_runs_that_work_explains(theta: float, p0: float) -> N
     work = rng.exponential(0.3, 3000)
     by_others = rng.random(3000) < 1 - np.exp(-((work / theta) ** 1.75))
     slow = by_others | (rng.random(3000) < p0)
-    here = learned(work, slow)
+    here = fit_slowness(work, slow)
     for low, high in ((0.08, 0.3), (0.3, 0.6), (0.6, 1.2)):
         asked = slow & (work >= low) & (work < high)
-        said = np.mean([here.due_to_work(each) for each in work[asked].tolist()])
+        said = np.mean([here.attributable_share(each) for each in work[asked].tolist()])
         assert said == pytest.approx(by_others[asked].mean(), abs=0.12)
-    assert here.due_to_work(0.0) == 0.0
+    assert here.attributable_share(0.0) == 0.0
 
 
 def test_few_runs_say_little_beside_what_is_usual() -> None:
-    usual = Slowness().due_to_work(0.7)
-    one = learned(np.array([0.7]), np.array([False])).due_to_work(0.7)
-    many = learned(np.repeat([0.0, 0.7], 400), np.tile([True] + [False] * 19, 40)).due_to_work(0.7)
+    usual = Slowness().attributable_share(0.7)
+    one = fit_slowness(np.array([0.7]), np.array([False])).attributable_share(0.7)
+    many = fit_slowness(np.repeat([0.0, 0.7], 400), np.tile([True] + [False] * 19, 40)).attributable_share(0.7)
     assert usual > one > 0.9 * usual
     assert many < 0.4
 
 
 def test_one_of_two_did_it() -> None:
     """By their logs each of two may have done it, and they share no error but that of the targets."""
-    here = learned(np.repeat([0.0, 0.2], 200), np.repeat([False, True], 200))
+    here = fit_slowness(np.repeat([0.0, 0.2], 200), np.repeat([False, True], 200))
     two = replace(run(suspect(1, 8.0, evidence="log"), suspect(2, 8.0, evidence="log"), took=80.0), here=here)
     found = one_of_two(two)
     assert found is not None

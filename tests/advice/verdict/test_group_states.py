@@ -6,32 +6,34 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.diagnosis.comparison_pool import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
+from ioweather.diagnosis.comparison_pool import run_slowdowns
+from ioweather.diagnosis.verdict_wording import measure_system
 from ioweather.facts.groups import group_runs
 from ioweather.studies.mad17.run_groups import association_data
 from planted_association import PARAMS, planted_association, site
 
 
-def test_states_follow_the_planted_load():
+def measures(data, system):
+    return {each.name: each.values for each in measure_system(data.runs.frame, system)}
+
+
+def test_measures_follow_the_planted_load():
     data = association_data(planted_association(days=10), site(), PARAMS)
-    states = group_states(data.runs.frame, data.system)
+    found = measures(data, data.system)
     rows = data.members(data.asked)
-    whole = data.of("others_io_high_read_bytes") + data.of("others_io_high_write_bytes")
-    assert states.states[BYTES][rows] == pytest.approx((whole / data.of("d_d_seconds"))[rows])
-    assert np.isfinite(states.states[OPERATIONS][rows]).all()
+    others = data.of("others_io_high_read_bytes") / data.of("d_d_seconds")
+    assert found["others_read"][rows] == pytest.approx(np.maximum(others, 0.0)[rows])
+    assert np.isfinite(found["others_operations"][rows]).all()
 
 
-def test_targets_stand_for_all_servers_where_they_are_known_throughout():
+def test_load_on_targets_is_shown_only_if_known_for_all_runs():
     data = association_data(planted_association(days=4), site(), PARAMS)
     rate = np.linspace(1.0, 2.0, data.runs.rows)
-    known = data.system.with_columns(target_bytes_per_s=rate, neighbours=np.log(rate))
-    states = group_states(data.runs.frame, known)
-    assert next(iter(states.states)) == TARGETS
-    assert BYTES not in states.states
-    assert states.slowdowns["neighbours"] == pytest.approx(np.log(rate))
-    rate[np.flatnonzero(np.isfinite(group_states(data.runs.frame, data.system).states[BYTES]))[0]] = np.nan
-    partly = data.system.with_columns(target_bytes_per_s=rate)
-    assert next(iter(group_states(data.runs.frame, partly).states)) == BYTES
+    found = measures(data, data.system.with_columns(target_bytes_per_s=rate, neighbours=np.log(rate)))
+    assert found["own_targets"] == pytest.approx(rate)
+    assert found["neighbours"] == pytest.approx(rate)
+    rate[np.flatnonzero(np.isfinite(found["others_read"]))[0]] = np.nan
+    assert "own_targets" not in measures(data, data.system.with_columns(target_bytes_per_s=rate))
 
 
 def test_how_slow_runs_were_among_their_own():

@@ -10,8 +10,8 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.core.run_outcomes import Reason
-from ioweather.diagnosis.comparison_pool import MEASURES, _beyond_day, patterns_of
-from ioweather.diagnosis.time_model import _quantile, _typical
+from ioweather.diagnosis.comparison_pool import MEASURES, _exceeds_day_limit, find_patterns
+from ioweather.diagnosis.time_model import _quantile, _typical_effect
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -204,8 +204,8 @@ def test_broken_neighbours_do_no_harm():
 
 def test_patterns_of_no_runs():
     frame = planted([{"read": 1 << 20}])["job_io"]
-    assert patterns_of(frame).shape == (1, len(MEASURES))
-    assert patterns_of(frame.take(np.zeros(1, bool))).shape == (0, len(MEASURES))
+    assert find_patterns(frame).shape == (1, len(MEASURES))
+    assert find_patterns(frame.take(np.zeros(1, bool))).shape == (0, len(MEASURES))
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 4, 7])
@@ -213,7 +213,7 @@ def test_a_typical_run_of_few(runs):
     """Of an even number none may lie in the middle fifth."""
     beyond = np.arange(2.0 * runs).reshape(runs, 2)
     late, spread = beyond.sum(axis=1), np.full((2, runs), 0.1)
-    effects, state, effect, _ = _typical(beyond, np.ones(2), late, spread)
+    effects, state, effect, _ = _typical_effect(beyond, np.ones(2), late, *spread)
     assert state == pytest.approx(np.median(beyond, axis=0))
     assert effects == pytest.approx(late)
     assert effect == pytest.approx(np.median(late))
@@ -227,11 +227,11 @@ def test_what_a_state_did_to_usual_runs_is_put_right_by_how_late_they_were():
     late = np.where(busy, 0.6, 0.0) + 0.05 * rng.standard_normal(60)
     late[-3:] += 1.0
     beyond, spread = np.where(busy, 1.0, 0.0)[:, None], np.array([[0.05] * 60, [0.3] * 60])
-    effects, _, effect, error = _typical(beyond, np.array([0.2]), late, spread)
+    effects, _, effect, error = _typical_effect(beyond, np.array([0.2]), late, *spread)
     assert effects[~busy] == pytest.approx(0.0)
     assert effect == pytest.approx(0.55, abs=0.1)
     assert error > 0.2  # one run in twenty less, and the middle one is quiet
-    *_, effect, error = _typical(0.0 * beyond, np.array([0.2]), late, spread)
+    *_, effect, error = _typical_effect(0.0 * beyond, np.array([0.2]), late, *spread)
     assert (effect, error) == (0.0, 0.0)
 
 
@@ -253,7 +253,7 @@ def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():
 
 def test_of_a_day_full_of_similar_runs_only_some_count():
     day = np.repeat([5, 3, 5, 9], [20, 2, 30, 1]) * 86_400 * 10**9
-    beyond = _beyond_day(day)
+    beyond = _exceeds_day_limit(day)
     assert [int((~beyond & (day == each)).sum()) for each in np.unique(day)] == [2, 16, 1]
     assert not beyond[:16].any(), "the nearest come first"
 

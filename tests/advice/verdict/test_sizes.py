@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, find_changes
-from ioweather.diagnosis.time_model import _exponent, at_size_of
+from ioweather.diagnosis.time_model import fit_size_exponent, scale_to_size
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -41,7 +41,7 @@ def test_times_that_do_not_follow_bytes_are_left_alone():
 
 def test_bytes_that_are_the_change_keep_their_time():
     pool = growing(planted_pool(seconds=200.0), 0.7)
-    sized = at_size_of(pool, find_changes(pool.pattern, pool.group, 0), 0)
+    sized = scale_to_size(pool, find_changes(pool.pattern, pool.group, 0), 0)
     assert sized.io_seconds[0] == pytest.approx(200.0)
     assert np.median(sized.io_seconds[1:41]) == pytest.approx(100, rel=0.05)
 
@@ -50,8 +50,8 @@ def test_one_wild_run_does_not_bend_the_exponent():
     size = np.linspace(-0.2, 0.2, 30)
     times = size + 0.02 * np.random.default_rng(1).standard_normal(30)
     times[-1] += 3.0
-    assert _exponent(size, times) == pytest.approx(1.0, abs=0.15)
+    assert fit_size_exponent(size, times) == pytest.approx(1.0, abs=0.15)
 
 
 def test_runs_of_one_size_have_the_exponent_of_before():
-    assert _exponent(np.zeros(5), np.log([90.0, 100.0, 101.0, 99.0, 300.0])) == pytest.approx(1.0)
+    assert fit_size_exponent(np.zeros(5), np.log([90.0, 100.0, 101.0, 99.0, 300.0])) == pytest.approx(1.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.diagnosis.time_model import Split, _on_part, same_part, split_of
+from ioweather.diagnosis.time_model import Split, effect_on_part, find_split, split_similarity
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -20,7 +20,7 @@ def column(*, at=0.0, middle=-4.0, spread=0.1) -> np.ndarray:
 
 
 def test_a_shift_is_from_the_middle_of_the_usual_runs():
-    found = split_of(column(at=-0.7), USUAL, 0)
+    found = find_split(column(at=-0.7), USUAL, 0)
     assert found is not None
     assert found.shift == pytest.approx(-0.7, abs=0.02)
     assert found.metadata_ratio == pytest.approx(1 / (1 + np.exp(4.0)), rel=0.02)
@@ -37,14 +37,14 @@ def test_a_shift_is_from_the_middle_of_the_usual_runs():
     ],
 )
 def test_a_split_that_tells_nothing_is_none(given):
-    assert not len(given) or split_of(given, USUAL, 0) is None
-    assert len(given) or split_of(np.full(1, np.nan), np.zeros(1, np.bool_), 0) is None
+    assert not len(given) or find_split(given, USUAL, 0) is None
+    assert len(given) or find_split(np.full(1, np.nan), np.zeros(1, np.bool_), 0) is None
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
 def test_a_part_that_takes_longer_makes_the_whole_longer(share):
     effect = np.array([0.0, 0.1, 1.0, 2.5])
-    whole = share * np.exp(_on_part(share, effect)) + 1.0 - share
+    whole = share * np.exp(effect_on_part(share, effect)) + 1.0 - share
     np.testing.assert_allclose(np.log(whole), effect, atol=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_kernel_of_parts_is_one_of_a_process():
     rng = np.random.default_rng(3)
     group, changed = np.repeat([0, 1], 30), np.arange(60) % 3 == 0
     split = -4.0 + 0.1 * rng.standard_normal(60) - np.where(changed, rng.uniform(-4, 4, 60), 0.0)
-    found = same_part(split, group, changed, rng.random(60), 0)
+    found = split_similarity(split, group, changed, rng.random(60), 0)
     assert np.linalg.eigvalsh(found).min() > -1e-9
     assert (found[~changed][:, ~changed] == 1.0).all()
 
