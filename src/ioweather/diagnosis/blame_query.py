@@ -20,7 +20,7 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
-from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.contracts import ALL_TIME, Params, Period
 from ioweather.core.errors import DataUnavailable, SearchIncomplete, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import concat
@@ -51,15 +51,15 @@ from ioweather.diagnosis.job_records import (
     storms_between,
     volumes_between,
 )
-from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, runs_in, similar_runs
+from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
 from ioweather.diagnosis.verdict import Explained
 from ioweather.job_io.job_source import JOB_ID, find_job
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
 from ioweather.lake.per_user_view import own_uids
-from ioweather.lake.place import Place
 from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.source import DataSource
 
 # Above this many samples, the unrecorded work on targets is not read. [ours]
 MOST_SAMPLES: Final = 3_000_000
@@ -75,17 +75,6 @@ _MOST_DAYS: Final = 4000
 
 
 # Visibility: every answer is made from all rows; names of other users are masked.
-
-
-def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
-    """The snapshot to judge a run on: all rows, or only the user's own if the log claims to be of another user.
-
-    Similar runs are listed by user, and a person may send a log under any name.
-    """
-    if snapshot.owner is None:
-        return snapshot
-    users = set(view.applications.ints("uid").tolist())
-    return snapshot.whole if users <= own_uids(snapshot.bare) else snapshot
 
 
 def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
@@ -313,22 +302,23 @@ class RunAsked:
     lacking: str = ""
 
 
-def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked | Supposed:
-    if values.get("without") is not None or "job" not in values:
-        return supposed(place.snapshot, values, period)
-    target = values["job"]
-    snapshot = place.snapshot
-    if target is not None and ((files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
-        return _of_run(place, values, period, files)
-    filesystem = values["filesystem"]
+def activity(source: DataSource, params: Params) -> Activity | RunAsked | Supposed:
+    """Who did what, of the run, event, moment or period that the parameters name."""
+    snapshot, period = source.snapshot, source.period_ns
+    if params.get("without") is not None or "job" not in params:
+        return supposed(snapshot, params, period)
+    target = params["job"]
+    if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
+        return _of_run(source, params)
+    filesystem = params["filesystem"]
     if target is not None:
         event = _event(snapshot, target)
         start, end = event["start_ns"], event["end_ns"]
         period = start, max(_newest(snapshot) if end is None else end, start + 1)
         filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
-    elif values["at"] is not None:
-        half = values["window"] // 2
-        period = values["at"] - half, values["at"] + half
+    elif params["at"] is not None:
+        half = params["window"] // 2
+        period = params["at"] - half, params["at"] + half
     low, high = period
     if period == ALL_TIME:
         # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
@@ -387,16 +377,16 @@ def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
     return [] if found is None else [int(found)]
 
 
-def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> RunAsked:
-    snapshot = place.snapshot
-    view = find_job(values["job"], place, values, period, files)
+def _of_run(source: DataSource, params: Params) -> RunAsked:
+    snapshot = source.snapshot
+    view = find_job(source, params, params["job"])
     found: Explained | None = None
     run: Slowed | None = None
     reason = ""
     try:
         rows = judged_on(snapshot, view)
         similar = similar_runs(view, rows)
-        found = conditions(similar, rows, filesystem=values["filesystem"])
+        found = conditions(similar, rows, filesystem=params["filesystem"])
         run = slowed_run(snapshot, similar, found.filesystem)
     except DataUnavailable as error:
         reason = error.message
@@ -438,8 +428,8 @@ def _only_system(snapshot: Snapshot) -> str:
 _ROUNDS: Final = 3
 
 
-def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
-    job = values["without"]
+def supposed(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
+    job = params["without"]
     if job is None:
         raise UsageError("Say which job: --without JOB.")
     whole = snapshot.whole
@@ -453,7 +443,7 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     low, high = period
     if period == ALL_TIME:
         low, high = begin - HOUR_NS, end + HOUR_NS
-    filesystem = values["filesystem"] or choices.busiest_filesystem(whole)
+    filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
     everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))

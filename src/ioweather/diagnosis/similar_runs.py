@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ioweather.core import choices
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns, utc_day
+from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Cells, Frame
@@ -59,13 +60,16 @@ from ioweather.facts.run_targets import (
     target_contrast,
 )
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
+from ioweather.job_io.job_source import find_named_log
 from ioweather.job_io.view import JobView
 from ioweather.lake import grid
 from ioweather.lake.convert import fetch_frame
+from ioweather.lake.per_user_view import own_uids
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.grid import SystemGrid
 from ioweather.stats.rollup_steps import MIN_COVERAGE, steps_of
 from ioweather.stats.series import window_sums
+from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
 # Columns of `job_io` that verdicts use, of a hundred.
@@ -426,3 +430,49 @@ def _health_events_of(snapshot: Snapshot, filesystem: str) -> Frame:
     events = health_events(snapshot)
     known = [None if name is None else snapshot.facility.filesystem_of(name) for name in events.text("system").tolist()]
     return events.take(np.array([name == filesystem for name in known], np.bool_))
+
+
+# The job of a question. `job` and `why` share both.
+
+
+def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
+    """The snapshot to judge a run on: all rows, or only the user's own if the log claims to be of another user.
+
+    Similar runs are listed by user, and a person may send a log under any name.
+    """
+    if snapshot.owner is None:
+        return snapshot
+    users = set(view.applications.ints("uid").tolist())
+    return snapshot.whole if users <= own_uids(snapshot.bare) else snapshot
+
+
+COMPARED_TABLES: Final = frozenset({"applications", "events", "files", "job_io", "responses", "series"})
+
+
+def similar_to_job(source: DataSource, params: Params) -> SimilarRuns:
+    """Runs similar to the job of the parameter `job`. Raises DataUnavailable without a lake."""
+    similar, own_rows = source.shared(_find_similar, params)
+    source.own_rows |= own_rows
+    source.is_compared = True
+    return similar
+
+
+def conditions_of_job(source: DataSource, params: Params) -> Explained:
+    """What the system did during the job and runs similar to it."""
+    return source.shared(_find_conditions, params)
+
+
+def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool]:
+    """The similar runs, and whether they are of the asking user alone."""
+    snapshot = source.place.snapshot_if_there()
+    if snapshot is None:
+        raise DataUnavailable("there is no lake")
+    view = source.shared(find_named_log, params)
+    rows = judged_on(snapshot, view)
+    return similar_runs(view, rows, params.get("as_of")), rows.owner is not None
+
+
+def _find_conditions(source: DataSource, params: Params) -> Explained:
+    similar, _ = source.shared(_find_similar, params)
+    rows = judged_on(source.snapshot, similar.view)
+    return conditions(similar, rows, filesystem=params.get("filesystem"), step_ns=params.get("resolution"))
