@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
+import numpy as np
+
+from ioweather.core.arrays import Bools
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import EventOutcome, EventsOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
+from ioweather.lake.lake import Lake
+from ioweather.stats.rollups import ROLLUP_COLUMNS
+from ioweather.stats.slowdown import Episode, all_episodes, operation_series
 from ioweather.topics.source import DataSource
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
@@ -93,3 +104,94 @@ QUESTION = Question(
     page=False,
     table="events",
 )
+
+
+SOURCE = "episodes"
+_THRESHOLD = 2.0
+# Longer histories are looked at by the hour: a minute's episode a year ago is no news.
+_MINUTES_FOR_NS = 14 * 24 * HOUR_NS
+_DETAILS = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
+
+
+def find_episodes(lake: Lake) -> int:
+    """Find episodes, store what is new or has changed, take back what is no longer found; returns how many rows that
+    were.
+
+    A baseline that moves, late rows and another interval give an episode other bounds: of those that overlap, the one
+    found now counts.
+    """
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["response_rollups"].uris:
+            return 0
+        from ioweather.stats.slowdown import usual_requests
+
+        last = snapshot.scalar("SELECT max(start_ns) FROM response_rollups")
+        first = snapshot.scalar("SELECT min(start_ns) FROM response_rollups")
+        assert isinstance(last, int)
+        assert isinstance(first, int)
+        interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
+        rollups = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval})
+        stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
+    # By raw system name: what file system that is, is said when read.
+    every = usual_requests(operation_series(rollups, {}, interval))
+    found = _frame(all_episodes(every, _THRESHOLD, baseline=snapshot.facility.baseline))
+    covered = overtaken(stored, found, _series_of)
+    gone = covered | ~_is_too_short(stored, interval) & ~_is_among(stored, found)
+    return settle(lake, found, stored.take(gone), SOURCE)
+
+
+def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
+    """Store what was found now, and take back what is gone; returns how many rows are new."""
+    withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
+    return lake.append("events", concat([found, withdrawn]), source=source)
+
+
+def overtaken(stored: Frame, found: Frame, series_of: Callable[[Mapping[str, Any]], Hashable]) -> Bools:
+    """Stored events that another one of their series, found now, covers in part: the same with other bounds."""
+    of_series: dict[Hashable, list[Mapping[str, Any]]] = {}
+    for event in found.records():
+        of_series.setdefault(series_of(event), []).append(event)
+    covered = [any(_meet(event, other) for other in of_series.get(series_of(event), ())) for event in stored.records()]
+    return np.array(covered, np.bool_) & ~_is_among(stored, found)
+
+
+def _meet(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """An event without an end goes on."""
+    return all(a["end_ns"] is None or a["end_ns"] > b["start_ns"] for a, b in ((one, other), (other, one)))
+
+
+def _is_among(stored: Frame, found: Frame) -> Bools:
+    known = set(found.text("event_id").tolist())
+    return np.array([identity in known for identity in stored.text("event_id").tolist()], np.bool_)
+
+
+def _is_too_short(stored: Frame, interval_ns: int) -> Bools:
+    """What was found by shorter intervals may be too short for a look at this one; unless it was going on then."""
+    found_by = [json.loads(event["details"] or "{}").get("interval_ns", interval_ns) for event in stored.records()]
+    has_ended = stored.known("end_ns")
+    return (np.array(found_by, np.int64) < interval_ns) & has_ended
+
+
+def _frame(found: list[Episode]) -> Frame:
+    return TABLES["events"].frame(
+        event_id=[_identity(e) for e in found],
+        kind="episode",
+        system=[e.filesystem for e in found],
+        start_ns=[e.start_ns for e in found],
+        end_ns=[None if e.ongoing else e.end_ns for e in found],
+        label=[f"slow {e.op}" for e in found],
+        strength_ratio=[e.peak_ratio for e in found],
+        details=[json.dumps({name: getattr(e, name) for name in _DETAILS}) for e in found],
+        rows=len(found),
+    )
+
+
+def _series_of(event: Mapping[str, Any]) -> Hashable:
+    """What an episode is one of."""
+    details = json.loads(event["details"] or "{}")
+    return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
+
+
+def _identity(episode: Episode) -> str:
+    series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
+    return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]

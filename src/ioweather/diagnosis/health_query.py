@@ -23,6 +23,7 @@ from ioweather.core.frames import Matrix
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
+from ioweather.diagnosis.events import settle
 from ioweather.diagnosis.health_evidence import (
     LEAST_PEERS,
     SHOWS_IN_RUN,
@@ -37,7 +38,6 @@ from ioweather.diagnosis.health_evidence import (
     utilisation,
 )
 from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
-from ioweather.diagnosis.slow_episodes import settle
 from ioweather.facts.file_records import file_records
 from ioweather.facts.load_query import servers_of
 from ioweather.facts.run_environment import DATA_OPERATIONS, own_target_bytes

@@ -424,3 +424,25 @@ Example: ioweather who --at 2026-11-01T14:00 --by user
     table="culprits",
     screen={"detail": False},
 )
+
+
+def run_what_if(source: DataSource, params: Params) -> Answer:
+    """The answer of `who --without JOB` with the result of the former question `what_if`."""
+    found = run(source, params)
+    assert isinstance(found.result, WhoOutcome)
+    return replace(found, name="what_if", result=found.result.without)
+
+
+# The former name of `who --without`; it works for one release more.
+WHAT_IF = Question(
+    name="what_if",
+    result=WhatIfOutcome,
+    run=run_what_if,
+    tables=QUESTION.tables,
+    params=(
+        Param("without", "Had this job not run.", "int", metavar="JOB"),
+        Param("filesystem", "On this file system (default: the busiest).", metavar="NAME"),
+    ),
+    help="Say how long others' I/O would have taken without a job: `who --without JOB` says the same.",
+    epilog="Example: ioweather what-if --without 4711",
+)

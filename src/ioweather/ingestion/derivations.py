@@ -77,7 +77,7 @@ def _learn_slowness(lake: Lake, since_ns: int, most_seconds: float) -> int:
 
 
 def _search_episodes(lake: Lake, _since_ns: int, _most_seconds: float) -> int:
-    from ioweather.diagnosis.slow_episodes import find_episodes
+    from ioweather.diagnosis.events import find_episodes
 
     return find_episodes(lake)
 

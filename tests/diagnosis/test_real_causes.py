@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "verdict.py"
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "verdict.py"
 
 
 @pytest.mark.shared

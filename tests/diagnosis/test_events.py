@@ -14,8 +14,8 @@ from ioweather.core.outcomes import EventOutcome
 from ioweather.core.tables import concat
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.diagnosis.events import find_episodes
 from ioweather.diagnosis.health_query import find_sick_components
-from ioweather.diagnosis.slow_episodes import find_episodes
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.seal import compact
 from ioweather.stats.rollups import roll_up

@@ -9,8 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
-from ioweather.diagnosis.fix_gains import fixed, judged, worst
-from ioweather.diagnosis.triage import triage_answer
+from ioweather.diagnosis.triage import fixed, judged, triage_answer, worst
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 
