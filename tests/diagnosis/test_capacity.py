@@ -11,7 +11,7 @@ from store_lakes import series_frame
 
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.job_loads import Capacity
-from ioweather.diagnosis.job_records import capacity_of
+from ioweather.diagnosis.job_records import read_capacity
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.seal import compact
 from planted_association import START_NS
@@ -36,7 +36,7 @@ def lake(tmp_path: Path) -> Lake:
 def found(lake: Lake, moment_ns: int = FIRST_NS) -> tuple[tuple[str, ...], Capacity]:
     with lake.snapshot() as snapshot:
         (filesystem,) = {group.filesystem for group in snapshot.series()}
-        components, capacity = capacity_of(snapshot, filesystem, moment_ns)
+        components, capacity = read_capacity(snapshot, filesystem, moment_ns)
     assert capacity is not None
     return components, capacity
 

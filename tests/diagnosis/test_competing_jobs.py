@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ioweather.diagnosis.competing_jobs import (
+    MOST_DEGRADED,
     MOST_PIECES,
-    MOST_TIMES_LESS,
     Waiting,
-    during,
-    io_in_time,
-    near_windows,
-    pieces_of,
+    cut_windows,
+    divide_loads,
+    overlapping_stretches,
+    spread_io_time,
 )
 from job_loads import S, ints, loads
 
@@ -20,7 +20,7 @@ from job_loads import S, ints, loads
 def test_windows_are_cut_where_jobs_begin_and_end() -> None:
     made = loads((0, 5, 25, 0, 1.0), (1, 12, 40, 0, 1.0), (2, 50, 60, 0, 1.0))
     windows = ints(20, 0) * S, ints(30, 10) * S
-    found = pieces_of(windows, made, near_windows(made, windows))
+    found = cut_windows(windows, made, overlapping_stretches(made, windows))
     assert (found.first_ns // S).tolist() == [0, 5, 20, 25]
     assert (found.last_ns // S).tolist() == [5, 10, 25, 30]
     assert found.seconds.tolist() == [5.0, 5.0, 5.0, 5.0]
@@ -34,9 +34,9 @@ def test_sums_over_the_pieces_are_those_over_the_time(windows: int) -> None:
                       rng.uniform(0, 9, 200), strict=True))  # fmt: skip
     edges = np.sort(rng.choice(1300, 2 * windows, replace=False)) * S
     asked = edges[::2].astype(np.int64), edges[1::2].astype(np.int64)
-    near = near_windows(made, asked)
-    pieces = pieces_of(asked, made, near)
-    found = during(made, near, pieces)
+    near = overlapping_stretches(made, asked)
+    pieces = cut_windows(asked, made, near)
+    found = divide_loads(made, near, pieces)
     assert len(pieces.seconds) <= MOST_PIECES
     assert pieces.seconds.sum() == pytest.approx((asked[1] - asked[0]).sum() / S)
     written = made.amounts["write_bytes"]
@@ -48,17 +48,17 @@ def test_sums_over_the_pieces_are_those_over_the_time(windows: int) -> None:
         inside = np.maximum(np.minimum(end, asked[1]) - np.maximum(begin, asked[0]), 0).sum()
         whole[job, target] += value * inside / (end - begin)
     np.testing.assert_allclose(found.sums(written, 4), whole[found.jobs], atol=1e-9)
-    np.testing.assert_allclose(found.in_time(written, ints(1, 3), 4).sum(axis=0), whole[found.jobs][:, [1, 3]],
+    np.testing.assert_allclose(found.by_piece(written, ints(1, 3), 4).sum(axis=0), whole[found.jobs][:, [1, 3]],
                                atol=1e-9)  # fmt: skip
 
 
 def test_nothing_beside_it() -> None:
     made = loads((0, 500, 600, 0, 1.0))
     windows = ints(0) * S, ints(10) * S
-    near = near_windows(made, windows)
-    found = during(made, near, pieces_of(windows, made, near))
+    near = overlapping_stretches(made, windows)
+    found = divide_loads(made, near, cut_windows(windows, made, near))
     assert found.jobs.tolist() == []
-    assert found.in_time(made.amounts["write_bytes"], ints(0), 2).shape == (1, 0, 1)
+    assert found.by_piece(made.amounts["write_bytes"], ints(0), 2).shape == (1, 0, 1)
 
 
 def test_a_run_waits_for_the_target_that_is_busiest_at_each_moment() -> None:
@@ -89,25 +89,25 @@ def test_something_else_instead_of_a_job() -> None:
     own, others, used = np.array([[2.0, 2.0]]), np.array([[[3.0, 0.0]]]), np.ones((1, 2), np.bool_)
     run = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
     none, nothing, moved = np.zeros(1), np.zeros((1, 2)), np.array([[0.0, 4.0]])
-    assert run.longer_with(np.full(1, 0.5), nothing, all_waiting=False) == -1.5
-    assert run.longer_with(none, nothing, all_waiting=False) == -run.without_each()[0] == -3.0
-    assert run.longer_with(none, others[:, 0], all_waiting=False) == 0.0
-    assert run.longer_with(np.ones(1), moved, all_waiting=False) == 1.0
+    assert run.extra_wait(np.full(1, 0.5), nothing, always_waits=False) == -1.5
+    assert run.extra_wait(none, nothing, always_waits=False) == -run.without_each()[0] == -3.0
+    assert run.extra_wait(none, others[:, 0], always_waits=False) == 0.0
+    assert run.extra_wait(np.ones(1), moved, always_waits=False) == 1.0
     # It waited 10 s for a target that did 5 s of work: each second of work took two.
-    assert run.longer_with(none, nothing, all_waiting=True) == -6.0
+    assert run.extra_wait(none, nothing, always_waits=True) == -6.0
     idle = Waiting(own, others, np.zeros((1, 2)), np.array([1e6]), used)
-    assert idle.longer_with(none, nothing, all_waiting=True) == -3.0 * MOST_TIMES_LESS
+    assert idle.extra_wait(none, nothing, always_waits=True) == -3.0 * MOST_DEGRADED
 
 
 def test_time_lost_lies_where_the_run_met_others() -> None:
     seconds = np.array([60.0, 60.0, 60.0])
     own = np.array([1.0, 1.0, 0.0])
-    found = io_in_time(own, np.array([0.0, 30.0, 60.0]), seconds, 50.0, 20.0)
+    found = spread_io_time(own, np.array([0.0, 30.0, 60.0]), seconds, 50.0, 20.0)
     np.testing.assert_allclose(found, [10.0, 40.0, 0.0])
-    assert io_in_time(own, np.zeros(3), seconds, 50.0, 20.0).tolist() == [25.0, 25.0, 0.0]
+    assert spread_io_time(own, np.zeros(3), seconds, 50.0, 20.0).tolist() == [25.0, 25.0, 0.0]
     # No longer than a piece lasts; without a record of its own work as time goes.
-    full = io_in_time(own, np.array([0.0, 30.0, 0.0]), seconds, 110.0, 20.0)
+    full = spread_io_time(own, np.array([0.0, 30.0, 0.0]), seconds, 110.0, 20.0)
     assert full[1] == 60.0
     assert full.sum() == pytest.approx(110.0)
-    np.testing.assert_allclose(io_in_time(np.zeros(3), np.zeros(3), seconds, 90.0, np.inf), 30.0)
-    assert io_in_time(own, np.zeros(3), seconds, 500.0, 20.0).sum() == pytest.approx(180.0)
+    np.testing.assert_allclose(spread_io_time(np.zeros(3), np.zeros(3), seconds, 90.0, np.inf), 30.0)
+    assert spread_io_time(own, np.zeros(3), seconds, 500.0, 20.0).sum() == pytest.approx(180.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.arrays import Floats
-from ioweather.diagnosis.job_loads import AMOUNTS, Capacity, JobLoads, Samples, placed_in_samples
+from ioweather.diagnosis.job_loads import AMOUNTS, Capacity, JobLoads, Samples, place_in_samples
 
 S = 10**9
 MINUTES = 30
@@ -44,7 +44,7 @@ def by_minute(found: JobLoads, job: int) -> Floats:
 
 def placed(made: JobLoads, work: Floats, io_seconds: list[float]) -> JobLoads:
     near = np.arange(len(made.job))
-    return placed_in_samples(made, near, samples(work), capacity(work.shape[1]), np.array(io_seconds))
+    return place_in_samples(made, near, samples(work), capacity(work.shape[1]), np.array(io_seconds))
 
 
 def test_two_jobs_that_share_a_target_are_told_apart_by_their_others() -> None:
@@ -80,7 +80,7 @@ def test_logs_that_were_hardly_sampled_stay_as_they_are_and_gaps_say_nothing() -
     found = placed(made, did, [60.0, 60.0])
     assert by_minute(found, 0).sum() == pytest.approx(60.0)
     nothing = samples(np.zeros((0, 1)))
-    for each in (found, placed_in_samples(made, np.arange(2), nothing, capacity(1), np.ones(2))):
+    for each in (found, place_in_samples(made, np.arange(2), nothing, capacity(1), np.ones(2))):
         (at,) = np.flatnonzero(each.job == 1).tolist()
         assert (each.first_ns[at], each.last_ns[at]) == (6000 * S, 7200 * S)
         assert each.amounts["read_bytes"][each.stretch == at].tolist() == [10.0]

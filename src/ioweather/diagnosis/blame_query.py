@@ -40,16 +40,16 @@ from ioweather.diagnosis.blame import (
     fit_slowness,
     usual_times,
 )
-from ioweather.diagnosis.competing_jobs import Beside, run_beside, suspects_of
-from ioweather.diagnosis.job_loads import united
+from ioweather.diagnosis.competing_jobs import CompetingJobs, find_competing_jobs, suspects_of
+from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.job_records import (
     FILES,
     Records,
-    files_of,
-    records_of,
-    samples_beside,
-    storms_between,
-    volumes_between,
+    find_storms,
+    read_files,
+    read_records,
+    read_samples,
+    read_volumes,
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
 from ioweather.diagnosis.verdict import Explained
@@ -119,11 +119,11 @@ def find_suspects(
         at = np.array([index for index, each in enumerate(months) if each == month], np.int64)
         asked = rows[at]
         start, end = runs.ints("start_ns")[asked], runs.ints("end_ns")[asked]
-        windows = united(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
+        windows = merge_windows(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
         # Without samples all logs say what targets can do.
         near = np.flatnonzero(_relevant_runs(snapshot, runs, windows)) if sampled else np.arange(runs.rows)
         chosen = runs.take(near)
-        files = files_of(snapshot.whole, chosen)
+        files = read_files(snapshot.whole, chosen)
         slowed = _slowed_of_month(
             snapshot, filesystem, chosen, files, windows, np.searchsorted(near, asked), times.take(at), here
         )
@@ -144,16 +144,16 @@ def _slowed_of_month(
 ) -> dict[int, Slowed]:
     """The runs in `rows` of one month with their suspects, by index in `rows`."""
     whole = snapshot.whole
-    records = records_of(whole, filesystem, runs, files, windows)
+    records = read_records(whole, filesystem, runs, files, windows)
     parties = hide(records.parties, snapshot)
-    samples = samples_beside(whole, records, rows, most_rows=most_samples)
+    samples = read_samples(whole, records, rows, most_rows=most_samples)
     here = slowness_about(whole, filesystem, windows[0][0]) if here is None else here
     start, metadata = runs.ints("start_ns"), np.nan_to_num(runs.floats("metadata_ratio"))
     found = {}
     for number, row in enumerate(rows.tolist()):
         usual = times.amount(number)
         with suppress(DataUnavailable):
-            beside = run_beside(records, row, samples, np.inf if usual.value is None else usual.value)
+            beside = find_competing_jobs(records, row, samples, np.inf if usual.value is None else usual.value)
             found[number] = Slowed(
                 party=parties[int(records.run_job[row])],
                 io_seconds=float(times.seconds[number]),
@@ -178,7 +178,7 @@ def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slo
     window = [(low, max(high, low + 1))]
     others = runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3))
     others = others.take(_relevant_runs(whole, others, window))
-    files = concat([similar.view.files.select(FILES), files_of(whole, others)])
+    files = concat([similar.view.files.select(FILES), read_files(whole, others)])
     rows = np.zeros(1, np.int64)
     found = _slowed_of_month(snapshot, filesystem, concat([run, others]), files, window, rows, times, most_samples=None)
     if not found:
@@ -275,7 +275,8 @@ def _relevant_runs(snapshot: Snapshot, runs: Frame, windows: Sequence[tuple[int,
     if not snapshot.pinned["job_operations"].uris:
         start, end = runs.ints("start_ns"), runs.ints("end_ns")
         beside = [touching(runs, [window]) for window in windows]
-        windows = united((int(start[each].min()), int(end[each].max())) for each in beside if each.any()) or windows
+        spans = ((int(start[each].min()), int(end[each].max())) for each in beside if each.any())
+        windows = merge_windows(spans) or windows
     job = runs.ints("job_id")
     return np.asarray(np.isin(job, job[touching(runs, windows)]))
 
@@ -306,7 +307,7 @@ def activity(source: DataSource, params: Params) -> Activity | RunAsked | Suppos
     """Who did what, of the run, event, moment or period that the parameters name."""
     snapshot, period = source.snapshot, source.period_ns
     if params.get("without") is not None or "job" not in params:
-        return supposed(snapshot, params, period)
+        return suppose_without(snapshot, params, period)
     target = params["job"]
     if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
         return _of_run(source, params)
@@ -406,10 +407,10 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
     inside = everybody.take((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
     found = tuple(slowed_runs(snapshot, filesystem, everybody, (low, high)).values())
-    volumes, known = volumes_between(whole, filesystem, period, inside)
+    volumes, known = read_volumes(whole, filesystem, period, inside)
     hidden = hide([volume.party for volume in volumes], snapshot)
     shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
-    storms = storms_between(whole, filesystem, period, inside)
+    storms = find_storms(whole, filesystem, period, inside)
     storming = hide([storm.party for storm in storms], snapshot)
     storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
     return Activity(filesystem, low, high, found, shown, storms, inside.rows, known)
@@ -428,7 +429,7 @@ def _only_system(snapshot: Snapshot) -> str:
 _ROUNDS: Final = 3
 
 
-def supposed(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
+def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
     job = params["without"]
     if job is None:
         raise UsageError("Say which job: --without JOB.")
@@ -449,7 +450,7 @@ def supposed(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
     everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
     is_inside = np.flatnonzero((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
     inside = everybody.take(is_inside)
-    records = records_of(whole, filesystem, inside, files_of(whole, inside), [(low, high)])
+    records = read_records(whole, filesystem, inside, read_files(whole, inside), [(low, high)])
     number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
     parties = hide(records.parties, snapshot)
     if number is None or parties[number].hidden:
@@ -478,15 +479,15 @@ def _longer(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, l
     """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
     these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
     of others' way: what each gained in one round changes what the others meet in the next."""
-    samples = samples_beside(snapshot, records, others, most_rows=MOST_SAMPLES)
+    samples = read_samples(snapshot, records, others, most_rows=MOST_SAMPLES)
     seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
     in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
-    changed = records.loads.of_jobs(np.zeros(len(records.parties), np.bool_))
+    changed = records.loads.select_jobs(np.zeros(len(records.parties), np.bool_))
     work = records.capacity.work(changed)
-    beside: dict[int, Beside] = {}
+    beside: dict[int, CompetingJobs] = {}
     for row in others.tolist():
         with suppress(DataUnavailable):
-            beside[row] = run_beside(records, row, samples, float(usual[row]) if known[row] else np.inf)
+            beside[row] = find_competing_jobs(records, row, samples, float(usual[row]) if known[row] else np.inf)
     ends = np.full((len(seconds), 2), np.nan)
     for row, run in beside.items():
         ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()
@@ -498,7 +499,7 @@ def _longer(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, l
         for row, run in beside.items():
             was, now = (each(row)[run.jobs] for each in met)
             kept = np.minimum(1.0, np.divide(now, was, out=np.ones(len(was)), where=was > 0))
-            data, metadata = run.longer_with(job, changed, work, kept, all_waiting=bool(known[row]))
+            data, metadata = run.extra_wait(job, changed, work, kept, always_waits=bool(known[row]))
             longer[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
     return [float(each) for each in longer[others]]
 

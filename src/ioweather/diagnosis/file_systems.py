@@ -61,10 +61,17 @@ def run(source: DataSource, params: Params) -> Answer:
         exhibits=exhibits,
         coverage=_coverage(loads),
         result=StorageOutcome(
-            loads.where, loads.kind, loads.filesystem, loads.start_ns, loads.end_ns, loads.step_ns, states, components,
+            loads.where,
+            loads.kind,
+            loads.filesystem,
+            loads.start_ns,
+            loads.end_ns,
+            loads.step_ns,
+            states,
+            components,
             tuple(events),
         ),
-    )  # fmt: skip
+    )
 
 
 def _events(every: Sequence[EventOutcome], loads: Loads) -> list[EventOutcome]:
@@ -136,9 +143,15 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
     for i, name in enumerate(traffic.components):
         moved = float(read[i] + write[i])
         yield ComponentState(
-            name, traffic.component_kind, traffic.filesystem, loads.servers.get(name), float(read[i]),
-            float(write[i]), moved / whole if whole else None, float(both[:, i].max(initial=0.0)),
-        )  # fmt: skip
+            name,
+            traffic.component_kind,
+            traffic.filesystem,
+            loads.servers.get(name),
+            float(read[i]),
+            float(write[i]),
+            moved / whole if whole else None,
+            float(both[:, i].max(initial=0.0)),
+        )
 
 
 def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:

@@ -1,8 +1,13 @@
-"""Whose work a run waited for: what each job asked of each target, in seconds of that target, while the run did I/O.
+"""Work of jobs on targets: what each job did on each target, when, and how many seconds of the target that takes.
 
-A target that is busy serves one request after the other, whoever sends them. While a run waits for a target, the work
-that others bring to it is the time that the run loses; without job k it would lose k's seconds less, down to what it
-takes alone. A run waits for the slowest of its targets: without k the next one may hold it up as long.
+A busy target serves one request after the other, whoever sends them. While a run waits for a target, the work of others
+there is the time it loses; without job k it would lose k's seconds less, down to its own time. A run waits for the
+slowest of its targets: without k the next one may hold it up as long.
+
+A log says how much was done between two moments, samples of the targets say when these were busy. So the work of each
+log is divided among sampling intervals: evenly at first, then repeatedly in proportion to what its targets did over
+what all logs put there, until both agree. Of several targets the one that did least counts most: a job that uses its
+targets equally did not work while one of them rested.
 """
 
 from __future__ import annotations
@@ -25,9 +30,12 @@ _JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre
 
 @dataclass(frozen=True, eq=False)
 class JobLoads:
-    """What jobs did, in stretches of time: `job`, `first_ns`, `last_ns` are of each stretch. Entries say what was done
-    in a stretch on a target: `stretch` (in ascending order), `target` (the column after the last is metadata),
-    `amounts` by name; of metadata, `requests` are its operations."""
+    """Amounts of jobs on targets in stretches of time.
+
+    Each stretch has a `job`, `first_ns` and `last_ns`. Entries are amounts of one stretch on one target: `stretch`
+    (ascending), `target` (the column after the last is metadata), `amounts` by name; `requests` of metadata are its
+    operations.
+    """
 
     job: Ints
     first_ns: Ints
@@ -38,6 +46,7 @@ class JobLoads:
 
     @property
     def seconds(self) -> Floats:
+        """Length of each stretch."""
         return np.asarray(np.maximum(self.last_ns - self.first_ns, 1) / 1e9)
 
     @cached_property
@@ -46,33 +55,39 @@ class JobLoads:
         return np.searchsorted(self.stretch, np.arange(len(self.job) + 1)).astype(np.int64)
 
     def entries_of(self, stretches: Ints) -> Ints:
+        """Entries of some stretches."""
         first, last = self._begins[stretches], self._begins[stretches + 1]
         count = last - first
         before = np.repeat(first - np.cumsum(count) + count, count)
         return np.asarray(np.arange(int(count.sum())) + before, np.int64)
 
     def stretches_of(self, job: int) -> Ints:
+        """Stretches of one job."""
         return np.flatnonzero(self.job == job)
 
-    def of_jobs(self, wanted: Bools) -> JobLoads:
-        """Those of some jobs; their numbers stay."""
-        return self.taken(np.flatnonzero(wanted[self.job]))
+    def select_jobs(self, wanted: Bools) -> JobLoads:
+        """Loads of some jobs; their numbers stay."""
+        return self.take(np.flatnonzero(wanted[self.job]))
 
-    def taken(self, kept: Ints) -> JobLoads:
-        """Some of the stretches, in ascending order."""
+    def take(self, kept: Ints) -> JobLoads:
+        """Loads of some stretches, which are ascending."""
         entries = self.entries_of(kept)
         return JobLoads(
-            self.job[kept], self.first_ns[kept], self.last_ns[kept],
-            np.searchsorted(kept, self.stretch[entries]).astype(np.int64), self.target[entries],
+            self.job[kept],
+            self.first_ns[kept],
+            self.last_ns[kept],
+            np.searchsorted(kept, self.stretch[entries]).astype(np.int64),
+            self.target[entries],
             {name: values[entries] for name, values in self.amounts.items()},
-        )  # fmt: skip
+        )
 
-    def numbered(self, job: Ints) -> JobLoads:
-        """The same with other numbers of the jobs: `job` by the present number."""
+    def renumber(self, job: Ints) -> JobLoads:
+        """Loads with new numbers of the jobs: `job` by old number."""
         return JobLoads(job[self.job], self.first_ns, self.last_ns, self.stretch, self.target, self.amounts)
 
 
-def joined_loads(parts: Sequence[JobLoads]) -> JobLoads:
+def concat_loads(parts: Sequence[JobLoads]) -> JobLoads:
+    """Loads of all parts."""
     offsets = np.cumsum([0, *(len(part.job) for part in parts)])[: len(parts)]
     return JobLoads(
         np.concatenate([part.job for part in parts]),
@@ -85,17 +100,20 @@ def joined_loads(parts: Sequence[JobLoads]) -> JobLoads:
 
 
 def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLoads:
-    """From Darshan logs, each run a job: each file's bytes and requests on its targets, evenly over the time in which
-    the run was busy with files; of files whose targets are not recorded evenly over all."""
+    """Loads from Darshan logs, with each run as a job.
+
+    Bytes and requests of a file are spread evenly over its targets (all, if not recorded) and over the time in which
+    the run used files.
+    """
     records = file_records(runs, files)
     first = np.minimum.reduce([records.first(f"first_{verb}_ns") for verb in ("open", "read", "write")])
     last = np.maximum.reduce([records.last(f"last_{verb}_ns") for verb in ("read", "write")])
     last = np.maximum(last, records.last("last_close_ns"))
     there = np.flatnonzero(records.counted & (first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
-    run, begin, end, of_record = _stretches(records.log[there], first[there], last[there])
+    run, begin, end, of_record = _merge_spans(records.log[there], first[there], last[there])
     stripes = records.text("osts")[there]
     moved = [records.ints(f"{verb}_bytes")[there].astype(np.float64) for verb in ("read", "write")]
-    # Files laid out alike are few kinds: their amounts are added up first.
+    # Files have few layouts: sum by layout first.
     width = len(stripes.categories) + 1
     kinds, kind = np.unique(of_record * width + stripes.codes + 1, return_inverse=True)
     sums = [
@@ -119,7 +137,7 @@ def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLo
 
 
 def _requests_at_servers(records: FileRecords) -> Floats:
-    """Clients join requests that follow each other into large ones; what jumps arrives as it was sent."""
+    """Requests as servers see them: clients merge consecutive requests into large ones."""
     found = np.zeros(len(records.log))
     for verb in ("read", "write"):
         count = records.ints(f"{verb}_count").astype(np.float64)
@@ -128,15 +146,15 @@ def _requests_at_servers(records: FileRecords) -> Floats:
     return found
 
 
-def _stretches(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Spans of one run that touch are one stretch: run, begin and end of each, and the stretch of each span."""
+def _merge_spans(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Merge touching spans of each run: (run, begin, end of each stretch, stretch of each span)."""
     if not len(run):
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing, nothing
     order = np.lexsort((first, run))
     run, first, last = run[order], first[order], last[order]
-    # Runs far apart on one line, so that a running maximum does not reach from one into the next; in microseconds,
-    # which leaves room for 100,000 runs in a year.
+    # Runs are shifted so that a running maximum does not reach from one into the next; microseconds leave room for
+    # 100,000 runs in a year.
     origin = int(first.min())
     low, high = (first - origin) // 1000, (last - origin) // 1000
     offset = run * (int(high.max()) + 2)
@@ -150,14 +168,16 @@ def _stretches(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, In
 
 
 def _columns(layout: str, place: Mapping[int, int], components: int) -> Ints:
-    """Columns of the targets of a layout; all where it is not recorded, or names no target that is known."""
+    """Columns of the targets of a layout; all if none is known."""
     known = [place[int(word)] for word in layout.split(",") if word and int(word) in place]
     return np.array(known, np.int64) if known else np.arange(components)
 
 
 def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLoads:
-    """From what servers counted: `start_ns`, `interval_ns`, `component` (null: metadata), `read_bytes`, `write_bytes`,
-    `requests`; `job` is the number of each row's job."""
+    """Loads from counts of servers; `job` is the number of each row's job.
+
+    Columns: `start_ns`, `interval_ns`, `component` (null: metadata), `read_bytes`, `write_bytes`, `requests`.
+    """
     start = rows.ints("start_ns")
     end = start + rows.ints("interval_ns")
     place = {name: column for column, name in enumerate(components)}
@@ -170,23 +190,29 @@ def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLo
     begins[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0) if len(order) else False
     at = np.flatnonzero(begins)
     return JobLoads(
-        keys[0][at], keys[1][at], keys[2][at], np.cumsum(begins) - 1, target[order],
+        keys[0][at],
+        keys[1][at],
+        keys[2][at],
+        np.cumsum(begins) - 1,
+        target[order],
         {name: np.nan_to_num(rows.floats(name))[order] for name in AMOUNTS},
-    )  # fmt: skip
+    )
 
 
-# A job took so many times longer than its usual pace at most for what servers counted in one interval. [ours]
+# Largest slowdown of a job against its usual pace within one interval. [ours]
 _SLOWER_PACE: Final = 1.25
-# Who was busy for so much of an interval goes on into the next, if that has counts too. [ours]
+# A job that is busy for this share of an interval continues into the next, if that has counts too. [ours]
 _FULL: Final = 0.8
 
 
-def within_logs(loads: JobLoads, logs: JobLoads, io_seconds: Floats) -> JobLoads:
-    """What servers counted of jobs, at the times that their logs show: servers are looked at once in a while, and a log
-    says when its files were used. Counts outside of these times stay where they are; `logs` has the same numbers of
-    jobs, of which all logs together show so much I/O time. What took less than the interval was done at its beginning
-    or its end, where the job began or ended then, or was busy before or after it all the time."""
-    job, begin, end, _ = _stretches(logs.job, logs.first_ns, np.maximum(logs.last_ns, logs.first_ns + 1))
+def align_to_logs(loads: JobLoads, logs: JobLoads, io_seconds: Floats) -> JobLoads:
+    """Move counts of servers to the times that the jobs' logs show, since servers are sampled rarely.
+
+    Counts outside of these times stay. `logs` has the same numbers of jobs, `io_seconds` the I/O time of each. Work
+    that takes less than its interval was done at the beginning or end of it if the job began or ended then, or was busy
+    throughout the interval before or after.
+    """
+    job, begin, end, _ = _merge_spans(logs.job, logs.first_ns, np.maximum(logs.last_ns, logs.first_ns + 1))
     if not len(loads.job):
         return loads
     low, high = loads.first_ns, loads.last_ns
@@ -219,7 +245,7 @@ def within_logs(loads: JobLoads, logs: JobLoads, io_seconds: Floats) -> JobLoads
 
 
 def _pace(job: Ints, rate: Floats, logs: JobLoads, io_seconds: Floats) -> Floats:
-    """Bytes per second of each job while it does I/O: by its logs, or the most that servers counted in an interval."""
+    """Bytes per second of each job during I/O: the larger of its logs and of the counts in an interval."""
     found = np.zeros(max(len(io_seconds), int(job.max(initial=-1)) + 1))
     moved = logs.amounts["read_bytes"] + logs.amounts["write_bytes"]
     logged = np.bincount(logs.job[logs.stretch], weights=moved, minlength=len(found))[: len(io_seconds)]
@@ -228,14 +254,14 @@ def _pace(job: Ints, rate: Floats, logs: JobLoads, io_seconds: Floats) -> Floats
     return found
 
 
-def near_windows(loads: JobLoads, windows: tuple[Ints, Ints]) -> Ints:
-    """Stretches that reach into the time from the first window to the last."""
+def overlapping_stretches(loads: JobLoads, windows: tuple[Ints, Ints]) -> Ints:
+    """Stretches that overlap the time from the first window to the last."""
     first, last = windows
     return np.flatnonzero((loads.first_ns < last.max(initial=0)) & (loads.last_ns >= first.min(initial=2**62)))
 
 
-def united(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Windows that touch or overlap are one."""
+def merge_windows(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge windows that touch or overlap."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(windows):
         if found and low <= found[-1][1]:
@@ -245,20 +271,20 @@ def united(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def common_times(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """(first, last) of the times that lie in spans of both; those of one side may overlap."""
+def intersect_spans(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """(first, last) of the times in spans of both; spans of one side may overlap."""
     low, high = (
         np.concatenate([limit(other[side], edge) for edge in one[side].tolist()] or [other[side][:0]])
         for side, limit in ((0, np.maximum), (1, np.minimum))
     )
     inside = low < high
-    _, first, last, _ = _stretches(np.zeros(int(inside.sum()), np.int64), low[inside], high[inside])
+    _, first, last, _ = _merge_spans(np.zeros(int(inside.sum()), np.int64), low[inside], high[inside])
     return first, last
 
 
 @dataclass(frozen=True, eq=False)
-class Sick:
-    """Targets (columns) that could do `factor` times less than usual in [start, end)."""
+class Degraded:
+    """Targets (columns) with `factor` times less capacity than usual in [start, end)."""
 
     targets: Ints
     start_ns: int
@@ -268,23 +294,23 @@ class Sick:
 
 @dataclass(frozen=True, eq=False)
 class Capacity:
-    """The most that each target did in a second, by name as in AMOUNTS; the last column is metadata. 0: not known."""
+    """Highest rates of each target by name of AMOUNTS, 0 if unknown; the last column is metadata."""
 
     per_second: Mapping[str, Floats]
-    sick: tuple[Sick, ...] = ()
+    sick: tuple[Degraded, ...] = ()
 
     def work(self, loads: JobLoads, entries: Ints | None = None, *, of_bytes: bool = False) -> Floats:
-        """Seconds that the targets needed for the entries (default: all); for their bytes alone, if asked."""
+        """Seconds that targets need for the entries (default: all), or for their bytes alone."""
         chosen = np.arange(len(loads.target)) if entries is None else entries
         amounts = {name: values[chosen] for name, values in loads.amounts.items()}
         if of_bytes:
             is_data = loads.target[chosen] < len(self.per_second["requests"]) - 1
             amounts["requests"] = np.where(is_data, 0.0, amounts["requests"])
         of = loads.stretch[chosen]
-        return self.work_of(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
+        return self.work_of_amounts(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
 
-    def work_of(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
-        """For the bytes, or for the requests where these are small; longer while a target was sick."""
+    def work_of_amounts(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
+        """Seconds for the bytes or for the requests, whichever take longer; more on a degraded target."""
         parts = {}
         for name in AMOUNTS:
             most = self.per_second[name][target]
@@ -299,13 +325,14 @@ class Capacity:
         return np.asarray(work * slower)
 
     def with_metadata(self, most: float) -> Capacity:
+        """Capacity with at least this rate of metadata operations."""
         requests = self.per_second["requests"].copy()
         requests[-1] = max(most, float(requests[-1]))
         return replace(self, per_second={**self.per_second, "requests": requests})
 
 
 def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
-    """Where nothing was sampled: the highest rates that records of jobs show."""
+    """Capacity without samples: the highest rates in the records of jobs."""
     found = {}
     for name in AMOUNTS:
         most = np.zeros(components + 1)
@@ -315,10 +342,12 @@ def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
     return Capacity(found)
 
 
-def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
-    """(job, target) work, and the rest that nobody's record explains. What a log places on a target that did not do so
-    much was done elsewhere (files move, layouts are out of date): it goes to the targets that did more than all records
-    say. `movable` are the jobs whose targets are by their logs."""
+def redistribute(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
+    """Move work between targets to match what was measured: ((job, target) work, unrecorded rest by target).
+
+    Work that a log places on a target that did less was done elsewhere (files move, layouts are out of date): it goes
+    to the targets that did more than all records say. `movable` are the jobs whose targets are known from logs.
+    """
     known = own + others.sum(axis=0)
     rest = np.maximum(measured - known, 0.0)
     by_others = others.sum(axis=0)
@@ -334,19 +363,19 @@ def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) 
 
 _ROUNDS: Final = 20
 _FILLING: Final = 3
-# In an interval a log does its I/O at most so many times faster than over all of its I/O time. [ours]
+# Largest speed of a log in an interval, against all of its I/O time. [ours]
 _FASTEST: Final = 2.0
-# What takes less of an interval than this is noise. [ours]
+# Work that takes a smaller share of an interval is noise. [ours]
 _LEAST_BUSY: Final = 0.02
-# Work of targets in a second that is nobody's; shares are taken beside it. [ours]
+# Background work of targets per second. [ours]
 _IDLE_WORK: Final = 1e-3
-# Logs of which less was sampled stay as they are. [ours]
+# Logs with a smaller sampled share are not moved. [ours]
 _LEAST_SAMPLED: Final = 0.8
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Seconds of work of each target (column) in sampling intervals (rows, in order); NaN where it was not sampled."""
+    """Seconds of work of each target (column) in sampling intervals (rows, in order); NaN if not sampled."""
 
     start_ns: Ints
     end_ns: Ints
@@ -361,7 +390,7 @@ class Samples:
         return np.asarray(self.length_ns / 1e9)
 
     def touching(self, first_ns: Ints, last_ns: Ints) -> Samples:
-        """Those that reach into one of the times [first, last)."""
+        """Samples that overlap one of the times [first, last)."""
         order = np.argsort(last_ns)
         following = np.searchsorted(last_ns[order], self.start_ns, side="right")
         never = np.iinfo(np.int64).max
@@ -370,17 +399,14 @@ class Samples:
         return Samples(self.start_ns[rows], self.end_ns[rows], self.work[rows])
 
 
-def placed_in_samples(
-    loads: JobLoads, near: Ints, samples: Samples, capacity: Capacity, io_seconds: Floats
-) -> JobLoads:
-    """The stretches `near`, cut at the samples as if servers had counted them; `io_seconds` are those of each job's
-    I/O."""
+def place_in_samples(loads: JobLoads, near: Ints, samples: Samples, capacity: Capacity, io_seconds: Floats) -> JobLoads:
+    """Cut the stretches `near` at the samples, as if servers had counted them; `io_seconds` is the I/O time by job."""
     begin, end = loads.first_ns[near], np.maximum(loads.last_ns[near], loads.first_ns[near] + 1)
     samples = samples.touching(begin, end)
     overlap = np.minimum(end[:, None], samples.end_ns) - np.maximum(begin[:, None], samples.start_ns)
     overlap = np.maximum(overlap, 0) / 1e9
     sampled = overlap.sum(axis=1) >= _LEAST_SAMPLED * (end - begin) / 1e9
-    left = loads.taken(near[~sampled])
+    left = loads.take(near[~sampled])
     if not sampled.any():
         return left
     near, overlap = near[sampled], overlap[sampled]
@@ -392,13 +418,15 @@ def placed_in_samples(
     work = np.bincount(place, weights=seconds, minlength=len(near) * width).astype(np.float64)
     spans = np.bincount(loads.job, weights=loads.seconds, minlength=len(io_seconds))[loads.job[near]]
     busy = np.minimum(io_seconds[loads.job[near]] * loads.seconds[near] / spans, overlap.sum(axis=1))
-    share = _divided(work.reshape(-1, width), overlap, samples, busy)
-    return joined_loads([_cut(loads, near, entries, of, share, samples), left])
+    share = _divide(work.reshape(-1, width), overlap, samples, busy)
+    return concat_loads([_cut(loads, near, entries, of, share, samples), left])
 
 
-def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> Floats:
-    """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds. Most reach into few of
-    the intervals, and use few targets: all but two products is reckoned of these alone."""
+def _divide(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> Floats:
+    """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds.
+
+    Only the intervals that a stretch overlaps, and the targets in use, are computed.
+    """
     used = work.any(axis=0)
     work, sampled = work[:, used], samples.work[:, used]
     shares = np.zeros(overlap.shape)
@@ -409,33 +437,33 @@ def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> F
     share = inside / np.add.reduceat(inside, first)[stretch]
     busy = np.where(busy > 0, busy, overlap.sum(axis=1))[stretch]
     most = np.minimum(1.0, _FASTEST * inside / busy)
-    nobody = _IDLE_WORK * samples.seconds[:, None]
+    background = _IDLE_WORK * samples.seconds[:, None]
     known = np.isfinite(sampled)
-    did = np.where(known, sampled, 0.0) + nobody
-    # Logs may say wrong targets (files move): one that did less than they say has less to say about when.
-    trusted = work * np.minimum(1.0, did.sum(axis=0) / np.maximum(work.sum(axis=0), 1e-9)) ** 2
-    total = trusted.sum(axis=1)
-    part = trusted / np.where(total > 0, total, 1.0)[:, None]
+    measured = np.where(known, sampled, 0.0) + background
+    # Logs may name wrong targets (files move): a target that did less than they say has less weight.
+    weighted = work * np.minimum(1.0, measured.sum(axis=0) / np.maximum(work.sum(axis=0), 1e-9)) ** 2
+    total = weighted.sum(axis=1)
+    part = weighted / np.where(total > 0, total, 1.0)[:, None]
     moves = total[stretch] > 0
     for _ in range(_ROUNDS):
         shares[place] = share
-        over = np.where(known, (shares.T @ work + nobody) / did, 1.0)
+        over = np.where(known, (shares.T @ work + background) / measured, 1.0)
         fitting = share / np.sqrt(np.maximum((part @ over.T)[place], 1e-9))
-        share = np.where(moves, _filled(fitting, most, stretch, first), share)
+        share = np.where(moves, _fill_up(fitting, most, stretch, first), share)
     noise = (share * busy < _LEAST_BUSY * inside) & (share < np.maximum.reduceat(share, first)[stretch])
     share = np.where(noise, 0.0, share)
     shares[place] = share / np.add.reduceat(share, first)[stretch]
     return shares
 
 
-def _filled(share: Floats, most: Floats, stretch: Ints, first: Ints) -> Floats:
-    """In proportion to `share`, up to `most` in each interval; 1 in all of a stretch."""
+def _fill_up(share: Floats, most: Floats, stretch: Ints, first: Ints) -> Floats:
+    """Shares in proportion, up to `most` in each interval; they add up to 1 in each stretch."""
     share = share / np.add.reduceat(share, first)[stretch]
     for _ in range(_FILLING):
-        held = share >= most
-        room = 1.0 - np.add.reduceat(np.where(held, most, 0.0), first)
-        rest = np.add.reduceat(np.where(held, 0.0, share), first)
-        share = np.where(held, most, share * (room / np.maximum(rest, 1e-30))[stretch])
+        is_full = share >= most
+        room = 1.0 - np.add.reduceat(np.where(is_full, most, 0.0), first)
+        rest = np.add.reduceat(np.where(is_full, 0.0, share), first)
+        share = np.where(is_full, most, share * (room / np.maximum(rest, 1e-30))[stretch])
     return np.asarray(share / np.add.reduceat(share, first)[stretch])
 
 
@@ -449,6 +477,10 @@ def _cut(loads: JobLoads, near: Ints, entries: Ints, of: Ints, share: Floats, sa
     which, column, new = which[order], column[order], new[order]
     factor = share[of[which], column]
     return JobLoads(
-        loads.job[near][stretch], samples.start_ns[row], samples.end_ns[row], new, loads.target[entries[which]],
+        loads.job[near][stretch],
+        samples.start_ns[row],
+        samples.end_ns[row],
+        new,
+        loads.target[entries[which]],
         {name: values[entries[which]] * factor for name, values in loads.amounts.items()},
-    )  # fmt: skip
+    )

@@ -24,18 +24,18 @@ from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
+    Degraded,
     JobLoads,
     Samples,
-    Sick,
+    align_to_logs,
     capacity_of_loads,
-    common_times,
-    joined_loads,
+    concat_loads,
+    intersect_spans,
     loads_of_logs,
     loads_of_servers,
-    near_windows,
-    placed_in_samples,
-    united,
-    within_logs,
+    merge_windows,
+    overlapping_stretches,
+    place_in_samples,
 )
 from ioweather.diagnosis.similar_runs import health_events
 from ioweather.facts.io_spans import on_mounts
@@ -110,7 +110,7 @@ class Records:
         if not self.tells_when(row) or not len(mine):
             return logged
         own = self.spans.stretches_of(job)
-        both = common_times(logged, (self.spans.first_ns[own], self.spans.last_ns[own]))
+        both = intersect_spans(logged, (self.spans.first_ns[own], self.spans.last_ns[own]))
         return both if len(both[0]) else logged
 
     @cached_property
@@ -131,7 +131,7 @@ class Records:
 
     def reached(self, low: int, high: int) -> tuple[int, int]:
         """The time of the jobs at work in [low, high), as far as these are placed."""
-        near = near_windows(self.loads, (np.array([low]), np.array([high])))
+        near = overlapping_stretches(self.loads, (np.array([low]), np.array([high])))
         first, last = self.loads.first_ns[near].min(initial=low), self.loads.last_ns[near].max(initial=high)
         return max(int(first), low - _PLACED_WITHIN_NS), min(int(last) + 1, high + _PLACED_WITHIN_NS)
 
@@ -141,18 +141,18 @@ class Records:
             return self
         # By their logs, runs of one job are told apart.
         number = self.run_job if self.has_servers else np.arange(self.runs.rows)
-        loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.numbered(number)
+        loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.renumber(number)
         first, last = windows = self.windows(row)
         low, high = self.reached(int(first.min()), int(last.max()))
         samples = samples.touching(np.array([low]), np.array([high]))
-        near = near_windows(loads, windows)
-        near = near_windows(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
+        near = overlapping_stretches(loads, windows)
+        near = overlapping_stretches(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
         count = int(loads.job.max(initial=-1)) + 1
         moving = np.bincount(number, weights=~self._in_data, minlength=count)[loads.job[near]] == 0
         seconds = _io_seconds(self.runs, number, count)
-        found = placed_in_samples(loads, near[moving], samples, self.capacity, seconds)
-        loads = joined_loads([within_logs(found, logs, seconds), loads.taken(near[~moving])])
-        loads = loads if self.has_servers else loads.numbered(self.run_job)
+        found = place_in_samples(loads, near[moving], samples, self.capacity, seconds)
+        loads = concat_loads([align_to_logs(found, logs, seconds), loads.take(near[~moving])])
+        loads = loads if self.has_servers else loads.renumber(self.run_job)
         return replace(self, loads=loads, work=self.capacity.work(loads), spans=loads, is_placed=True)
 
 
@@ -161,13 +161,13 @@ def _io_seconds(runs: Frame, number: Ints, count: int) -> Floats:
     return np.bincount(number, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=count).astype(np.float64)
 
 
-def records_of(
+def read_records(
     snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]]
 ) -> Records:
     """`runs` and their `files` are the logs that count; what servers counted is read within the windows, which begin in
     one month."""
     period = min(low for low, _ in windows), max(high for _, high in windows)
-    components, capacity = capacity_of(snapshot, filesystem, period[0])
+    components, capacity = read_capacity(snapshot, filesystem, period[0])
     files = _on_filesystem(files, snapshot, filesystem)
     rows = _server_rows(snapshot, filesystem, windows)
     components = components or rows.text("component").categories or ("all targets",)
@@ -178,21 +178,31 @@ def records_of(
     counted = np.zeros(len(keys), np.bool_)
     counted[row_job] = True
     by_run = loads_of_logs(runs, files, components)
-    by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
+    by_log = by_run.select_jobs(~counted[run_job]) if len(run_job) else by_run
     counts = loads_of_servers(rows, components, row_job)
-    by_servers = within_logs(counts, by_run.numbered(run_job), _io_seconds(runs, run_job, len(keys)))
-    loads, spans = (joined_loads([by_log.numbered(run_job), each]) for each in (by_servers, counts))
+    by_servers = align_to_logs(counts, by_run.renumber(run_job), _io_seconds(runs, run_job, len(keys)))
+    loads, spans = (concat_loads([by_log.renumber(run_job), each]) for each in (by_servers, counts))
     is_sampled = capacity is not None
     if capacity is None:
-        capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
+        capacity = capacity_of_loads(concat_loads([by_run, loads]), len(components))
     if not is_sampled or not capacity.per_second["requests"][-1]:
         capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period[0]))
     capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
     return Records(
-        filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
-        tuple("servers" if known else "log" for known in counted.tolist()), loads,
-        capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled, spans,
-    )  # fmt: skip
+        filesystem,
+        components,
+        capacity,
+        _parties(snapshot, list(keys), runs, rows, row_keys),
+        tuple("servers" if known else "log" for known in counted.tolist()),
+        loads,
+        capacity.work(loads),
+        runs,
+        run_job,
+        by_run,
+        bool(rows.rows),
+        is_sampled,
+        spans,
+    )
 
 
 _SAMPLED: Final = specs_of("""
@@ -200,7 +210,7 @@ _SAMPLED: Final = specs_of("""
 """)
 
 
-def files_of(snapshot: Snapshot, runs: Frame) -> Frame:
+def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
     digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
     days = {utc_day(start) for start in runs.ints("start_ns").tolist()}
     return snapshot.frame("files", FILES, {"log_digest": digests}, days=days)
@@ -249,7 +259,7 @@ _DOES_LESS: Final = ("slow", "capped")
 
 def _sick_targets(
     snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
-) -> tuple[Sick, ...]:
+) -> tuple[Degraded, ...]:
     """Incidents of targets and servers that were found in the period."""
     events = health_events(snapshot)
     found = []
@@ -261,7 +271,7 @@ def _sick_targets(
         columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
         factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
         if len(columns) and end > period_ns[0] and factor is not None:
-            found.append(Sick(columns, event["start_ns"], end, max(1.0, float(factor))))
+            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
     return tuple(found)
 
 
@@ -302,7 +312,7 @@ def _parties(
     return tuple(found)
 
 
-def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
+def read_samples(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
     """What was sampled of each target while the runs (rows of the records) did I/O; where it is to tell when jobs did
     theirs, while any of these did. None where nothing was sampled, or more than `most_rows` would have to be read."""
     steps = [g.interval_ns for g in snapshot.series() if g.filesystem == records.filesystem and g.interval_ns > 0]
@@ -313,7 +323,7 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     windows = list(zip(logged.first_ns[mine].tolist(), (logged.last_ns[mine] + 1).tolist(), strict=True))
     if steps and records.is_coarse(min(steps)):
         windows = [records.reached(*window) for window in windows]
-    windows, metrics = united(windows), (*choices.TRAFFIC, *REQUESTS)
+    windows, metrics = merge_windows(windows), (*choices.TRAFFIC, *REQUESTS)
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem})
         selection = snapshot.selection(
@@ -323,14 +333,18 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
         return None
     if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
         return None
-    rows = fetch_frame(snapshot.bare, f"""WITH asked(low, high) AS (VALUES {", ".join(map(str, windows))})
+    rows = fetch_frame(
+        snapshot.bare,
+        f"""WITH asked(low, high) AS (VALUES {", ".join(map(str, windows))})
         SELECT start_ns, max(interval_ns) AS interval_ns, component,
             sum(value) FILTER (metric = 'read_bytes') AS read_bytes,
             sum(value) FILTER (metric = 'write_bytes') AS write_bytes,
             sum(value) FILTER (metric IN ('read_ops', 'write_ops')) AS requests
         FROM ({selection.scan(metrics)}) s WHERE interval_ns > 0 AND EXISTS (
             FROM asked WHERE s.start_ns < high AND s.start_ns + s.interval_ns > low)
-        GROUP BY start_ns, component ORDER BY start_ns""", _SAMPLED)  # fmt: skip
+        GROUP BY start_ns, component ORDER BY start_ns""",
+        _SAMPLED,
+    )
     place = {name: column for column, name in enumerate(records.components)}
     text = rows.text("component")
     column = np.array([place.get(name, -1) for name in text.categories], np.int64)[text.codes]
@@ -339,13 +353,13 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     end = rows.ints("start_ns") + rows.ints("interval_ns")
     amounts = {name: np.nan_to_num(rows.floats(name)) for name in AMOUNTS}
     work = np.full((len(start), len(place)), np.nan)
-    work[row, column] = records.capacity.work_of(column, amounts, rows.ints("start_ns"), end)
+    work[row, column] = records.capacity.work_of_amounts(column, amounts, rows.ints("start_ns"), end)
     last = np.zeros(len(start), np.int64)
     np.maximum.at(last, row, end)
     return Samples(start, last, work)
 
 
-def volumes_between(
+def read_volumes(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[tuple[Volume, ...], float | None]:
     """What each job did in the period, by servers where they counted it, else by its logs (`runs`), whose amounts are
@@ -378,12 +392,12 @@ def volumes_between(
     return found, min(1.0, known / moved) if moved else None
 
 
-def storms_between(
+def find_storms(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[MetadataStorm, ...]:
     """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
     logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
-    capacity = metadata_capacity(snapshot, filesystem, period_ns[0])
+    capacity = read_metadata_capacity(snapshot, filesystem, period_ns[0])
     if capacity <= 0:
         return ()
     rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)
@@ -492,7 +506,7 @@ _ALL: Final = "all"
 _EXCLUDED: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 
 
-def capacity_of(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tuple[str, ...], Capacity | None]:
+def read_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tuple[str, ...], Capacity | None]:
     """(components of the file system, their capacity at that time); None if nothing was sampled."""
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
@@ -503,12 +517,12 @@ def capacity_of(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tu
     peers = np.quantile(peaks, _PEER_QUANTILE, axis=1, keepdims=True) if peaks.size else np.zeros((len(AMOUNTS), 1))
     peaks = np.maximum(peaks, peers)
     peaks[:2] = np.maximum(peaks[:2], _OTHER_DIRECTION * peaks[1::-1])
-    metadata = metadata_capacity(snapshot, filesystem, moment_ns)
+    metadata = read_metadata_capacity(snapshot, filesystem, moment_ns)
     per_second = {name: np.append(peaks[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
     return components, Capacity(per_second)
 
 
-def metadata_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> float:
+def read_metadata_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> float:
     """Most operations per second of the metadata targets; 0 if not sampled."""
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
     kind = next((kind for kind in _METADATA_KINDS if any(kind == g.component_kind for g in groups)), None)

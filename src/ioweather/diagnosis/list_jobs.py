@@ -116,13 +116,19 @@ def main_runs(every: Frame) -> Frame:
         together[each] = are_one_run(every.take(by_start[begin[each] : begin[each] + count[each]]))
     moved = {name: np.where(together, sums[name], every.ints(name)[row]) for name in sums}
     return every.take(row).with_columns(
-        row=row, run_number=np.where(together, 1, number[row]), run_count=np.where(together, 1, count),
-        nprocs=np.where(together, count, every.ints("nprocs")[row]), **moved,
+        row=row,
+        run_number=np.where(together, 1, number[row]),
+        run_count=np.where(together, 1, count),
+        nprocs=np.where(together, count, every.ints("nprocs")[row]),
+        **moved,
         moved_bytes=moved["read_bytes"] + moved["write_bytes"],
-        first_ns=start[by_start[begin]], last_ns=maximum(every.ints("end_ns"), job, groups, start >= 0),
-        all_count=count, all_read_bytes=sums["read_bytes"], all_write_bytes=sums["write_bytes"],
+        first_ns=start[by_start[begin]],
+        last_ns=maximum(every.ints("end_ns"), job, groups, start >= 0),
+        all_count=count,
+        all_read_bytes=sums["read_bytes"],
+        all_write_bytes=sums["write_bytes"],
         all_io_seconds=np.bincount(job, weights=seconds, minlength=groups),
-    )  # fmt: skip
+    )
 
 
 def _wanted(runs: Frame, facility: Facility, params: Params, period: tuple[int, int]) -> Bools:

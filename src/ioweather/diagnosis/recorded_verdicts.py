@@ -136,10 +136,17 @@ def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any
     answer = ask("why", lake, params, shared=shared, files=False)
     run = view.applications
     return {
-        "log_digest": item.digest, "raw_job_id": int(run.ints("job_id")[0]), "uid": int(run.ints("uid")[0]),
-        "start_ns": int(run.ints("start_ns")[0]), "end_ns": int(run.ints("end_ns")[0]), "as_of_ns": item.as_of_ns,
-        "judged_ns": at_ns, "model_version": MODEL_VERSION, "software_version": __version__, **_columns(answer),
-    }  # fmt: skip
+        "log_digest": item.digest,
+        "raw_job_id": int(run.ints("job_id")[0]),
+        "uid": int(run.ints("uid")[0]),
+        "start_ns": int(run.ints("start_ns")[0]),
+        "end_ns": int(run.ints("end_ns")[0]),
+        "as_of_ns": item.as_of_ns,
+        "judged_ns": at_ns,
+        "model_version": MODEL_VERSION,
+        "software_version": __version__,
+        **_columns(answer),
+    }
 
 
 def _columns(answer: Answer) -> dict[str, Any]:
@@ -153,12 +160,20 @@ def _columns(answer: Answer) -> dict[str, Any]:
         name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")
     }
     return {
-        "kind": result.kind, "reason": None if result.reason is None else str(result.reason),
-        "likeliest": result.likeliest, "probability_ratio": result.probability, "io_seconds": result.io_seconds,
-        "harm_seconds": result.harm_seconds, "filesystem": result.filesystem or None, "similar_count": result.n,
-        "coverage_ratio": result.coverage, "headline": answer.headline,
-        "table_versions": _json(answer.provenance.table_versions), **seconds, **listed,
-    }  # fmt: skip
+        "kind": result.kind,
+        "reason": None if result.reason is None else str(result.reason),
+        "likeliest": result.likeliest,
+        "probability_ratio": result.probability,
+        "io_seconds": result.io_seconds,
+        "harm_seconds": result.harm_seconds,
+        "filesystem": result.filesystem or None,
+        "similar_count": result.n,
+        "coverage_ratio": result.coverage,
+        "headline": answer.headline,
+        "table_versions": _json(answer.provenance.table_versions),
+        **seconds,
+        **listed,
+    }
 
 
 def _positive(value: float | None) -> float | None:
@@ -198,12 +213,17 @@ def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
     found = snapshot.frame("verdicts", names, {"log_digest": digest}).records()
     return tuple(
         RecordedVerdict(
-            row["as_of_ns"], row["as_of_ns"] == row["end_ns"], cast(VerdictKind, row["kind"]),
-            cast(VerdictKind, row["likeliest"]), row["probability_ratio"], row["headline"], row["model_version"],
+            row["as_of_ns"],
+            row["as_of_ns"] == row["end_ns"],
+            cast(VerdictKind, row["kind"]),
+            cast(VerdictKind, row["likeliest"]),
+            row["probability_ratio"],
+            row["headline"],
+            row["model_version"],
             row["judged_ns"],
         )
         for row in sorted(found, key=lambda row: row["as_of_ns"])
-    )  # fmt: skip
+    )
 
 
 def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
@@ -216,8 +236,11 @@ def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
 _WIDTH: Final = 80
 _BAR: Final = 36
 _PARTS: Final = {
-    "usual": "as usual", "system": "the system", "own": "its own change", "unexplained": "unexplained",
-}  # fmt: skip
+    "usual": "as usual",
+    "system": "the system",
+    "own": "its own change",
+    "unexplained": "unexplained",
+}
 # What a scheduler takes as a comment without trouble.
 _LONGEST_LINE: Final = 500
 
@@ -328,9 +351,17 @@ def _outcome(row: dict[str, Any]) -> WhyOutcome:
     except (ValueError, TypeError, KeyError):  # not as this version writes it
         worth = ()
     return WhyOutcome(
-        cast(VerdictKind, row["kind"]), None if row["reason"] is None else Reason(row["reason"]),
-        cast(VerdictKind, row["likeliest"]), row["probability_ratio"], filesystem=row["filesystem"],
-        io_seconds=row["io_seconds"], harm_seconds=row["harm_seconds"], seconds=SplitSeconds(*parts),
-        n=row["similar_count"], coverage=row["coverage_ratio"], worth=worth, model_version=row["model_version"],
+        cast(VerdictKind, row["kind"]),
+        None if row["reason"] is None else Reason(row["reason"]),
+        cast(VerdictKind, row["likeliest"]),
+        row["probability_ratio"],
+        filesystem=row["filesystem"],
+        io_seconds=row["io_seconds"],
+        harm_seconds=row["harm_seconds"],
+        seconds=SplitSeconds(*parts),
+        n=row["similar_count"],
+        coverage=row["coverage_ratio"],
+        worth=worth,
+        model_version=row["model_version"],
         as_of_ns=row["as_of_ns"],
-    )  # fmt: skip
+    )

@@ -34,7 +34,7 @@ from ioweather.diagnosis.comparison_pool import (
     slowdowns,
     sync_counts,
 )
-from ioweather.diagnosis.job_loads import united
+from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.groups import find_similar_runs, group_runs, program_names
@@ -314,7 +314,7 @@ def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tu
     """Times of the runs with a step on either side, on the grid; close windows are merged."""
     low, high = (start // step - 1) * step, (end // step + 2) * step
     gap = _MERGED_STEPS * step
-    return [(first, last - gap) for first, last in united(zip(low.tolist(), (high + gap).tolist(), strict=True))]
+    return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
 def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:

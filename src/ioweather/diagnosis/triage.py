@@ -120,12 +120,19 @@ def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersIte
     found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
     return [
         OthersItem(
-            each.party.program or "", each.party.user or f"uid {each.party.uid}", each.party.project or "", each.runs,
-            each.seconds, each.low, each.high, each.probability,
-            advice.get((each.party.program or "", each.party.user or ""), ""), each.worst.suspect.party.job_id,
+            each.party.program or "",
+            each.party.user or f"uid {each.party.uid}",
+            each.party.project or "",
+            each.runs,
+            each.seconds,
+            each.low,
+            each.high,
+            each.probability,
+            advice.get((each.party.program or "", each.party.user or ""), ""),
+            each.worst.suspect.party.job_id,
         )
         for each in found
-    ]  # fmt: skip
+    ]
 
 
 def _of_program(party: Party) -> str | None:
@@ -236,12 +243,22 @@ def _item(whose: tuple[str, str, str], runs: Sequence[Judged]) -> TriageItem:
     largest = max(firsts, key=lambda advice: advice.seconds)
     example = max(runs, key=lambda run: run.advised.together_seconds)
     return TriageItem(
-        *whose, len(runs), sum(float(run.row["io_seconds"]) for run in runs),
-        sum(run.advised.together_seconds for run in runs), sum(run.advised.worth[0].promise.low for run in runs),
-        sum(run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
-            for run in runs),
-        name, largest.headline, largest.dimension, largest.evidence, largest.fix_lines, int(example.row["job_id"]),
-    )  # fmt: skip
+        *whose,
+        len(runs),
+        sum(float(run.row["io_seconds"]) for run in runs),
+        sum(run.advised.together_seconds for run in runs),
+        sum(run.advised.worth[0].promise.low for run in runs),
+        sum(
+            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
+            for run in runs
+        ),
+        name,
+        largest.headline,
+        largest.dimension,
+        largest.evidence,
+        largest.fix_lines,
+        int(example.row["job_id"]),
+    )
 
 
 def fixed(runs: Sequence[Judged]) -> list[FixedItem]:
