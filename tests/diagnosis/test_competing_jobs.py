@@ -88,15 +88,14 @@ def test_a_target_does_no_more_than_a_second_of_work_in_a_second() -> None:
 def test_something_else_instead_of_a_job() -> None:
     own, others, used = np.array([[2.0, 2.0]]), np.array([[[3.0, 0.0]]]), np.ones((1, 2), np.bool_)
     run = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
-    none, nothing, moved = np.zeros(1), np.zeros((1, 2)), np.array([[0.0, 4.0]])
-    assert run.extra_wait(np.full(1, 0.5), nothing, always_waits=False) == -1.5
-    assert run.extra_wait(none, nothing, always_waits=False) == -run.without_each()[0] == -3.0
-    assert run.extra_wait(none, others[:, 0], always_waits=False) == 0.0
-    assert run.extra_wait(np.ones(1), moved, always_waits=False) == 1.0
+    none = np.zeros(1)
+    assert run.saved_seconds(np.full(1, 0.5), always_waits=False) == 1.5
+    assert run.saved_seconds(none, always_waits=False) == run.without_each()[0] == 3.0
+    assert run.saved_seconds(np.ones(1), always_waits=False) == 0.0
     # It waited 10 s for a target that did 5 s of work: each second of work took two.
-    assert run.extra_wait(none, nothing, always_waits=True) == -6.0
+    assert run.saved_seconds(none, always_waits=True) == 6.0
     idle = Waiting(own, others, np.zeros((1, 2)), np.array([1e6]), used)
-    assert idle.extra_wait(none, nothing, always_waits=True) == -3.0 * MOST_DEGRADED
+    assert idle.saved_seconds(none, always_waits=True) == 3.0 * MOST_DEGRADED
 
 
 def test_time_lost_lies_where_the_run_met_others() -> None:

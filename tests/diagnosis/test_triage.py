@@ -9,7 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
-from ioweather.diagnosis.triage import fixed, judged, triage_answer, worst
+from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 
@@ -30,8 +30,8 @@ def lake(folder, runs):
 
 def test_programs_are_ranked_by_what_their_fixes_win(tmp_path):
     data = lake(tmp_path, [("good", 1, GOOD), ("bad", 2, BAD), ("bad", 3, BAD)])
-    runs = list(judged(data, Facility(), 0, 100))
-    (item,) = worst(runs)
+    runs = list(advise_runs(data, Facility(), 0, 100))
+    (item,) = rank_programs(runs)
     assert (item.program, item.runs, item.name, item.dimension) == ("bad", 2, "small_requests", "small_or_misaligned")
     assert item.io_seconds == pytest.approx(40.0)
     assert 0 < item.low <= item.seconds <= item.high <= 40.0
@@ -40,14 +40,14 @@ def test_programs_are_ranked_by_what_their_fixes_win(tmp_path):
 
 def test_what_was_fixed_is_found(tmp_path):
     data = lake(tmp_path, [("app", 1, BAD), ("app", 2, BAD), ("app", 3, GOOD), ("app", 4, GOOD)])
-    (item,) = (i for i in fixed(list(judged(data, Facility(), 0, 100))) if i.name == "small_requests")
+    (item,) = (i for i in find_fixed(list(advise_runs(data, Facility(), 0, 100))) if i.name == "small_requests")
     assert (item.runs_before, item.runs_after, item.before_seconds, item.after_seconds) == (2, 2, 20.0, 1.0)
 
 
 @pytest.mark.parametrize("pattern", [(BAD, GOOD, BAD, GOOD), (BAD, BAD, BAD, GOOD), (BAD, BAD, BAD, BAD)])
 def test_what_comes_and_goes_is_not_fixed(tmp_path, pattern):
     data = lake(tmp_path, [("app", day, modules) for day, modules in enumerate(pattern, 1)])
-    assert fixed(list(judged(data, Facility(), 0, 100))) == []
+    assert find_fixed(list(advise_runs(data, Facility(), 0, 100))) == []
 
 
 def test_the_answer_is_of_the_last_days(tmp_path):
@@ -72,7 +72,7 @@ def slowed_by(program, user, seconds, hidden=False):
 
 def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
     data = lake(tmp_path, [("bad", 2, BAD), ("bad", 3, BAD), ("good", 3, GOOD)])
-    owner = next(iter(judged(data, Facility(), 0, 100))).whose[1]
+    owner = next(iter(advise_runs(data, Facility(), 0, 100))).whose[1]
     asked = Activity("scratch", 0, 1, tuple(
         slowed_by(program, user, seconds, hidden)
         for program, user, seconds, hidden in (

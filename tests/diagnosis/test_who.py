@@ -18,7 +18,7 @@ from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects, shortest_half
-from ioweather.diagnosis.blame_query import _met, touching
+from ioweather.diagnosis.blame_query import met_jobs, touching
 from ioweather.diagnosis.job_records import _on_filesystem
 from ioweather.diagnosis.who import _findings
 from ioweather.lake.lake import Lake
@@ -177,6 +177,6 @@ def test_files_of_a_log_that_have_no_name_count() -> None:
 def test_who_ends_sooner_is_met_less() -> None:
     """Run 0 goes on from 0 to 10, run 1 of another job from 5 to 15: half of each is shared."""
     job = np.array([0, 1], np.int64)
-    assert _met(np.array([[0.0, 10.0], [5.0, 15.0]]), job, 2)(1).tolist() == [0.5, 1.0]
-    assert _met(np.array([[0.0, 6.0], [5.0, 15.0]]), job, 2)(1).tolist() == pytest.approx([1 / 6, 1.0])
-    assert _met(np.array([[np.nan, np.nan], [5.0, 15.0]]), job, 2)(1).tolist() == [0.0, 1.0]
+    assert met_jobs(np.array([[0.0, 10.0], [5.0, 15.0]]), job, 2, 1).tolist() == [0.5, 1.0]
+    assert met_jobs(np.array([[0.0, 6.0], [5.0, 15.0]]), job, 2, 1).tolist() == pytest.approx([1 / 6, 1.0])
+    assert met_jobs(np.array([[np.nan, np.nan], [5.0, 15.0]]), job, 2, 1).tolist() == [0.0, 1.0]

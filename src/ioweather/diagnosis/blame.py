@@ -415,14 +415,14 @@ _GAIN_DRAWS: Final = 500
 class Affected:
     """A run of another job, as affected by the removal of one job.
 
-    `change_seconds` is the change of the work on its busiest target, `lost_seconds` its time beyond the usual (0 if
-    unknown), `blamed` what the job cost it, if the job is named for it.
+    `saved_seconds` is what it would wait less, `lost_seconds` its time beyond the usual (0 if unknown), `blamed` what
+    the job cost it, if the job is named for it.
     """
 
     party: Party
     io_seconds: float
     lost_seconds: float
-    change_seconds: float
+    saved_seconds: float
     blamed: Blame | None = None
 
 
@@ -441,7 +441,7 @@ class Supposed:
 def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
     """Seconds that each run would save; negative if it would lose."""
     return [
-        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, -run.change_seconds * factor)
+        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, run.saved_seconds * factor)
         for run in runs
     ]
 

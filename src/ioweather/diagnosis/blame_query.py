@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,6 @@ from ioweather.diagnosis.blame import (
     REACH_DAYS,
     Activity,
     Affected,
-    Blame,
     Party,
     Slowed,
     Slowness,
@@ -290,7 +289,7 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     )
 
 
-# What is asked: a run, an event, a moment, a period.
+# Activity of a run, an event, a moment or a period.
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +321,7 @@ def activity(source: DataSource, params: Params) -> Activity | RunAsked | Suppos
         period = params["at"] - half, params["at"] + half
     low, high = period
     if period == ALL_TIME:
-        # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
+        # The last hour with jobs: samples of servers go on while no job runs.
         high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
         low = high - HOUR_NS
     return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
@@ -369,7 +368,7 @@ def _oldest(snapshot: Snapshot) -> int:
 
 
 def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
-    """Of the table's newest or oldest days, for a year has many files."""
+    """Extreme of a column, from the newest or oldest days only: a year has many files."""
     days = sorted(snapshot.pinned[table].days())
     near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
     if not near:
@@ -397,27 +396,33 @@ def _of_run(source: DataSource, params: Params) -> RunAsked:
 def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
     """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
     sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
-    if sampled_from is None or period[0] < sampled_from:  # else the lake has something older
+    if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
         period = max(period[0], _oldest(snapshot)), period[1]
     low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
-    everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
-    inside = everybody.take((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
-    found = tuple(slowed_runs(snapshot, filesystem, everybody, (low, high)).values())
-    volumes, known = read_volumes(whole, filesystem, period, inside)
-    hidden = hide([volume.party for volume in volumes], snapshot)
-    shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
+    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
+    volumes, known_ratio = read_volumes(whole, filesystem, period, inside)
     storms = find_storms(whole, filesystem, period, inside)
-    storming = hide([storm.party for storm in storms], snapshot)
-    storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
-    return Activity(filesystem, low, high, found, shown, storms, inside.rows, known)
+    parties = hide([volume.party for volume in volumes], snapshot)
+    storm_parties = hide([storm.party for storm in storms], snapshot)
+    return Activity(
+        filesystem=filesystem,
+        start_ns=low,
+        end_ns=high,
+        slowed=tuple(slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
+        volumes=tuple(replace(volume, party=party) for party, volume in zip(parties, volumes, strict=True)),
+        storms=tuple(replace(storm, party=party) for party, storm in zip(storm_parties, storms, strict=True)),
+        runs=inside.rows,
+        known_ratio=known_ratio,
+    )
 
 
 def _only_system(snapshot: Snapshot) -> str:
-    """Without samples: the file system whose servers count jobs, or that logs name."""
+    """File system without samples: of the servers that count jobs, or of the facility file."""
     if snapshot.filled(["job_operations"]):
         found = snapshot.bare.execute(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
         return snapshot.facility.filesystem_of(str(found))
@@ -425,11 +430,14 @@ def _only_system(snapshot: Snapshot) -> str:
     return systems[0].name if systems else ""
 
 
-# How often what everybody gained is looked at again. [ours]
+# Without one job.
+
+# Rounds of updating the runs that end sooner. [ours]
 _ROUNDS: Final = 3
 
 
 def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
+    """The other runs of the period (default: an hour around the job) as they would be without the job `without`."""
     job = params["without"]
     if job is None:
         raise UsageError("Say which job: --without JOB.")
@@ -440,76 +448,78 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     ends = [*mine.ints("end_ns").tolist(), *(counted.ints("start_ns") + counted.ints("interval_ns")).tolist()]
     if not starts:
         raise DataUnavailable(f"The lake shows no I/O of job {job}.")
-    begin, end = min(starts), max(ends)
-    low, high = period
-    if period == ALL_TIME:
-        low, high = begin - HOUR_NS, end + HOUR_NS
+    low, high = (min(starts) - HOUR_NS, max(ends) + HOUR_NS) if period == ALL_TIME else period
     filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
-    everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
-    is_inside = np.flatnonzero((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
-    inside = everybody.take(is_inside)
+    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    is_inside = np.flatnonzero((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
+    inside = all_runs.take(is_inside)
     records = read_records(whole, filesystem, inside, read_files(whole, inside), [(low, high)])
     number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
     parties = hide(records.parties, snapshot)
     if number is None or parties[number].hidden:
         raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
-    usual = usual_times(everybody, is_inside).usual
+    usual = usual_times(all_runs, is_inside).usual
     seconds = records.runs.floats("io_seconds")
-    # Where too few runs are similar, it may have lost all but its own work.
+    # With too few similar runs, it may have lost all but its own work.
     lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
-    longer = _longer(whole, records, others, usual, lost, number)
-    blamed = _blamed(snapshot, filesystem, everybody, (low, high), parties[number])
-    blames = [blamed.get(row) for row in is_inside[others].tolist()]
-    columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, blames)
-    runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
+    saved = _saved_seconds(whole, records, others, usual, lost, number)
+    # Runs that the job is named for gain what `who` states.
+    blamed = {
+        row: each
+        for row, run in slowed_runs(snapshot, filesystem, all_runs, (low, high)).items()
+        for each in blame(run)
+        if each.suspect.party == parties[number] and each.probability >= NAMED_FROM
+    }
+    runs = [
+        Affected(
+            party=parties[int(records.run_job[row])],
+            io_seconds=float(seconds[row]),
+            lost_seconds=float(lost[row]),
+            saved_seconds=float(saved[row]),
+            blamed=blamed.get(int(is_inside[row])),
+        )
+        for row in others.tolist()
+    ]
     return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
-def _blamed(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period, party: Party) -> dict[int, Blame]:
-    """What `who` says that the job cost the runs that it names the job for, by row of `everybody`."""
-    slowed = slowed_runs(snapshot, filesystem, everybody, period)
-    found = {row: next((b for b in blame(run) if b.suspect.party == party), None) for row, run in slowed.items()}
-    return {row: each for row, each in found.items() if each is not None and each.probability >= NAMED_FROM}
+def _saved_seconds(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:
+    """Seconds by run that `others` would wait less without the job.
 
-
-def _longer(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> list[float]:
-    """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
-    these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
-    of others' way: what each gained in one round changes what the others meet in the next."""
+    For metadata servers at most as long as the run used these. A run that took longer than usual waited for its
+    targets, however little they did. A run that ends sooner competes less, so the gains of one round change the work
+    that others meet in the next.
+    """
     samples = read_samples(snapshot, records, others, most_rows=MOST_SAMPLES)
     seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
     in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
-    changed = records.loads.select_jobs(np.zeros(len(records.parties), np.bool_))
-    work = records.capacity.work(changed)
-    beside: dict[int, CompetingJobs] = {}
+    competing: dict[int, CompetingJobs] = {}
     for row in others.tolist():
         with suppress(DataUnavailable):
-            beside[row] = find_competing_jobs(records, row, samples, float(usual[row]) if known[row] else np.inf)
+            usual_seconds = float(usual[row]) if known[row] else np.inf
+            competing[row] = find_competing_jobs(records, row, samples, usual_seconds)
     ends = np.full((len(seconds), 2), np.nan)
-    for row, run in beside.items():
+    for row, run in competing.items():
         ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()
-    longer = np.zeros(len(seconds))
+    saved = np.zeros(len(seconds))
     for _ in range(_ROUNDS):
-        left = 1.0 - np.clip(-longer, 0.0, lost) / np.where(seconds > 0, seconds, 1.0)
+        left = 1.0 - np.clip(saved, 0.0, lost) / np.where(seconds > 0, seconds, 1.0)
         sooner = np.stack([ends[:, 0], ends[:, 0] + left * (ends[:, 1] - ends[:, 0])], axis=1)
-        met = [_met(each, records.run_job, len(records.parties)) for each in (ends, sooner)]
-        for row, run in beside.items():
-            was, now = (each(row)[run.jobs] for each in met)
-            kept = np.minimum(1.0, np.divide(now, was, out=np.ones(len(was)), where=was > 0))
-            data, metadata = run.extra_wait(job, changed, work, kept, always_waits=bool(known[row]))
-            longer[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
-    return [float(each) for each in longer[others]]
+        for row, run in competing.items():
+            before, now = (
+                met_jobs(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
+            )
+            remaining = np.minimum(1.0, np.divide(now, before, out=np.ones(len(before)), where=before > 0))
+            data, metadata = run.saved_seconds(job, remaining, always_waits=bool(known[row]))
+            saved[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
+    return saved
 
 
-def _met(ends: Floats, run_job: Ints, jobs: int) -> Callable[[int], Floats]:
-    """What a run meets of each job: runs of it, by the share of their time, from first to last, in which both go on."""
+def met_jobs(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
+    """How much of each job one run meets: number of the job's runs, by the share of their time in common with it."""
     first, last = np.nan_to_num(ends).T
-
-    def of(row: int) -> Floats:
-        both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
-        return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)
-
-    return of
+    both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
+    return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)

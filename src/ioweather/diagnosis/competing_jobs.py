@@ -155,14 +155,14 @@ class Waiting:
         saved = self._busiest(self._total)[:, None] - self._busiest(self._total[:, None, :] - parts)
         return np.asarray((saved * self._scale(1.0)[:, None]).sum(axis=0))
 
-    def extra_wait(self, remaining: Floats, more: Floats, *, always_waits: bool) -> float:
-        """Seconds that it would wait longer with `more` work (piece, target) and a `remaining` share of each job.
+    def saved_seconds(self, remaining: Floats, *, always_waits: bool) -> float:
+        """Seconds that it would wait less with a `remaining` share of each job's work.
 
         `always_waits`: it is known to have waited for its busiest target all the time, however little that did.
         """
-        changed = self._total + more - (self.others * (1.0 - remaining)[:, None]).sum(axis=1)
+        changed = self._total - (self.others * (1.0 - remaining)[:, None]).sum(axis=1)
         scale = self._scale(MOST_DEGRADED if always_waits else 1.0)
-        return float(((self._busiest(changed) - self._busiest(self._total)) * scale).sum())
+        return -float(((self._busiest(changed) - self._busiest(self._total)) * scale).sum())
 
 
 def spread_io_time(own: Floats, beside: Floats, seconds: Floats, io_seconds: float, usual_seconds: float) -> Floats:
@@ -213,17 +213,12 @@ class CompetingJobs:
         sick = self.records.capacity.sick
         return any(each.start_ns < last and each.end_ns > first and self.used[each.targets].any() for each in sick)
 
-    def extra_wait(
-        self, job: int, instead: JobLoads, work: Floats, remaining: Floats, *, always_waits: bool
-    ) -> tuple[float, float]:
-        """More seconds of data and of metadata if `job` had done `instead`, with its `work`."""
-        near = overlapping_stretches(instead, (self.pieces.first_ns, self.pieces.last_ns))
-        targets = np.append(np.flatnonzero(self.used), len(self.rest) - 1).astype(np.int64)
-        found = divide_loads(instead, near, self.pieces).by_piece(work, targets, len(self.rest)).sum(axis=1)
-        more, remaining = found * self.share[:, None], np.where(self.jobs == job, 0.0, remaining)
+    def saved_seconds(self, job: int, remaining: Floats, *, always_waits: bool) -> tuple[float, float]:
+        """Seconds less of (data, metadata) without `job` and with a `remaining` share of each other job."""
+        remaining = np.where(self.jobs == job, 0.0, remaining)
         return (
-            self.data.extra_wait(remaining, more[:, :-1], always_waits=always_waits),
-            self.metadata.extra_wait(remaining, more[:, -1:], always_waits=False),
+            self.data.saved_seconds(remaining, always_waits=always_waits),
+            self.metadata.saved_seconds(remaining, always_waits=False),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
 from ioweather.lake.lake import Lake
 from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import Episode, all_episodes, operation_series
+from ioweather.stats.slowdown import Episode, all_episodes, operation_series, usual_requests
 from ioweather.topics.source import DataSource
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
@@ -62,7 +62,7 @@ _NOTHING: Final = "No events recorded."
 
 
 def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
-    """Those that began together always in the same order."""
+    """Sort events by time, the newest first; ties in a fixed order."""
     return sorted(events, key=lambda each: (-each.start_ns, each.kind, each.label, each.filesystem, each.event_id))
 
 
@@ -106,75 +106,79 @@ QUESTION = Question(
 )
 
 
-SOURCE = "episodes"
-_THRESHOLD = 2.0
-# Longer histories are looked at by the hour: a minute's episode a year ago is no news.
-_MINUTES_FOR_NS = 14 * 24 * HOUR_NS
-_DETAILS = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
+# Slow episodes: found in the roll-ups of responses when rows arrive, and stored as events.
+
+SOURCE: Final = "episodes"
+_THRESHOLD: Final = 2.0
+# Longer histories are searched by the hour.
+_FINE_NS: Final = 14 * 24 * HOUR_NS
+_DETAILS: Final = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
 
 
 def find_episodes(lake: Lake) -> int:
-    """Find episodes, store what is new or has changed, take back what is no longer found; returns how many rows that
-    were.
+    """Store new and changed episodes and withdraw those no longer found; return the number of these rows.
 
-    A baseline that moves, late rows and another interval give an episode other bounds: of those that overlap, the one
-    found now counts.
+    A moving baseline, late rows and another interval change the bounds of an episode: of overlapping episodes, the new
+    one counts.
     """
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["response_rollups"].uris:
             return 0
-        from ioweather.stats.slowdown import usual_requests
-
         last = snapshot.scalar("SELECT max(start_ns) FROM response_rollups")
         first = snapshot.scalar("SELECT min(start_ns) FROM response_rollups")
         assert isinstance(last, int)
         assert isinstance(first, int)
-        interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
+        interval = MINUTE_NS * 10 if last - first <= _FINE_NS else HOUR_NS
         rollups = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval})
         stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
-    # By raw system name: what file system that is, is said when read.
-    every = usual_requests(operation_series(rollups, {}, interval))
-    found = _frame(all_episodes(every, _THRESHOLD, baseline=snapshot.facility.baseline))
-    covered = overtaken(stored, found, _series_of)
-    gone = covered | ~_is_too_short(stored, interval) & ~_is_among(stored, found)
+    # Episodes have raw system names; readers map them to file systems.
+    series = usual_requests(operation_series(rollups, {}, interval))
+    found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
+    gone = _is_gone(stored, found, interval)
     return settle(lake, found, stored.take(gone), SOURCE)
 
 
 def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
-    """Store what was found now, and take back what is gone; returns how many rows are new."""
+    """Store the events found and withdraw those that are gone; return the number of new rows."""
     withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
     return lake.append("events", concat([found, withdrawn]), source=source)
 
 
-def overtaken(stored: Frame, found: Frame, series_of: Callable[[Mapping[str, Any]], Hashable]) -> Bools:
-    """Stored events that another one of their series, found now, covers in part: the same with other bounds."""
-    of_series: dict[Hashable, list[Mapping[str, Any]]] = {}
+def _is_gone(stored: Frame, found: Frame, interval_ns: int) -> Bools:
+    """Stored episodes that are replaced or no longer found.
+
+    An episode that was found with shorter intervals, and has ended, may be too short to be found with this one.
+    """
+    known = set(found.text("event_id").tolist())
+    by_series: dict[Hashable, list[Mapping[str, Any]]] = {}
     for event in found.records():
-        of_series.setdefault(series_of(event), []).append(event)
-    covered = [any(_meet(event, other) for other in of_series.get(series_of(event), ())) for event in stored.records()]
-    return np.array(covered, np.bool_) & ~_is_among(stored, found)
+        by_series.setdefault(_series_of(event), []).append(event)
+    gone = []
+    for event in stored.records():
+        is_replaced = any(_overlap(event, other) for other in by_series.get(_series_of(event), ()))
+        found_by = json.loads(event["details"] or "{}").get("interval_ns", interval_ns)
+        is_too_short = found_by < interval_ns and event["end_ns"] is not None
+        gone.append(event["event_id"] not in known and (is_replaced or not is_too_short))
+    return np.array(gone, np.bool_)
 
 
-def _meet(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """An event without an end goes on."""
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two events overlap; an event without an end continues."""
     return all(a["end_ns"] is None or a["end_ns"] > b["start_ns"] for a, b in ((one, other), (other, one)))
 
 
-def _is_among(stored: Frame, found: Frame) -> Bools:
-    known = set(found.text("event_id").tolist())
-    return np.array([identity in known for identity in stored.text("event_id").tolist()], np.bool_)
+def _series_of(event: Mapping[str, Any]) -> Hashable:
+    details = json.loads(event["details"] or "{}")
+    return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
 
 
-def _is_too_short(stored: Frame, interval_ns: int) -> Bools:
-    """What was found by shorter intervals may be too short for a look at this one; unless it was going on then."""
-    found_by = [json.loads(event["details"] or "{}").get("interval_ns", interval_ns) for event in stored.records()]
-    has_ended = stored.known("end_ns")
-    return (np.array(found_by, np.int64) < interval_ns) & has_ended
+def _episode_rows(found: list[Episode]) -> Frame:
+    def event_id(episode: Episode) -> str:
+        series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
+        return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]
 
-
-def _frame(found: list[Episode]) -> Frame:
     return TABLES["events"].frame(
-        event_id=[_identity(e) for e in found],
+        event_id=[event_id(e) for e in found],
         kind="episode",
         system=[e.filesystem for e in found],
         start_ns=[e.start_ns for e in found],
@@ -184,14 +188,3 @@ def _frame(found: list[Episode]) -> Frame:
         details=[json.dumps({name: getattr(e, name) for name in _DETAILS}) for e in found],
         rows=len(found),
     )
-
-
-def _series_of(event: Mapping[str, Any]) -> Hashable:
-    """What an episode is one of."""
-    details = json.loads(event["details"] or "{}")
-    return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
-
-
-def _identity(episode: Episode) -> str:
-    series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
-    return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]

@@ -1,6 +1,6 @@
 """Work of jobs on targets: what each job did on each target, when, and how many seconds of the target that takes.
 
-A busy target serves one request after the other, whoever sends them. While a run waits for a target, the work of others
+A busy target serves one request after the other, from any client. While a run waits for a target, the work of others
 there is the time it loses; without job k it would lose k's seconds less, down to its own time. A run waits for the
 slowest of its targets: without k the next one may hold it up as long.
 

@@ -1,4 +1,4 @@
-"""What jobs did to storage, read from the lake: servers' counts of jobs, Darshan logs, and who the jobs are of."""
+"""Reads records of jobs from the lake: counts of servers, Darshan logs, owners of jobs; and capacity of targets."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ FILES: Final = names_of("""
     stat_count sync_count first_open_ns last_close_ns first_read_ns last_read_ns first_write_ns last_write_ns
     consecutive_read_count consecutive_write_count osts
 """)
-# A run that spends more of its time in metadata is at work also while targets are not busy. [ours]
+# A run with a larger share of metadata time is also at work while targets are idle. [ours]
 _IN_METADATA: Final = 0.5
-# Jobs beside a run are placed by what was sampled so long before and after it. [ours]
+# Competing jobs are placed by samples within this time of the run. [ours]
 _PLACED_WITHIN_NS: Final = 3 * HOUR_NS
-# Who is counted in intervals of so many samples is not counted finely. [ours]
+# Counts in intervals longer than so many samples are coarse. [ours]
 _COARSE: Final = 3
-# A storm is so much of the most that metadata servers did, and so many operations. [ours]
+# Least share of the metadata capacity, and least number of operations, of a storm. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
 
@@ -72,10 +72,12 @@ SERVER_SUMS: Final = """
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Jobs on one file system in some stretch of time, and what they did: `evidence` is how each is known, `work` the
-    seconds of a target that each entry of `loads` takes. `runs` are the logs (`job_io` with uid, exe and job id),
-    `run_job` the job of each, `by_run` what the logs say, by row of `runs`. `spans` are the loads in all of the
-    intervals in which they were counted: who was slowed was busy in them for longer than at its usual pace."""
+    """Jobs on one file system in some period.
+
+    `evidence` is how each job is known, `work` the seconds of a target for each entry of `loads`. `runs` are the logs
+    (`job_io` with uid, exe and job id), `run_job` the job of each, `by_run` their loads by row of `runs`. `spans` are
+    loads in the whole intervals of the counts: a slowed job was busy in them for longer than at its usual pace.
+    """
 
     filesystem: str
     components: tuple[str, ...]
@@ -94,16 +96,19 @@ class Records:
 
     @cached_property
     def light_work(self) -> Floats:
-        """What `work` would be by bytes alone."""
+        """`work` of the bytes alone."""
         return self.capacity.work(self.loads, of_bytes=True)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(jobs, targets with metadata)."""
         return len(self.parties), len(self.components) + 1
 
     def windows(self, row: int) -> tuple[Ints, Ints]:
-        """[first, last) in which a run did I/O: as its log says, and only while servers counted it where they did. A
-        file that is written now and then stays open between, and a log tells its first and last write alone."""
+        """[first, last) of a run's I/O: times in its log, and in counts of servers if there are any.
+
+        A log has only the first and last write of a file, which may be written rarely between.
+        """
         mine = self.by_run.stretches_of(row)
         logged = self.by_run.first_ns[mine], np.maximum(self.by_run.last_ns[mine], self.by_run.first_ns[mine] + 1)
         job = int(self.run_job[row])
@@ -115,38 +120,38 @@ class Records:
 
     @cached_property
     def _in_data(self) -> Bools:
-        """Runs that spend most of their I/O time in data; when others are at work, targets do not tell."""
+        """Runs with most of their I/O time in data; targets do not show when others are at work."""
         return np.asarray(np.nan_to_num(self.runs.floats("metadata_ratio")) <= _IN_METADATA)
 
     def tells_when(self, row: int) -> bool:
-        """Whether `loads` say when a run did I/O better than its log: as servers counted it, or as its targets did."""
+        """Whether `loads` show when a run did I/O better than its log: from counts of servers or from its targets."""
         by_servers = self.evidence[int(self.run_job[row])] == "servers"
         return by_servers or (self.is_placed and bool(self._in_data[row]))
 
     def is_coarse(self, step_ns: int) -> bool:
-        """What jobs did is known by their logs alone, or servers were asked for it much less often than so."""
+        """Whether jobs are known only from logs, or from counts in much longer steps."""
         counted = np.array([each == "servers" for each in self.evidence], np.bool_)[self.loads.job]
         lengths = (self.loads.last_ns - self.loads.first_ns)[counted]
         return not len(lengths) or bool(np.median(lengths) > _COARSE * step_ns)
 
     def reached(self, low: int, high: int) -> tuple[int, int]:
-        """The time of the jobs at work in [low, high), as far as these are placed."""
+        """Time of all jobs at work in [low, high), within the limit of placement."""
         near = overlapping_stretches(self.loads, (np.array([low]), np.array([high])))
         first, last = self.loads.first_ns[near].min(initial=low), self.loads.last_ns[near].max(initial=high)
         return max(int(first), low - _PLACED_WITHIN_NS), min(int(last) + 1, high + _PLACED_WITHIN_NS)
 
     def placed(self, row: int, samples: Samples | None) -> Records:
-        """What the jobs beside a run did, at the times that samples of the targets show."""
+        """Records with the loads of competing jobs at the times that samples of the targets show."""
         if samples is None or not len(samples.start_ns) or not self.is_coarse(int(np.median(samples.length_ns))):
             return self
-        # By their logs, runs of one job are told apart.
+        # Logs separate the runs of one job.
         number = self.run_job if self.has_servers else np.arange(self.runs.rows)
         loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.renumber(number)
         first, last = windows = self.windows(row)
         low, high = self.reached(int(first.min()), int(last.max()))
         samples = samples.touching(np.array([low]), np.array([high]))
         near = overlapping_stretches(loads, windows)
-        near = overlapping_stretches(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
+        near = overlapping_stretches(loads, (loads.first_ns[near], loads.last_ns[near]))
         count = int(loads.job.max(initial=-1)) + 1
         moving = np.bincount(number, weights=~self._in_data, minlength=count)[loads.job[near]] == 0
         seconds = _io_seconds(self.runs, number, count)
@@ -157,15 +162,17 @@ class Records:
 
 
 def _io_seconds(runs: Frame, number: Ints, count: int) -> Floats:
-    """Of all runs of one number."""
+    """I/O seconds by number."""
     return np.bincount(number, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=count).astype(np.float64)
 
 
 def read_records(
     snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]]
 ) -> Records:
-    """`runs` and their `files` are the logs that count; what servers counted is read within the windows, which begin in
-    one month."""
+    """Return the records of `runs` with their `files`, and of counts of servers within the windows.
+
+    The windows begin in one month.
+    """
     period = min(low for low, _ in windows), max(high for _, high in windows)
     components, capacity = read_capacity(snapshot, filesystem, period[0])
     files = _on_filesystem(files, snapshot, filesystem)
@@ -211,6 +218,7 @@ _SAMPLED: Final = specs_of("""
 
 
 def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
+    """Files of the runs."""
     digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
     days = {utc_day(start) for start in runs.ints("start_ns").tolist()}
     return snapshot.frame("files", FILES, {"log_digest": digests}, days=days)
@@ -231,8 +239,10 @@ _COUNTED: Final = specs_of("""
 
 
 def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[int, int]]) -> Frame:
-    """What servers counted, by job, time and target; metadata targets together. Counts of a whole life only of jobs
-    of which there is nothing finer."""
+    """Counts of servers by job, time and target; metadata targets together.
+
+    Counts over the whole life of a job are used only if there is nothing finer.
+    """
     spanned = {utc_day(t) for low, high in windows for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     days = spanned & set(snapshot.pinned["job_operations"].days())
     if not days:
@@ -253,14 +263,14 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
     return fetch_frame(snapshot.bare, sql, _COUNTED)
 
 
-# Ways to be sick that leave a target able to do less; a busy processor or too many requests are not.
+# Kinds of incidents with reduced capacity.
 _DOES_LESS: Final = ("slow", "capped")
 
 
 def _sick_targets(
     snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
 ) -> tuple[Degraded, ...]:
-    """Incidents of targets and servers that were found in the period."""
+    """Degraded targets in the period."""
     events = health_events(snapshot)
     found = []
     for event in events.take(events.ints("start_ns") < period_ns[1]).records():
@@ -276,7 +286,7 @@ def _sick_targets(
 
 
 def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
-    """The most files in a second that a run opened or looked at, of the runs of that month."""
+    """Highest rate of files opened or inspected by a run of that month."""
     days = {day for day in snapshot.pinned["job_io"].days() if day[:7] == utc_day(moment_ns)[:7]}
     rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, days=days)
     ((most,),) = snapshot.bare.execute(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
@@ -286,7 +296,7 @@ def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
 def _parties(
     snapshot: Snapshot, keys: list[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
 ) -> tuple[Party, ...]:
-    """Who the jobs are of: logs and servers say the user's number, accounting the name and the account."""
+    """Owners of jobs: uid from logs and servers, user name and account from accounting."""
     uid: dict[str, int] = {}
     program: dict[str, str] = {}
     for job, number, exe in zip(
@@ -313,8 +323,10 @@ def _parties(
 
 
 def read_samples(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
-    """What was sampled of each target while the runs (rows of the records) did I/O; where it is to tell when jobs did
-    theirs, while any of these did. None where nothing was sampled, or more than `most_rows` would have to be read."""
+    """Samples of each target during the I/O of the runs (rows of the records), or of all competing jobs to place them.
+
+    None if nothing was sampled or more than `most_rows` would be read.
+    """
     steps = [g.interval_ns for g in snapshot.series() if g.filesystem == records.filesystem and g.interval_ns > 0]
     logged = records.by_run
     mine = np.flatnonzero(np.isin(logged.job, runs))
@@ -362,30 +374,30 @@ def read_samples(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows:
 def read_volumes(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[tuple[Volume, ...], float | None]:
-    """What each job did in the period, by servers where they counted it, else by its logs (`runs`), whose amounts are
-    spread evenly over their time; and which share of what storage moved that is."""
+    """(volume of each job in the period, its share of the storage's traffic or None).
+
+    From counts of servers, else from logs (`runs`), spread evenly over their time.
+    """
     low, high = period_ns
     rows = _server_totals(snapshot, filesystem, period_ns)
-    keys: dict[str, list[float]] = {}
+    amounts_of: dict[str, list[float]] = {}
     row_keys = _keys_of(rows)
     for key, *amounts in zip(
         row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")), strict=True
     ):
-        keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
-    counted = set(keys)
+        amounts_of[key] = [a + b for a, b in zip(amounts_of.get(key, [0.0] * 3), amounts, strict=True)]
+    counted = set(amounts_of)
     start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
     share = np.clip((np.minimum(end, high) - np.maximum(start, low)) / (end - start), 0.0, 1.0)
-    opened = runs.floats("file_count")
-    opens = (runs.floats("read_bytes"), runs.floats("write_bytes"), opened)
-    columns = (np.nan_to_num(each * share).tolist() for each in opens)
+    names = ("read_bytes", "write_bytes", "file_count")
+    columns = (np.nan_to_num(runs.floats(name) * share).tolist() for name in names)
     for key, *amounts in zip(map(str, runs.ints("job_id").tolist()), *columns, strict=True):
         if key not in counted:
-            keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
-    parties = _parties(snapshot, list(keys), runs, rows, row_keys)
+            amounts_of[key] = [a + b for a, b in zip(amounts_of.get(key, [0.0] * 3), amounts, strict=True)]
+    parties = _parties(snapshot, list(amounts_of), runs, rows, row_keys)
     found = tuple(
-        Volume(party, read, written, opened_count, "servers" if party.key in counted else "log")
+        Volume(party, *amounts_of[party.key], known_by="servers" if party.key in counted else "log")
         for party in parties
-        for read, written, opened_count in (keys[party.key],)
     )
     moved = _moved_bytes(snapshot, filesystem, period_ns)
     known = sum(volume.read_bytes + volume.write_bytes for volume in found)
@@ -395,8 +407,10 @@ def read_volumes(
 def find_storms(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[MetadataStorm, ...]:
-    """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
-    logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
+    """Strongest interval of each job that used a large part of the metadata capacity.
+
+    From counts of servers, else from logs (`runs`). Empty without samples of the metadata servers.
+    """
     capacity = read_metadata_capacity(snapshot, filesystem, period_ns[0])
     if capacity <= 0:
         return ()
@@ -423,13 +437,13 @@ def find_storms(
 
 
 def _keys_of(rows: Frame) -> list[str]:
-    """What each row's job is called: its number, else the servers' name for it."""
+    """Key of each row's job: its number, else its name at the servers."""
     jobs, keys = rows.array("job_id").tolist(), rows.text("job_key").tolist()
     return [str(key if job is None else job) for job, key in zip(jobs, keys, strict=True)]
 
 
 def _rows_until(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> str:
-    """SQL of what servers counted on the days of the period, and the day before."""
+    """SQL of the counts of servers on the days of the period and the day before."""
     low, high = period_ns
     days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     known = days & set(snapshot.pinned["job_operations"].days())
@@ -469,7 +483,7 @@ def _server_totals(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, in
 
 
 def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
-    """All bytes that were sampled in the period; of days that lie in it whole, by the lake's inventory."""
+    """Sampled bytes in the period; whole days from the inventory of the lake."""
     low, high = period_ns
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})

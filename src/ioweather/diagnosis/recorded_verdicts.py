@@ -45,7 +45,7 @@ from ioweather.topics.source import DataSource, SharedResults
 
 _LOG = logging.getLogger("ioweather.verdicts")
 SOURCE: Final = "why"
-# Runs that ended before are history: `ioweather why` judges them when somebody asks.
+# Runs that ended before are judged only on request (`ioweather why`).
 REACH_DAYS: Final = 7
 REVISED_AFTER_NS: Final = DAY_NS
 # Samples of servers may come hours after the log.
@@ -57,6 +57,8 @@ _AT_ONCE: Final = 20
 
 @dataclass(frozen=True)
 class Due:
+    """A verdict to make: on this log, from what was known at `as_of_ns`."""
+
     digest: str
     start_ns: int
     as_of_ns: int
@@ -64,7 +66,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Judged:
-    """`left` verdicts are due and wait for the next time."""
+    """Numbers of verdicts made, and of those left for the next time."""
 
     made: int = 0
     left: int = 0
@@ -73,7 +75,7 @@ class Judged:
 def judge_due(
     lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns, reach_days: int = REACH_DAYS
 ) -> Judged:
-    """Make the verdicts that are due, the newest runs first, for so many seconds."""
+    """Make the due verdicts, the newest runs first, for at most `most_seconds`."""
     until = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         due = due_verdicts(snapshot, clock(), reach_days)
@@ -93,7 +95,7 @@ def judge_due(
 
 
 class _Pinned(Lake):
-    """A lake as it was at one moment: to look at all its tables again for every run takes longer than to judge it."""
+    """A lake at one moment. Opening its tables for every run would take longer than the verdict."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.root)
@@ -104,8 +106,11 @@ class _Pinned(Lake):
 
 
 def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[Due]:
-    """Of runs that ended in the last days: those without a verdict of this model as of their end, then those whose
-    verdict lacked samples that may be there now, then those that are a day old."""
+    """Due verdicts on runs of the last days.
+
+    First runs without a verdict of this model as of their end, then verdicts that lacked samples, then revisions a day
+    later.
+    """
     if not snapshot.pinned["applications"].uris:
         return []
     first = at_ns - reach_days * DAY_NS
@@ -177,7 +182,6 @@ def _columns(answer: Answer) -> dict[str, Any]:
 
 
 def _positive(value: float | None) -> float | None:
-    """Nobody took fewer seconds than none."""
     return None if value is None else max(0.0, value)
 
 
@@ -194,7 +198,7 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
 
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
-    """Verdicts on the run that the job of the parameter `job` is judged by; none without a lake."""
+    """Recorded verdicts on the main run of the parameter `job`; none without a lake."""
     snapshot = source.place.snapshot_if_there()
     if snapshot is None:
         return ()
@@ -206,7 +210,7 @@ def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict
 
 
 def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
-    """What the lake holds of a run, the earliest `as_of_ns` first. DataUnavailable where it holds no verdicts."""
+    """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
     if not snapshot.pinned["verdicts"].uris:
         raise DataUnavailable("no verdicts were recorded")
     names = ("as_of_ns", "end_ns", "kind", "likeliest", "probability_ratio", "headline", "model_version", "judged_ns")
@@ -227,7 +231,7 @@ def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
 
 
 def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
-    """Verdicts as of their ends, of runs that ended within a day, by kind."""
+    """Number of verdicts by kind, as of the ends of runs in the last day."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"
     return {str(kind): int(count) for kind, count in snapshot.bare.execute(sql).fetchall()}
@@ -247,7 +251,7 @@ _LONGEST_LINE: Final = 500
 
 @dataclass(frozen=True)
 class JobText:
-    """`job` is the id as people know it; `when` says as of which time it was judged."""
+    """A verdict as plain text. `job` is the id for users, `when` the time of the verdict in words."""
 
     job: str
     headline: str
@@ -261,6 +265,7 @@ class JobText:
         return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
 
     def block(self) -> str:
+        """Several lines with bars, for a log file."""
         return "\n".join(one_line(line) for line in self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -301,8 +306,10 @@ def _bar(label: str, seconds: float, whole: float) -> str:
 def job_text(
     lake: Lake | str | Path | None, job: str, uid: int | None = None, *, files: bool = True, recorded: bool = False
 ) -> JobText:
-    """Of a job id with a recorded verdict, that one: of several runs the one with most I/O time, as of the latest time.
-    Else it is judged now, unless only what was `recorded` is wanted."""
+    """Text of the recorded verdict on a job id, else of a verdict made now.
+
+    Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
+    """
     from ioweather.lake.place import lake_at
 
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
@@ -319,7 +326,7 @@ def job_text(
 
 
 def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobText | None:
-    """None where no verdict on the job was recorded."""
+    """Text of the recorded verdict on a job; None if there is none."""
     if not snapshot.pinned["verdicts"].uris:
         return None
     try:
@@ -333,13 +340,14 @@ def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobTe
 
 
 def text_of_row(row: dict[str, Any], job: str) -> JobText:
+    """Text of a row of `verdicts`."""
     at_end = row["as_of_ns"] == row["end_ns"]
     when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
     return JobText(job, row["headline"], _outcome(row), when)
 
 
 def _outcome(row: dict[str, Any]) -> WhyOutcome:
-    """What the text shows of it."""
+    """The part of the outcome that the text shows."""
     parts = [
         None
         if row[f"{part}_seconds"] is None

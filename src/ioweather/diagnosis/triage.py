@@ -66,13 +66,13 @@ def run(source: DataSource, params: Params) -> Answer:
 def triage_answer(
     data: StudyData, facility: Facility, params: Params, activity: Activity | str = "no samples of the system"
 ) -> Answer:
-    """From rows of runs, and who slowed others, or why that is not known."""
+    """The answer from rows of runs; `activity` is who slowed others, or why that is unknown."""
     end = newest_ns(data.frames["job_io"])
     since = end - params["since"]
     # What was fixed shows against the time before: as long again.
-    every = list(judged(data, facility, since - (end - since), params["most"]))
+    every = list(advise_runs(data, facility, since - (end - since), params["most"]))
     mine = [run for run in every if run.row["start_ns"] >= since]
-    items, gone = worst(mine), fixed(every)
+    items, gone = rank_programs(mine), find_fixed(every)
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
     facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
@@ -115,7 +115,7 @@ def _line(number: int, item: TriageItem) -> Fact:
 
 
 def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
-    """Programs by what their runs cost others, the most first, with the change that each should make."""
+    """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
     found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
     return [
@@ -136,7 +136,7 @@ def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersIte
 
 
 def _of_program(party: Party) -> str | None:
-    """Jobs that may not be seen belong to no program."""
+    """Key of the program and user; None for hidden jobs."""
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
 
 
@@ -180,37 +180,38 @@ QUESTION = Question(
 )
 
 
-# A pattern is gone where so many runs in a row had it, so many since have not, and the I/O got faster by this share.
+# A pattern is fixed if so many runs in a row had it, so many since have not, and I/O became faster by this share.
 FEWEST_RUNS: Final = 2
 FASTER: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One run with a log, and what it could change."""
+class AdvisedRun:
+    """A run with a log and the advice for it."""
 
     row: dict[str, Any]
     advised: Advised
 
     @property
     def whose(self) -> tuple[str, str, str]:
+        """(program, user, project)."""
         user = self.row["user"] or f"uid {self.row['uid']}"
         return printable(program_of(self.row["exe"] or "")), user, self.row["project"] or ""
 
     @property
     def patterns(self) -> frozenset[str]:
+        """Names of the patterns worth changing."""
         return frozenset(advice.name for advice in self.advised.worth)
 
 
-def judged(data: StudyData, facility: Facility, start_ns: int, most: int) -> Iterator[Judged]:
-    """The runs since then with most I/O time, in order of time."""
+def advise_runs(data: StudyData, facility: Facility, start_ns: int, most: int) -> Iterator[AdvisedRun]:
+    """Advise the runs since `start_ns` with most I/O time, in order of time."""
     runs = instances_of(data, facility, {}).frame
     job_io, applications, files = (data.frames[name] for name in ("job_io", "applications", "files"))
     spent = np.nan_to_num(runs.floats("io_seconds"), nan=0.0)
     chosen = np.flatnonzero((runs.ints("start_ns") >= start_ns) & (spent > 0))
     chosen = chosen[np.argsort(-spent[chosen], kind="stable")][:most]
     chosen = chosen[np.argsort(runs.ints("start_ns")[chosen], kind="stable")]
-    # Rows of each log, found once for all.
     place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(job_io.rows + 1))
@@ -221,12 +222,12 @@ def judged(data: StudyData, facility: Facility, start_ns: int, most: int) -> Ite
         mine: Indices = order[bounds[number] : bounds[number + 1]]
         application = applications.take([int(of_application[number])])
         view = JobView(str(row["job_id"]), application, files.take(mine), job_io.take([number]), facility=facility)
-        yield Judged(row, advise(view))
+        yield AdvisedRun(row, advise(view))
 
 
-def worst(runs: Sequence[Judged]) -> list[TriageItem]:
-    """Programs by what their changes win together, the most first. Of one run the changes together count once."""
-    groups: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
+def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
+    """Programs by the total gain of their changes, the most first; changes of one run are not added."""
+    groups: dict[tuple[str, str, str], list[AdvisedRun]] = defaultdict(list)
     for run in runs:
         if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
@@ -234,7 +235,7 @@ def worst(runs: Sequence[Judged]) -> list[TriageItem]:
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
 
 
-def _item(whose: tuple[str, str, str], runs: Sequence[Judged]) -> TriageItem:
+def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -261,22 +262,24 @@ def _item(whose: tuple[str, str, str], runs: Sequence[Judged]) -> TriageItem:
     )
 
 
-def fixed(runs: Sequence[Judged]) -> list[FixedItem]:
-    """The same program of the same user with as many processes: its earlier runs had a pattern that was worth changing,
-    its later ones have not, moved as much, and were faster."""
-    groups: dict[tuple[Any, ...], list[Judged]] = defaultdict(list)
+def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
+    """Patterns that earlier runs of a program had and later runs have not.
+
+    For the same user and number of processes, if later runs moved as much and were faster.
+    """
+    groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
     for run in runs:
         groups[*run.whose, run.row["nprocs"]].append(run)
     found = [item for group in groups.values() for item in _fixed(group)]
     return sorted(found, key=lambda item: -item.won_seconds)
 
 
-def _fixed(runs: Sequence[Judged]) -> Iterator[FixedItem]:
+def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]
         after = runs[last + 1 :]
-        # What had the pattern now and then was not fixed when it once had it not.
+        # A pattern that comes and goes was not fixed.
         if len(before) < FEWEST_RUNS or len(after) < FEWEST_RUNS or len(before) < last + 1:
             continue
         old, new = (float(np.median([run.row["io_seconds"] for run in part])) for part in (before, after))

@@ -401,8 +401,10 @@ NOT_ADDITIVE: Final = (
 
 
 def party_words(party: Party, *, begins: bool = False) -> str:
-    """`job 4711 (alice, bulkcopy)`; of a job that may not be shown only that there was one. Where it begins a sentence,
-    what is a name stays as it is."""
+    """Name of a job, such as `job 4711 (alice, bulkcopy)`, or `another job` if hidden.
+
+    `begins`: it begins a sentence.
+    """
     if party.hidden:
         return "Another job" if begins else "another job"
     no_name = "Work without a job id" if begins else "work without a job id"
@@ -415,11 +417,12 @@ def party_words(party: Party, *, begins: bool = False) -> str:
 
 
 def sure(probability: float) -> str:
+    """A probability in words."""
     return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
 
 
 def without_words(run: Slowed, found: Blame) -> str:
-    """The leave-one-out sentence."""
+    """Sentence on the run without the job."""
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
     who = party_words(found.suspect.party)
@@ -427,7 +430,7 @@ def without_words(run: Slowed, found: Blame) -> str:
 
 
 def pattern_words(suspect: Suspect) -> str:
-    """What the job did meanwhile."""
+    """Sentence on what the job did."""
     moved = suspect.read_bytes + suspect.write_bytes
     done = [
         f"{verb} {format_bytes(size)}"
@@ -443,7 +446,7 @@ def pattern_words(suspect: Suspect) -> str:
 
 
 def tell_words(suspect: Suspect) -> str:
-    """What to tell the one whose job it is."""
+    """Advice to the owner of the job."""
     moved = suspect.read_bytes + suspect.write_bytes
     if suspect.metadata_seconds > suspect.data_seconds:
         return "Ask for fewer opens and stats: pack small files together, or do them from fewer processes at a time."
@@ -455,13 +458,14 @@ def tell_words(suspect: Suspect) -> str:
 
 
 def as_culprit(found: Blame | Accused) -> Culprit:
+    """Row of the result for a culprit."""
     party = found.party if isinstance(found, Accused) else found.suspect.party
     seconds = found.seconds, found.low, found.high
     return Culprit(party.job_id, party.user, party.project, found.probability, *seconds, party.program)
 
 
 def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
-    """Where too few similar runs tell what is usual, as of one that did something else, its verdict may."""
+    """The run with the usual time of its verdict, if too few similar runs give one."""
     usual = result.seconds.usual
     if run.usual.value is not None or usual is None or usual.value is None or result.harm_seconds is None:
         return run
@@ -469,11 +473,12 @@ def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
 
 
 def culprits_of(run: Slowed) -> tuple[Accused, ...]:
+    """Jobs that are named for slowing the run, the most seconds first."""
     return accused([(run, blame(run))], lambda party: party.key)
 
 
 def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
-    """The verdict's answer, and who it was where the system took the seconds."""
+    """Add the culprits to the answer of `why` if the system slowed the run."""
     result = answer.result
     if run is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
         return answer
@@ -484,6 +489,7 @@ def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
 
 
 def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
+    """Findings on the culprits of a run."""
     either = one_of_two(run)
     if either is not None:
         one, other = (party_words(party) for party in either.parties)
@@ -497,7 +503,7 @@ def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
 
 
 def silence_words(run: Slowed) -> str:
-    """Why nobody is named."""
+    """Reason why no job is named."""
     suspects = run.suspects
     if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"
