@@ -80,7 +80,7 @@ def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | No
     """What `why` says of the run, if a lake was named or is open and has similar runs."""
     if not source.has_lake:
         return None
-    from ioweather.diagnosis.compared_job import conditions_of_job, similar_to_job
+    from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 
     try:
         similar_to_job(source, params)

@@ -43,7 +43,6 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
-from ioweather.planning.forecast_model import History, KnownJobs, Quantity, Seen
 from ioweather.stats.bootstrap import BlockBootstrap
 from ioweather.stats.climatology import (
     HOURS,
@@ -61,6 +60,7 @@ from ioweather.stats.forecast import (
     LEVEL,
     Rolling,
     Timed,
+    Work,
     expected_load,
     rolling_forecasts,
     rolling_intervals,

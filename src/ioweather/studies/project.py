@@ -17,13 +17,13 @@ from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.question_parameters import PROCESSES_PER_NODE
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
+from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.runs import Runs, jobs_of
 from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import known
 from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
 from ioweather.studies.car11.projects import project_findings
-from ioweather.studies.project import project_answer
 from ioweather.topics.source import DataSource
 
 

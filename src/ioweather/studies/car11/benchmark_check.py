@@ -25,6 +25,7 @@ from ioweather.facts.bandwidth import (
     Measured,
     Verb,
     bandwidth_caveats,
+    ceiling_mib_per_s_per_node,
     measured_operations,
     passed_seconds,
 )
