@@ -22,8 +22,7 @@ from ioweather.ui.cli.main import COMMANDS, cli
 from ioweather.ui.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
-from ioweather.core.papers import PAPERS, published
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 from ioweather.ui.report.page import equation_html

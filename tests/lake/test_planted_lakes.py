@@ -14,7 +14,7 @@ import pytest
 
 from ioweather.agent.spool import Spool
 from ioweather.core.errors import LakeError, UnsafePlace
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ingestion.scan_tree import ScanRequest, scan
 from ioweather.lake.copies import backup, restore
 from ioweather.lake.lake import open_lake

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fault_scenarios import wait_until_written
-from ioweather.core.visibility import parse_visibility
+from ioweather.core.facility import parse_visibility
 from ioweather.lake.tokens import create_token, tokens_file
 from ioweather.ui.web.app import LOOPBACK, create_app
 from ioweather.ui.web.server import bind, running

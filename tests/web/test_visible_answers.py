@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from ioweather.core.facility import parse_visibility
 from ioweather.core.units import MINUTE_NS, format_time_ns
-from ioweather.core.visibility import parse_visibility
 from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_culprit import BEGAN, HEAVY, LIGHT, SLOWED, make_culprit_lake

@@ -8,8 +8,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit
-from ioweather.core.run_outcomes import Outcome
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 
 # JSON Schema of dataclasses, as `to_jsonable` writes them: what is published cannot differ from what is made.

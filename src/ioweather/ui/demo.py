@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
-from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake

@@ -20,8 +20,8 @@ from typing import IO, Final
 
 from ioweather.agent.status import read_status
 from ioweather.core.clock import now_ns
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.safe_files import default_spool_dir
 from ioweather.lake import layout
 
 # Half a MiB read and written a second, 16 MiB of space: nobody notices, and a baseline is there after 15 seconds.

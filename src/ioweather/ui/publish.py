@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from ioweather._version import __version__
-from ioweather.core.cells import csv_text
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
-from ioweather.core.papers.comparison import comparison_table
+from ioweather.core.papers.claims import comparison_table
 from ioweather.core.results import Exhibit, ResultTable, result_json
+from ioweather.core.safe_files import write_whole
+from ioweather.core.tabular import csv_text
 from ioweather.core.units import format_time_ns, format_value
-from ioweather.core.whole_files import write_whole
 from ioweather.lake.lake import Lake
 
 # Result tables as text for papers and wikis: LaTeX, Markdown and CSV.

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ioweather.core.errors import UnsafePlace
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 
 _SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import Final, Literal, TypeAlias
 
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.comparison import comparison_table
+from ioweather.core.papers.claims import comparison_table
 from ioweather.core.results import (
     Answer,
     Cell,

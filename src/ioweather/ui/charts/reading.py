@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.printable import marked
+from ioweather.core.foreign_text import marked
 from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import format_value
 

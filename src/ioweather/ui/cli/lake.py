@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir
+from ioweather.core.safe_files import default_lake_dir
 from ioweather.ui.cli.options import (
     F,
     lake_option,

@@ -22,7 +22,7 @@ import click
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.printable import joined
+from ioweather.core.foreign_text import joined
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.

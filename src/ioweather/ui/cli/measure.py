@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import parse_duration_ns, parse_size
 from ioweather.ui.cli.options import converted, lake_option, path_option
 from ioweather.ui.cli.screen import say

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.ui.cli.measure import duration_ns
 from ioweather.ui.cli.options import (
     engine_options,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from ioweather._version import __version__
-from ioweather.core.default_paths import errors_dir
 from ioweather.core.errors import IoweatherError
-from ioweather.core.printable import many_lines
+from ioweather.core.foreign_text import many_lines
+from ioweather.core.safe_files import errors_dir
 
 _KEPT: Final = 20
 _FULL: Final = ("No space left on device", "Disk quota exceeded")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from ioweather.core.errors import UsageError
-from ioweather.core.printable import many_lines
+from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
 
 SERVER_OPTIONS = (

@@ -15,12 +15,12 @@ from ioweather.core.outcomes import (
     EventOutcome,
     EventsOutcome,
     FileSystemState,
+    JobOutcome,
     RunOutcome,
     RunsOutcome,
     StorageOutcome,
 )
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake

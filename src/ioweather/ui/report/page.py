@@ -13,8 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ioweather._version import __version__
-from ioweather.core.papers import PAPERS
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Provenance, ResultTable
 from ioweather.core.units import format_time_ns

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.progress import Progress, silent
-from ioweather.core.whole_files import write_whole
+from ioweather.core.safe_files import write_whole
 from ioweather.lake.caches import CachedLake, LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period

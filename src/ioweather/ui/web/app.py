@@ -13,8 +13,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather._version import __version__
-from ioweather.core.facility import load_facility
-from ioweather.core.visibility import Visibility
+from ioweather.core.facility import Visibility, load_facility
 from ioweather.lake import layout
 from ioweather.ui.charts.bundle import vega_bundle
 from ioweather.ui.charts.frame import style_html

@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import HealthOutcome, Talker, WhoOutcome
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask

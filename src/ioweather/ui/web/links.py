@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from ioweather.core.outcomes import ComponentState, EventOutcome, RunOutcome
+from ioweather.core.outcomes import ComponentState, EventOutcome, JobOutcome, RunOutcome
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.web.shell import Listed, Place, headed, tables_part

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from ioweather.core.cells import plain
 from ioweather.core.results import SCHEMA_VERSION
+from ioweather.core.tabular import plain
 from ioweather.core.words import names_of
 from ioweather.lake.inventory import overlaps
 from ioweather.lake.snapshot import Snapshot

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather.core.errors import UsageError
-from ioweather.core.visibility import Visibility
+from ioweather.core.facility import Visibility
 from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.live import Feed
 

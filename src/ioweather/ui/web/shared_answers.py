@@ -8,8 +8,8 @@ import zlib
 from typing import Final
 
 from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.source import SharedResults
 from ioweather.ui.web.visible import View

@@ -8,8 +8,8 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from ioweather.core.cells import plain
 from ioweather.core.errors import Busy
+from ioweather.core.tabular import plain
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.ui.web.visible import View
 

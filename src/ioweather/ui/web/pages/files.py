@@ -12,9 +12,8 @@ from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import StorageOutcome
+from ioweather.core.outcomes import JobOutcome, StorageOutcome
 from ioweather.core.results import Answer, Exhibit, ResultTable
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.ui.web.links import around_ns, where_to
 from ioweather.ui.web.parts import answer_part, kept

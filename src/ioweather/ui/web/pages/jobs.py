@@ -10,9 +10,8 @@ from fastapi import APIRouter, Request
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import StorageOutcome
+from ioweather.core.outcomes import JobOutcome, StorageOutcome, WhyOutcome
 from ioweather.core.results import Answer, Reference
-from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.links import files_part, where_to

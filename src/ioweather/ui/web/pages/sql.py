@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from ioweather.core.cells import as_text
 from ioweather.core.errors import IoweatherError
+from ioweather.core.tabular import as_text
 from ioweather.ui.web.parts import failed
 from ioweather.ui.web.shell import Html, Listed, page, tables_part
 from ioweather.ui.web.sqlpage import SqlQuestion, ask

@@ -1,9 +1,9 @@
-"""Directories of ours in places that others can write: made, checked, held and worked in, one way for all of them.
+"""Files and directories of ours: default places, mounts, whole writes, private directories.
 
-In /tmp or /scratch a name can be somebody's link, and it can become one between a look and the use. Therefore:
+In /tmp or /scratch a name can be a link of another user, and it can become one between a check and the use. Therefore:
 
 - A directory is made by us (0700), or it is checked after it was opened without following a link: it belongs to us,
-  and nobody else can write it. Where our own is too open, its mode is narrowed. All else is refused.
+  and no other user can write it. Where our own is too open, its mode is narrowed. All else is refused.
 - Every later step starts from that descriptor. What others do to names on the way to it then changes nothing.
 - A file is created exclusively, or it is opened again where it is a regular file of ours with one name.
 - A name is removed only where that holds too.
@@ -14,23 +14,151 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from os import fsync
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from ioweather.core.errors import UnsafePlace
 
+
+def default_lake_dir() -> Path:
+    """IOWEATHER_LAKE, else under XDG data home."""
+    if named := os.environ.get("IOWEATHER_LAKE"):
+        return Path(named)
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "ioweather" / "lake"
+
+
+def default_spool_dir() -> Path:
+    """IOWEATHER_SPOOL, else what systemd made for the service, else under XDG state home."""
+    if named := os.environ.get("IOWEATHER_SPOOL"):
+        return Path(named)
+    if made := os.environ.get("STATE_DIRECTORY"):  # systemd.exec(5): several are joined by colons
+        return Path(made.split(":")[0]) / "spool"
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "spool"
+
+
+def errors_dir() -> Path:
+    """What to send when ioweather itself has failed: under XDG state home."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "errors"
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def file_system_of(path: str, mountinfo: str | None = None) -> tuple[str | None, str | None]:
+    """Mount point and type of the file system that holds an absolute path, by name alone: links are not followed."""
+    best: tuple[str | None, str | None] = (None, None)
+    for point, kind in _mounts(mountinfo):
+        # Of two mounts on one place the later one is seen.
+        if is_inside(path, point) and len(point) >= len(best[0] or ""):
+            best = (point, kind)
+    return best
+
+
+def mount_point(path: str, mountinfo: str | None = None) -> str:
+    return file_system_of(path, mountinfo)[0] or "/"
+
+
+def mount_points_below(root: str) -> frozenset[str]:
+    """Mount points inside the tree, those of the same file system (bind mounts) too. Where none are known, the device
+    number alone tells where another file system begins."""
+    return frozenset(point for point, _ in _mounts() if point != root and is_inside(point, root))
+
+
+def system_of(path: str) -> str:
+    """The raw name of a probed system: 'mount:/scratch'."""
+    return f"mount:{mount_point(os.path.abspath(path))}"  # noqa: PTH100 - Path.absolute keeps '..'
+
+
+def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
+    """Mount points and types, in the order of mounting; empty where the kernel does not say."""
+    if mountinfo is None:
+        try:
+            mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return []
+    rows = [line.split(" ") for line in mountinfo.splitlines()]
+    return [(_unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
+
+
+def _type(row: list[str]) -> str | None:
+    """proc(5): a dash ends the optional fields, and the type follows it."""
+    behind = row[row.index("-") + 1 :] if "-" in row else []
+    return behind[0] if behind else None
+
+
+def _unescaped(text: str) -> str:
+    """proc(5): blanks and backslashes are written in octal."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
+    """In place of what is there, once all of it is on the disk: a reader sees the old or the new one, whatever
+    interrupts this. The umask decides about its mode, unless one is given."""
+    path = path.resolve()  # what a link points to is replaced, not the link
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def sync_to_disk(path: Path, mode: int | None = None) -> None:
+    """Sync a file, or the names in a directory, after setting its mode. Some file systems cannot sync directories."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if mode is not None:
+            os.fchmod(fd, mode)
+        fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_directories(path: Path, top: Path) -> None:
+    """Make the directories that are missing between `top` and `path`, whatever the umask: readable by everyone who can
+    enter `top`, and writable by its group where `top` is."""
+    if path.is_dir():
+        return
+    make_directories(path.parent, top)
+    with suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(0o755 | (top.stat().st_mode & 0o2020))
+
+
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# To start from, no more: no file system needs to be told of it, and no right to list the directory is needed.
+# Only a starting point for other calls: it needs no right to list the directory.
 _PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITABLE: Final = 0o022
 _MOST_LINKS: Final = 8
 
 
 class PrivateDirectory:
-    """Held by `fd`. `path` is for messages, and for programs that take no descriptor."""
+    """An open directory that no other user can change. `path` is for messages, and for programs that take no
+    descriptor."""
 
     def __init__(self, fd: int, path: Path) -> None:
         found = os.fstat(fd)
@@ -38,14 +166,15 @@ class PrivateDirectory:
 
     @classmethod
     def at(cls, path: Path, *, mode: int = 0o700, keep: int | None = None) -> PrivateDirectory:
-        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay where somebody set them."""
+        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay if they were set."""
         with _place(path.parent) as parent:
             return _opened(parent, path, mode, mode if keep is None else keep, one_device=True)
 
     @classmethod
     def named(cls, path: Path, *, mode: int = 0o700, keep: int | None = None, shared: bool = False) -> PrivateDirectory:
-        """What a person named: a lake, a spool. Its parents are made too; it may be a mount, and a link that is ours or
-        root's. `shared`: it may belong to root, or to somebody who lets our group write; root itself shares nothing."""
+        """A directory that a user named: a lake, a spool. Its parents are made too; it may be a mount, or a link of
+        ours or of root. `shared`: it may belong to root, or to a user who lets our group write; root itself shares
+        nothing."""
         path = _followed(path.absolute())
         path.parent.mkdir(parents=True, exist_ok=True)
         with _place(path.parent) as parent:
@@ -107,7 +236,7 @@ class PrivateDirectory:
                 return self.create(name, flags)
 
     def discard(self, name: str) -> None:
-        """Remove it if it is ours; what somebody else put there stays."""
+        """Remove the file if it is ours; a file of another user stays."""
         with contextlib.suppress(UnsafePlace):
             self.unlink(name)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Complaints, Quality, TableSpec, concat
-from ioweather.core.tables.ranges import FILE_TIME, INT64_MOST
-from ioweather.core.tables.schema import COMPONENT_KINDS, build_column
+from ioweather.core.tables.schema import COMPONENT_KINDS, FILE_TIME, INT64_MOST, build_column
 from ioweather.core.units import DAY_NS, NS
 
 NOW = 1_800_000_000 * NS

@@ -1,25 +1,15 @@
-"""The text of /proc/self/mountstats: what an NFS client has counted of each mount since it was mounted.
-
-Standard library only: the live collector uses it too. Of the lines of a mount these are read (`nfs_show_stats` and
-`rpc_clnt_show_stats` of the kernel; statvers 1.0 and 1.1):
-
-    age: seconds since it was mounted
-    bytes: read, written (each buffered), the same direct, the same from and to the server, pages read and written
-    READ: requests, transmissions, timeouts, bytes sent, received, milliseconds queued, on the way and at the server,
-          in all; since 5.3 also errors
-
-Traps: a time may have fallen below zero, and is then shown as a number near 2^64. A mount is listed also while its
-server does not answer.
-"""
+"""Counters of clients: NFS from /proc/self/mountstats, GPFS from mmpmon. Standard library only."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ioweather.core.counters.growth import Growth
+from ioweather.core.counters.growth import Growth, Origin, Sample, Target
 from ioweather.core.errors import CorruptInput
+from ioweather.core.units import NS
 from ioweather.core.words import names_of, pairs_of
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
@@ -130,3 +120,80 @@ def growth_of(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth
         if total is not None and old is not None and total >= old:
             amounts[name] = total - old
     return Growth(start_ns, end_ns, amounts, restarted)
+
+
+_REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")
+_PAIR = re.compile(r"_([A-Za-z]{1,8})_ (\S+)")
+_RANGE = re.compile(r"\s*_R_ ([0-9]{1,18}) ([0-9]{1,18}) _NR_ ([0-9]{1,18})\b")
+_WHOLE = re.compile(r"[0-9]{1,19}")
+_RESPONSE_METRICS = pairs_of("""
+    br=read_bytes bw=write_bytes oc=open_ops cc=close_ops rdc=read_ops wc=write_ops dir=other_ops iu=setattr_ops
+""")
+_RESPONSE_KINDS = {"r": "read", "w": "write"}
+_SMALL_BYTES = 512 << 10
+# A node's sums over its file systems have no name of their own.
+ALL = "gpfs"
+
+
+class Response(NamedTuple):
+    """One answer of a node; `rc` is its status, 0 where all is well."""
+
+    request: str
+    fields: dict[str, str]
+
+
+def is_mmpmon(text: str) -> bool:
+    return any(_REQUEST.match(line) and " _n_ " in line for line in text.splitlines()[:50])
+
+
+def samples(lines: Iterable[str]) -> Iterator[tuple[Origin, Sample] | str]:
+    """What was counted, answer by answer; or why an answer tells nothing. Answers of one request of many nodes, and of
+    many requests one after another, all stand below each other."""
+    sizes: tuple[Response, dict[str, int]] | None = None
+    for line in lines:
+        if _REQUEST.match(line):
+            if sizes is not None:
+                yield from _histogram(*sizes)
+                sizes = None
+            response = Response(line[1:].partition("_ ")[0], dict(_PAIR.findall(line)))
+            if response.request == "rhist":
+                sizes = (response, {}) if response.fields.get("req") == "s" and "k" in response.fields else None
+            elif response.request in ("fs_io_s", "io_s"):
+                yield _counted(response)
+        elif sizes is not None and (match := _RANGE.match(line)):
+            most = int(match[2]) or 1 << 62  # 0: and higher
+            for name in ("bulk", "small_bulk") if most <= _SMALL_BYTES else ("bulk",):
+                sizes[1][name] = sizes[1].get(name, 0) + int(match[3])
+    if sizes is not None:
+        yield from _histogram(*sizes)
+
+
+def _counted(response: Response) -> tuple[Origin, Sample] | str:
+    fields = response.fields
+    moment = _moment_ns(fields)
+    counters = {
+        metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
+    }
+    if fields.get("rc", "0") != "0":
+        return f"{response.request} with status {fields['rc'][:10]}"
+    if moment is None or len(counters) < len(_RESPONSE_METRICS):
+        return f"{response.request} without all of its counters"
+    target = Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
+    return Origin(target, response.request), Sample(moment, None, counters)
+
+
+def _moment_ns(fields: dict[str, str]) -> int | None:
+    seconds, micros = fields.get("t", ""), fields.get("tu", "0")
+    if not re.fullmatch(r"[0-9]{1,10}", seconds) or not re.fullmatch(r"[0-9]{1,6}", micros):
+        return None
+    return int(seconds) * NS + int(micros) * 1000
+
+
+def _histogram(response: Response, sizes: dict[str, int]) -> Iterator[tuple[Origin, Sample] | str]:
+    kind, moment = _RESPONSE_KINDS.get(response.fields["k"]), _moment_ns(response.fields)
+    if kind is None or moment is None:
+        yield "rhist without its kind or time"
+        return
+    counters = {f"{name}_{kind}_ops": sizes.get(name, 0) for name in ("bulk", "small_bulk")}
+    target = Target(ALL, "host", response.fields.get("nn") or response.fields.get("n", "?"))
+    yield Origin(target, f"rhist {kind}"), Sample(moment, None, counters)
