@@ -237,7 +237,7 @@ def _show_why(
 ) -> None:
     given = click.get_current_context().params
     if line or block or recorded:
-        from ioweather.diagnosis.job_text import job_text
+        from ioweather.diagnosis.recorded_verdicts import job_text
 
         text = job_text(given["lake_dir"], given["job"], _uid(given["uid"]), recorded=recorded)
         say(*([text.line()] if line else text.block().splitlines()))
