@@ -31,14 +31,14 @@ _BURST_BUFFER_NAMES = ("burst", "datawarp", "dwfs", "bb")
 
 
 def busiest_filesystem(inventory: Inventory, _: Params | None = None) -> str | None:
-    """The file system that moved most bytes, burst buffers aside where there is another; None without traffic."""
+    """The file system that moved most bytes, preferably not a burst buffer; None without traffic."""
     totals = _bytes_by_filesystem(inventory)
     main = {name: total for name, total in totals.items() if not _is_burst_buffer(name)}
     return _largest(main or totals)
 
 
 def burst_buffer(inventory: Inventory, values: Params) -> str | None:
-    """The busiest file system that is named like a burst buffer, where the one in question is none itself."""
+    """The busiest file system named like a burst buffer, unless the chosen one is one itself."""
     if values["filesystem"] is None or _is_burst_buffer(values["filesystem"]):
         return None
     totals = _bytes_by_filesystem(inventory)
@@ -46,7 +46,7 @@ def burst_buffer(inventory: Inventory, values: Params) -> str | None:
 
 
 def traffic_kind(inventory: Inventory, values: Params) -> str:
-    """ost where the file system has it, else device, else host."""
+    """Kind of component whose traffic is used: ost if sampled, else device, else host."""
     return _first_kind(_traffic(inventory, values["filesystem"]), _TARGET_KINDS)
 
 
@@ -55,13 +55,13 @@ def burst_buffer_kind(inventory: Inventory, values: Params) -> str:
 
 
 def metadata_kind(inventory: Inventory, values: Params) -> str:
-    """mds where the file system's opens are counted there, else mdt."""
+    """Kind of component whose metadata operations are used: mds if sampled, else mdt."""
     own = (g for g in inventory.series() if g.metric == "open_ops" and g.filesystem == values["filesystem"])
     return _first_kind(own, _METADATA_KINDS)
 
 
 def resolution(inventory: Inventory, values: Params) -> int:
-    """Nanoseconds: a minute, or the data's own interval where it is longer or where all of it is under two hours."""
+    """Grid step in ns: a minute, or the interval of the data if it is longer or all data are under two hours."""
     kind = values["component_kind"]
     groups = [g for g in _traffic(inventory, values["filesystem"]) if g.component_kind == kind]
     intervals = [group.interval_ns for group in groups if group.interval_ns > 0]

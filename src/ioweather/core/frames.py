@@ -44,7 +44,7 @@ class Text:
         return text_to_arrow(self).__arrow_c_array__(requested_schema)
 
     def equals(self, value: str) -> Bools:
-        """Mask of the rows that hold `value`."""
+        """Mask of the rows with this value."""
         code = self.categories.index(value) if value in self.categories else -2
         return np.equal(self.codes, code)
 
@@ -72,7 +72,7 @@ class Frame(Tabular, Mapping[str, Column]):
 
     @property
     def nbytes(self) -> int:
-        """About so many are held in memory."""
+        """Approximate bytes in memory."""
         texts = [column for column in self.values() if isinstance(column, Text)]
         held = sum(column.nbytes for column in self.values() if not isinstance(column, Text))
         return held + sum(text.codes.nbytes + _TEXT_BYTES * len(text.categories) for text in texts)
@@ -132,7 +132,7 @@ class Frame(Tabular, Mapping[str, Column]):
         return Frame({**self._columns, **columns})
 
     def records(self) -> list[dict[str, Any]]:
-        """Rows as dictionaries, null as None: for small frames and for people."""
+        """Rows as dictionaries, null as None; for small frames."""
         lists = {name: _plain_list(column) for name, column in self._columns.items()}
         return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
@@ -220,14 +220,14 @@ class Cells:
 
 
 def in_blocks(matrix: BlockwiseMatrix, days: int) -> Iterator[Matrix]:
-    """The matrix in pieces of so many days, so that a year need not be worked on at once."""
+    """The matrix in blocks of `days` days, so that a year need not be in memory at once."""
     length = max(1, days * DAY_NS // matrix.step_ns)
     for first in range(0, matrix.steps, length):
         yield matrix.stretch(first, min(first + length, matrix.steps))
 
 
 def needed(package: str, instead: str) -> Any:
-    """The library, or an error that says what to do without it."""
+    """Import an optional library. Raises UsageError, which names an alternative."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -16,7 +16,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(value: Any) -> Any:
-    """A cell as JSON: what has no form there is text, and what is no number is null."""
+    """A cell as JSON: NaN and infinity become null, other types become text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
@@ -37,7 +37,7 @@ def as_text(value: Any) -> Any:
 
 
 def inert(cell: Any) -> Any:
-    """A spreadsheet takes such a text for a formula, and it may come from the name of somebody's file."""
+    """The cell, with text that a spreadsheet would run as a formula quoted; it may come from the name of a file."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
@@ -56,12 +56,12 @@ _MOST_COLUMNS: Final = 12
 
 
 class Tabular:
-    """Something with columns of one length. The libraries are loaded only when asked for, and need not be installed."""
+    """Base of tables that export to pandas, polars and Arrow. The libraries are optional and imported on use."""
 
     __slots__ = ()
 
     def _table(self) -> Any:
-        """As a Frame."""
+        """The table as a Frame."""
         raise NotImplementedError
 
     def to_pandas(self) -> Any:
@@ -73,7 +73,7 @@ class Tabular:
         return _dataframes().to_polars(self._table())
 
     def to_arrow(self) -> Any:
-        """An arro3.core.Table, which pyarrow, polars and DuckDB take as it is."""
+        """An arro3.core.Table, which pyarrow, polars and DuckDB accept."""
         return _dataframes().to_arrow(self._table())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -88,7 +88,7 @@ class Tabular:
 
 
 def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """A Frame of rows of cells. A name that is there again gets a number."""
+    """A Frame of rows of cells. Repeated names are numbered."""
     seen: dict[str, int] = {}
     columns: dict[str, Sequence[Any]] = {}
     for place, name in enumerate(names):
@@ -98,7 +98,7 @@ def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def html_table(frame: Any) -> str:
-    """The first rows and columns, and how many there are."""
+    """HTML table of the first rows and columns, with their numbers."""
     from html import escape  # notebooks alone ask for it
 
     names = list(frame)[:_MOST_COLUMNS]

@@ -1,1 +1,1 @@
-"""Finds a question or an exhibit by name, fetches what it needs from the lake, runs it and caches the result."""
+"""Runs a question or an exhibit by name on a lake; results of exhibits are cached."""

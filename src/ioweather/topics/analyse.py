@@ -1,4 +1,4 @@
-"""From the lake to exhibits: find the study, check that its needs are met, fetch them, run it and cache the result.
+"""Make exhibits from a lake: find the study, check and fetch its needs, run it and cache the result.
 
 The cache key has everything that a result depends on: table versions, parameters, period, facility, software.
 """
@@ -58,7 +58,7 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit; only its module is imported. An exhibit of no paper may be a plug-in's."""
+    """The study that makes an exhibit. An exhibit without a paper may be a plug-in's."""
     if exhibit_id.partition(".")[0] not in PAPERS:
         for name in STUDIES.plugins:
             if exhibit_id in STUDIES[name].exhibits:
@@ -67,7 +67,7 @@ def study_of(exhibit_id: str) -> Study:
 
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
-    """All exhibits of the five papers, in order; then, if asked for, those of other packages."""
+    """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
     listed = [(entry.id, entry.title, study_of(entry.id)) for entry in exhibits()]
@@ -78,7 +78,7 @@ def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availabil
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
-    """The same, and why an exhibit is empty where its result with default parameters is cached and has nothing."""
+    """Add why an exhibit is empty, if its result with default parameters is cached and empty."""
     provenances: dict[str, Provenance] = {}
     out = []
     for item in found:
@@ -103,7 +103,7 @@ def _resolved(
 
 
 def catalogue_only() -> list[Availability]:
-    """The list without a lake."""
+    """All exhibits as unavailable, for a site without a lake."""
     return [Availability(e.id, e.title, e.study, False, ("no data yet",)) for e in exhibits()]
 
 
@@ -112,7 +112,7 @@ def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
 
 
 def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
-    """The required needs that are not met. Where all needs are optional, one must be met."""
+    """Descriptions of the required needs that are not met. If all needs are optional, one must be met."""
     absent: dict[str, str] = {}
     for need in study.needs:
         kind = need.where.get("component_kind")
@@ -140,7 +140,7 @@ def make_exhibits(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> list[Exhibit]:
-    """The exhibits asked for, in that order. A study that makes several is run once.
+    """Make the exhibits of these ids, in that order. A study that makes several is run once.
 
     With an executor, a study that spreads its work uses all workers; each of the others is one task. All read the same
     snapshot.
@@ -197,7 +197,7 @@ def each_exhibit(
     period_ns: Period = ALL_TIME,
     executor: Executor | None = None,
 ) -> dict[str, Exhibit | Exception]:
-    """Exhibits of one study, together at first; where that fails, one by one, so that each has its own reason."""
+    """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
     from ioweather.lake.workers import WorkersDied
 
     try:

@@ -64,7 +64,7 @@ def _simulated(source: DataSource) -> tuple[str, ...]:
 
 
 def _titled(exhibit: Exhibit) -> Exhibit:
-    """An exhibit of a paper has the title that the paper's file gives."""
+    """The exhibit with a title: its own, else that of the paper's file."""
     if exhibit.title:
         return exhibit
     from ioweather.core.papers import exhibit_entry  # few answers have one

@@ -1,4 +1,4 @@
-"""Parameters of a study: what the person typed, else the default, else what the lake suggests."""
+"""Values of parameters: as typed, else the default, else chosen from the lake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resolve_params(
 
 
 def check_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
-    """A parameter that none of the studies has is a typing mistake."""
+    """Raise UsageError if a name is no parameter of any of the studies."""
     known = sorted({param.name for study in studies for param in study.params})
     for name in typed:
         if name not in known:
@@ -73,7 +73,7 @@ def _resolve(
 
 
 def _typed(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
-    """Text as a command has it; from Python also the value itself."""
+    """Parse text as a command does; values from Python are taken as they are."""
     text = typed if isinstance(typed, str) else str(typed) if param.kind == "text" else None
     try:
         if text is None:
@@ -96,7 +96,7 @@ def _spelled(param: Param) -> str:
 
 
 def period_between(start: str | int | None, end: str | int | None, zone: Callable[[], str]) -> tuple[int, int]:
-    """[start, end) of what was typed: times as people write them, or nanoseconds. A zone is looked for where needed."""
+    """[start, end) in nanoseconds, from times as users write them or nanoseconds. `zone` is called only if needed."""
     low, high = (_moment(value, bound, zone) for value, bound in zip((start, end), (0, 2**62), strict=True))
     if low >= high:
         raise UsageError(f"--from {start} is not before --to {end}.")

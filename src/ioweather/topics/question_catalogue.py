@@ -50,7 +50,7 @@ TITLES = {name: title for name, (_, title) in _LINES.items()}
 
 
 def _fault(name: str, question: Any) -> str:
-    """What makes an object of another package no question."""
+    """Why an object of another package is not a question; empty if it is one."""
     from ioweather.core.contracts import Question
 
     if not isinstance(question, Question):
@@ -66,5 +66,5 @@ QUESTIONS: Catalogue[Question] = Catalogue(
 
 
 def title_of(name: str) -> str:
-    """One line; of a question of another package the first of its help."""
+    """One-line description; for a plug-in the first line of its help."""
     return TITLES[name] if name in TITLES else QUESTIONS[name].help.partition("\n")[0]

@@ -29,7 +29,7 @@ def standing_caveats(facility: Facility) -> tuple[str, ...]:
 
 
 def of_people(tables: Collection[str]) -> bool:
-    """Whether one of the tables has rows of people, of which not everybody sees all."""
+    """Whether one of the tables has rows of users, which not all users may see."""
     from ioweather.lake.snapshot import OF_THE_FACILITY  # a log alone needs no database
 
     return bool(set(tables) - OF_THE_FACILITY)
@@ -118,7 +118,7 @@ class DataSource:
 
     @property
     def facility(self) -> Facility:
-        """That of the lake; of a log alone nothing is known."""
+        """The facility of the lake; empty for a log without a lake."""
         return self.place.facility
 
     @property

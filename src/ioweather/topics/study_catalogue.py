@@ -34,7 +34,7 @@ def studies_of(paper: str) -> dict[str, Study]:
 
 
 def _fault(name: str, study: Any) -> str:
-    """What makes an object of another package no study."""
+    """Why an object of another package is not a study; empty if it is one."""
     if not isinstance(study, Study):
         return f"it is a {type(study).__name__}, not an ioweather.core.contracts.Study"
     if study.name != name:

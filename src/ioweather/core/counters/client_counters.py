@@ -34,7 +34,7 @@ _KINDS = {"READ": "read", "WRITE": "write"}
 
 @dataclass(slots=True)
 class Mount:
-    """What one mount has counted. Times are in microseconds; `None` where the kernel's own sum went wrong."""
+    """Counters of one mount. Times are in microseconds; `None` if the kernel's own sum went wrong."""
 
     path: str
     age_seconds: int | None = None
@@ -136,7 +136,7 @@ ALL = "gpfs"
 
 
 class Response(NamedTuple):
-    """One answer of a node; `rc` is its status, 0 where all is well."""
+    """One answer of a node; `rc` is its status, 0 for success."""
 
     request: str
     fields: dict[str, str]

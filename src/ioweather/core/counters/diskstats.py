@@ -51,7 +51,7 @@ def parse_diskstats(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float) -> Amounts | None:
-    """None where the two cannot be compared: another kernel with other fields."""
+    """Differences of two samples; None if another kernel has other fields."""
     if len(before) != len(after) or seconds <= 0:
         return None
     grown: list[float | None] = []
@@ -69,13 +69,13 @@ def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float)
 
 
 def growth_through_fall(place: int, before: int, after: int, seconds: float) -> float | None:
-    """What a counter that fell grew by, where it has wrapped; None where it began again or slipped back."""
+    """Growth of a counter that wrapped; None if it restarted or slipped back."""
     way_round = after + (1 << (32 if before < 1 << 32 else 64)) - before
     return float(way_round) if way_round <= _MOST_PER_SECOND.get(place, 0.0) * seconds else None
 
 
 def is_restart(place: int) -> bool:
-    """Whether a fall that is no wrap means that the device began again: a counter of time may only have slipped."""
+    """Whether a fall without a wrap means a restart of the device: a counter of time may only have slipped."""
     return place in _STEADY
 
 
@@ -112,5 +112,5 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 
 def _mean_seconds(waited_ms: float | None, requests: float | None) -> float | None:
-    """No request, no response time."""
+    """Mean time of a request in seconds; None without requests."""
     return None if waited_ms is None or not requests else waited_ms / requests / 1e3

@@ -1,4 +1,4 @@
-"""Snapshots of a Lustre server: which target a parameter speaks of, what it counted, what it grew by since.
+"""Snapshots of a Lustre server: the target of each parameter, its counters, and their growth.
 
 Standard library only: the live collector uses it too.
 """
@@ -69,7 +69,7 @@ def parse_histograms(text: str, where: str) -> Histograms:
 
 
 def counted_requests(sections: Mapping[str, list[Bucket]]) -> dict[str, int]:
-    """Counters by metric, of what the histograms can tell exactly."""
+    """Counters by metric that follow exactly from the histograms."""
     result: dict[str, int] = {}
     bulk = sections.get("pages per bulk r/w", sections.get("pages per rpc"))
     if bulk is not None:
@@ -129,7 +129,7 @@ class Snapshot:
         return max(own, default=None) or self.latest_ns()
 
     def latest_ns(self) -> int | None:
-        """The last moment that any counter names. An entry of a job names its last operation, which may be long ago."""
+        """Latest time of any counter. An entry of a job has the time of its last operation, which may be long ago."""
         return max((sample.time_ns for sample in (*self.samples.values(), *self.services.values())), default=None)
 
     def placed(self, host: str | None) -> Iterator[tuple[Origin, Sample]]:
@@ -186,7 +186,7 @@ def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | 
 
 
 def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
-    """Services of a server, and clients: the host where it is known, else the name of the mount."""
+    """Targets for services of a server and for clients: the host if known, else the name of the mount."""
     if match := _SERVICE.fullmatch(parameter):
         stats = parse_stats(text, where)
         kind, service = (match[1] or match[3]).lower(), match[2] or match[4]
@@ -210,7 +210,7 @@ def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -
 
 
 def requests_counted(stats: Stats) -> dict[str, int]:
-    """Of a service: how many requests, and how long they waited for a thread."""
+    """Counters of a service: number of requests, and how long they waited for a thread."""
     wait = stats.counters.get("req_waittime")
     if wait is None:
         return {"request_ops": 0}
@@ -258,7 +258,7 @@ _LEAVES = {
 
 
 def _open_places(root: Path) -> list[Path]:
-    """Those that are there and may be entered: debugfs is root's alone, with Lustre in it or without."""
+    """Directories that exist and can be entered; only root can enter debugfs."""
     found = []
     for place in ROOTS:
         # Asked by doing: access(2) knows nothing of a service's capabilities.
@@ -294,7 +294,7 @@ def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) ->
 
 
 def job_stats_files(root: Path) -> Iterator[tuple[Target, Path]]:
-    """The lists of jobs of a server: too long to be read whole."""
+    """Lists of jobs of a server, as files: they are too long to be read whole."""
     for parameter, path in tree_files(root):
         found = target_of(parameter) if path.name == JOB_STATS else None
         if found is not None:

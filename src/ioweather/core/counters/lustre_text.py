@@ -70,7 +70,7 @@ _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One line: how often, and of what size or duration. Sums are absent where only calls are counted."""
+    """One line: number of samples, unit, and their sum; None if only calls are counted."""
 
     samples: int
     unit: str
@@ -129,7 +129,7 @@ def _time_ns(match: re.Match[str], where: str) -> int:
 
 
 def parse_number(text: str, where: str) -> int:
-    """A file of one number: kbytesfree, filestotal, num_exports."""
+    """Parse a file of one number: kbytesfree, filestotal, num_exports."""
     text = text.strip(" \t\r\n\0")  # a copy of a file of sysfs is a page long
     number = whole_number(text)
     if number is None:
@@ -190,7 +190,7 @@ Operations: TypeAlias = dict[str, Operation]
 
 
 class Entry(NamedTuple):
-    """One job on one target. Operations that never happened are left out."""
+    """Counters of one job on one target, without operations that never happened."""
 
     last_ns: int
     begun_ns: int | None
@@ -208,12 +208,12 @@ class JobAmounts(NamedTuple):
 
 
 def entry_texts(text: str) -> Iterator[str]:
-    """Each entry of a list, from behind its mark on."""
+    """Texts of the entries of a list, without their marks."""
     yield from ("\n" + text).split(ENTRY)[1:]
 
 
 def unquoted(text: str) -> str:
-    """A job's key as it stands there, without the quotes that 2.14 puts around it."""
+    """A job's key without the quotes that 2.14 puts around it."""
     text = text.strip()
     quoted = len(text) > 1 and text[0] == '"' == text[-1]
     return (text[1:-1] if quoted else text)[:LONGEST_KEY]
@@ -259,7 +259,7 @@ def _count(operations: Operations, name: str, samples: int, unit: str, total: in
 
 
 def parse_job_stats(text: str, where: str) -> dict[str, Entry]:
-    """All entries of one target. Of a job that stands there twice the later counts."""
+    """All entries of one target by job; of repeated entries of a job the later counts."""
     found: dict[str, Entry] = {}
     for key, entry in (parse_entry(part, where) for part in entry_texts(text)):
         if key not in found or found[key].last_ns < entry.last_ns:
@@ -275,7 +275,7 @@ def size_bins(text: str | None) -> dict[int, int]:
 
 
 def _fell(before: Operation, after: Operation) -> bool:
-    """An amount that one of the two does not count is not compared."""
+    """Whether an amount fell; amounts that one of the two lacks are not compared."""
     samples, moved, time_us, _ = after
     samples_then, moved_then, time_us_then, _ = before
     return (
@@ -362,7 +362,7 @@ class TargetJobs:
         return any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs)
 
     def see(self, key: str, entry: Entry) -> JobAmounts | None:
-        """One entry of a list; those that did not change need not be shown."""
+        """Take one entry of a list; unchanged ones may be left out."""
         before = self._entries.get(key)
         if before is not None and entry.last_ns == before.last_ns:
             return None  # what came in the same second is told when the time has moved on
@@ -373,7 +373,7 @@ class TargetJobs:
         return self._of_new_entry(key, entry) if self.looks else None
 
     def end_look(self, is_there: Callable[[str], bool], looked_ns: int | None) -> None:
-        """The list is at its end: `is_there` tells of each job whether it was in it."""
+        """End the list: `is_there` says whether a job was in it."""
         for key in [key for key in self._entries if not is_there(key)]:
             del self._entries[key]
             self._gone[key] = None
@@ -384,7 +384,7 @@ class TargetJobs:
         self.looks += 1
 
     def _of_new_entry(self, key: str, entry: Entry) -> JobAmounts | None:
-        """It was not there at the look before: all that it counts came since."""
+        """Amounts of an entry that the list before did not have: all of its counts are new."""
         came_back = key in self._gone
         self._gone.pop(key, None)
         start = self._looked_ns if entry.begun_ns is None else entry.begun_ns
@@ -394,13 +394,13 @@ class TargetJobs:
         return JobAmounts(key, *_span(start, entry.last_ns), entry.operations, came_back) if entry.operations else None
 
     def whole_lives(self) -> Iterator[JobAmounts]:
-        """After a single look: what each entry has counted since it began, where that is known."""
+        """After a single list: what each entry has counted since its start, if that is known."""
         for key, entry in self._entries.items():
             if entry.begun_ns is not None and entry.operations:
                 yield JobAmounts(key, *_span(entry.begun_ns, entry.last_ns), entry.operations, False)
 
     def without_begin(self) -> Iterator[str]:
-        """Jobs of which a single look tells nothing."""
+        """Jobs whose amounts cannot be placed in time after a single list."""
         return (key for key, entry in self._entries.items() if entry.begun_ns is None and entry.operations)
 
 
@@ -452,7 +452,7 @@ def _by_colons(parts: list[str]) -> JobIdentity:
 
 
 def job_rows(target: Target, amounts: JobAmounts, quality: int, cluster: str | None) -> Iterator[dict[str, object]]:
-    """One per operation."""
+    """Rows of `job_operations`, one per operation."""
     job_key, start_ns, end_ns, operations, _ = amounts
     who = identity_of(job_key)
     of_all = {

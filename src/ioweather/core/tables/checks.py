@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Complaint:
-    """One rule that rows of a table break: how many, and the first of them by name."""
+    """One rule that rows of a table break: how many rows, and a description of the first."""
 
     table: str
     rule: str
@@ -68,12 +68,12 @@ class Checked:
 
     @property
     def doubtful(self) -> NDArray[np.bool_] | slice:
-        """Of the rows that were given, those with a complaint."""
+        """Mask of the given rows that have a complaint."""
         return slice(0) if self.good is None or self.flagged is None else ~self.good | self.flagged
 
 
 def check(spec: TableSpec, frame: Frame, now_ns: int) -> Checked:
-    """Judge every row of a frame of this table, as of now."""
+    """Check every row of a frame of this table."""
     if frame.rows == 0:
         return Checked(frame)
     faults = [*_faults(spec, frame, now_ns)]
@@ -204,7 +204,7 @@ _LAST_SHOWN_NS: Final = (1 << 63) - DAY_NS
 
 @dataclass
 class Complaints:
-    """All that was found wrong in the rows of one file, from as many frames as it came in."""
+    """Complaints about the rows of one file, summed over its frames."""
 
     refused: Counter[str] = field(default_factory=Counter)
     flagged: Counter[str] = field(default_factory=Counter)
@@ -249,7 +249,7 @@ _LEARNED_FROM: Final = 10_000  # intervals of a metric
 
 
 class Cadence:
-    """Of the rows of `series` in one file, frame by frame: first learned from, then judged."""
+    """Usual interval of samples in a file, learned from all frames; then longer samples are removed."""
 
     def __init__(self) -> None:
         self._intervals: dict[tuple[str, str], NDArray[Any]] = {}
@@ -265,7 +265,7 @@ class Cadence:
             self._intervals[name] = np.concatenate([known, new])
 
     def regular(self, frame: Frame) -> Frame:
-        """The rows that are not longer than their bound."""
+        """The rows whose interval is within its bound."""
         intervals = frame.array("interval_ns")
         good = np.ones(frame.rows, np.bool_)
         for name, chosen in _groups(frame):
@@ -285,7 +285,7 @@ class Cadence:
         return max(MOST_INTERVALS * int(np.partition(intervals, middle)[middle]), LEAST_BOUND_NS)
 
     def __str__(self) -> str:
-        """What was left out; empty where nothing was."""
+        """Describe what was left out; empty if nothing was."""
         if not self._left_out:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""`jobs`: what the scheduler's accounting says; `events`: what happened, from when to when."""
+"""`jobs`: accounting of the scheduler; `job_operations`: operations of jobs on servers; `events`."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def is_numbers(text: str) -> bool:
 
 
 def is_layout(text: str) -> bool:
-    """Lists of numbers, one for each part of a file."""
+    """Whether the text is lists of numbers, one for each part of a file."""
     return all(map(is_numbers, text.split(";")))
 
 
@@ -60,7 +60,7 @@ def is_object_of_texts(text: str) -> bool:
 
 
 def is_object_of_counts(text: str) -> bool:
-    """Numbers by number."""
+    """Whether the text is a JSON object of counts by number."""
     found = _parsed(text)
     return isinstance(found, dict) and all(
         key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0 for key, value in found.items()
@@ -75,7 +75,7 @@ def is_object_of_objects(text: str) -> bool:
 
 
 def is_event_details(text: str) -> bool:
-    """Any object whose known keys have values of their type."""
+    """Whether the text is a JSON object whose known keys have values of their type."""
     found = _parsed(text)
     if not isinstance(found, dict):
         return False
@@ -94,7 +94,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """None where it is no JSON, also where it is nested too deeply to be read again."""
+    """The parsed JSON; None if it is invalid or nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -172,7 +172,7 @@ _BY_UNIT: Final = {
 
 @cache
 def range_of(name: str) -> Range | None:
-    """By the column's name; None where that names no unit."""
+    """The range of a column by the unit in its name; None without a unit."""
     found = _BY_NAME.get(name)
     return found or next((allowed for unit, allowed in _BY_UNIT.items() if f"_{name}".endswith(unit)), None)
 
@@ -202,7 +202,7 @@ class ColumnSpec:
 
     @property
     def allowed(self) -> Range | None:
-        """What a number may be; None of texts and truth values."""
+        """Range of a number; None for texts and truth values."""
         return (self.range or range_of(self.name)) if self.type in ("int64", "float64") else None
 
     @property
@@ -259,7 +259,7 @@ class TableSpec:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What makes two rows the same row. The same minutes from two sources are two rows; a read chooses one."""
+        """Columns that identify a row. The same minutes from two sources are two rows; a read chooses one."""
         return self.key if self.revisable else (*self.key, "source")
 
     @property
@@ -270,7 +270,7 @@ class TableSpec:
         return next(column for column in self.columns if column.name == name)
 
     def check(self, frame: Frame, now_ns: int) -> Checked:
-        """The rows of the frame that can be, as of now; and what is wrong with the others."""
+        """The possible rows of the frame, and complaints about the others."""
         return check(self, frame, now_ns)
 
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
@@ -298,7 +298,7 @@ def _shape_of(value: Any) -> Any:
 
 
 def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
-    """One column in the form the house uses: null is NaN, a mask, or code -1."""
+    """A column with null as NaN, a mask, or code -1."""
     if value is None:
         if not spec.nullable:
             raise ValueError(f"column {spec.name} may not be null")
@@ -350,7 +350,7 @@ def _text(value: Any, rows: int) -> Text:
 
 
 def encode_text(values: Sequence[str | None]) -> Text:
-    """Codes in order of first appearance."""
+    """A Text column of these values, with codes in order of first appearance."""
     distinct = tuple(value for value in dict.fromkeys(values) if value is not None)
     if len(distinct) == len(values):
         return Text(np.arange(len(values), dtype=np.int32), distinct)

@@ -16,7 +16,7 @@ from ioweather.core.units import NS
 
 
 class Quality(IntFlag):
-    """Flags of a sample; a study excludes by flag and counts what it excluded. A value that cannot be is null."""
+    """Flags of a sample; a study excludes by flag and counts the excluded rows. Impossible values are null."""
 
     OK = 0
     LATE = 1  # carries the sum of missing samples before it; the minute sum is right
@@ -39,7 +39,7 @@ class Metric:
     doc: str
 
     def most(self, kind: str) -> float:
-        """The greatest value that a component of this kind can have: of an extensive metric, in a second."""
+        """Largest possible value for a component of this kind; for an extensive metric per second."""
         if not self.extensive:
             return _MOST_OF.get(self.name) or _MOST[self.unit]
         return most_per_s(kind, self.unit)
