@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -195,11 +193,6 @@ def test_unknown_names_say_what_there_is() -> None:
     with pytest.raises(KeyError):
         PAPERS["nobody"]
     assert "nobody" not in PAPERS
-
-
-def test_importing_reads_no_file() -> None:
-    code = "import sys, ioweather.core.papers as p; list(p.PAPERS); assert 'tomllib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_documentation_lists_what_the_catalogue_holds() -> None:

@@ -1,4 +1,4 @@
-"""The five papers as data: their exhibits and every number they print. Files are read on first use.
+"""The five papers as data: their exhibits and every number they print.
 
 A published number is named so that a study can pick it: `below_ratio[1 MiB]`, `mean_rate_read`, `pearson_write[ESB]`.
 What is in brackets is a row of a table, a project, a system or a threshold; `_read` and `_write` tell directions apart.
@@ -7,6 +7,7 @@ What is in brackets is a row of a table, a project, a system or a threshold; `_r
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -112,27 +113,6 @@ class Paper:
         return f"{', '.join(self.authors)}. {self.title}. {self.venue}, {self.year}. doi:{self.doi}"
 
 
-class _Papers(Mapping[str, Paper]):
-    """Names without reading; a paper when it is looked up."""
-
-    def __getitem__(self, key: str) -> Paper:
-        if key not in _KEYS:
-            raise KeyError(key)
-        return _paper(key)
-
-    def __contains__(self, key: object) -> bool:
-        return key in _KEYS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_KEYS)
-
-    def __len__(self) -> int:
-        return len(_KEYS)
-
-
-PAPERS: Final[Mapping[str, Paper]] = _Papers()
-
-
 @cache
 def exhibits() -> tuple[ExhibitEntry, ...]:
     """All exhibits, papers in alphabetical order, each in the order of its paper."""
@@ -178,13 +158,10 @@ def as_printed(value: Published) -> str:
 @cache
 def document(key: str) -> dict[str, Any]:
     """The file of one paper."""
-    import tomllib  # not at the top: it takes as long as everything else here, and a list of names needs none of it
-
     return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
 
 
-@cache
-def _paper(key: str) -> Paper:
+def _read_paper(key: str) -> Paper:
     data = document(key)
     return Paper(
         key=data["key"],
@@ -242,3 +219,6 @@ def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place:
         digits += f" {default_unit}"
     remarks = [BOUNDS.get(number.bound, ""), f"printed {digits}" if number.scaled else "", note]
     return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))
+
+
+PAPERS: Final[Mapping[str, Paper]] = {key: _read_paper(key) for key in _KEYS}
