@@ -18,9 +18,9 @@ import vl_convert
 
 from ioweather.core.papers import exhibits
 from ioweather.core.results import Exhibit
-from ioweather.ui.charts.render import exhibit_figure
 from ioweather.lake.lake import open_lake
 from ioweather.topics.analyse import make_exhibits
+from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.demo import make_demo
 
 PICTURES = Path(__file__).parent / "reference" / "pictures"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ioweather.core.results import ResultColumn
 from ioweather.core.units import GIB, KIB, UNITS
-from ioweather.ui.charts.axes import Axis, Side, capitalised, number_axis, time_axis, wrapped
+from ioweather.ui.charts.axes import Axis, Side, capitalised, number_axis, time_axis
+from ioweather.ui.charts.theme import wrapped
 
 RATE = ResultColumn("rate", "Throughput", "bytes_per_s")
 DAY_MS = 86_400_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.ui.charts import bundle
+from ioweather.ui.charts import render
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_built_once(builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first, second = bundle.vega_bundle(), bundle.vega_bundle()
+    first, second = render.vega_bundle(), render.vega_bundle()
     assert first == second
     assert len(builds) == 1
     assert [p.suffix for p in (tmp_path / "ioweather").iterdir()] == [".js"]
@@ -35,12 +35,12 @@ def test_built_once(builds: list[str], tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_unwritable_cache_is_no_error(builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ioweather").write_text("a file where the directory should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert "vegaEmbed" in bundle.vega_bundle()
-    assert "vegaEmbed" in bundle.vega_bundle()
+    assert "vegaEmbed" in render.vega_bundle()
+    assert "vegaEmbed" in render.vega_bundle()
     assert len(builds) == 2
 
 
 def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The XDG specification says so."""
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert bundle.cache_directory().is_absolute()
+    assert render.cache_directory().is_absolute()

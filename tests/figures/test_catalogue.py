@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, ChartKind, Reference, ResultColumn, ResultTable
 from ioweather.ui.charts import KINDS, spec
-from ioweather.ui.charts.decimate import MAX_POINTS
+from ioweather.ui.charts.chart_data import MAX_POINTS
 
 KIND_NAMES = sorted(get_args(ChartKind))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.ui.charts.decimate import bin_cells, envelope, thin_cdf, thin_line, thin_scatter
+from ioweather.ui.charts.chart_data import bin_cells, envelope, thin_cdf, thin_line, thin_scatter
 
 values = st.one_of(st.floats(-1e12, 1e12), st.just(float("nan")))
 

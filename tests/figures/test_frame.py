@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ioweather.ui.charts.frame import html_page, json_block, prose
+from ioweather.ui.charts.page import html_page, json_block, prose
 
 
 def test_a_title_is_escaped() -> None:

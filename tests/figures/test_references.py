@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ioweather.core.results import Reference
-from ioweather.ui.charts.axes import Axis, text_px
-from ioweather.ui.charts.references import mark_references
+from ioweather.ui.charts.axes import Axis, mark_references
+from ioweather.ui.charts.theme import text_px
 
 X = Axis("x", "number", 0, 100)
 Y = Axis("y", "number", 0, 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.results import Chart, ResultTable, columns_of
-from ioweather.ui.charts.series import Series, series_of
+from ioweather.ui.charts.chart_data import Series, series_of
 from ioweather.ui.charts.theme import HUES, SERIES
 
 

@@ -11,7 +11,7 @@ import vl_convert
 
 from ioweather.core.results import ResultColumn
 from ioweather.core.units import UNITS, format_value
-from ioweather.ui.charts.compose import tooltip
+from ioweather.ui.charts.panels import tooltip
 
 VALUES = (0.0, 1.5e-5, 0.0123, 0.5, 1.0, 12.0, 99.0, 130.0, 1024.0, 4000.0, 86_400.0, 3.3e9, 7.5e12)
 NUMERIC = sorted(UNITS - {"text", "date", "time_ns"})

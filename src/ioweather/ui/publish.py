@@ -21,10 +21,24 @@ from ioweather.lake.lake import Lake
 # Result tables as text for papers and wikis: LaTeX, Markdown and CSV.
 
 _TEX: Final = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "≥": r"$\geq$", "≤": r"$\leq$", "µ": r"$\mu$",
-    "✓": "yes", "✗": "no", "∞": r"$\infty$",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "µ": r"$\mu$",
+    "✓": "yes",
+    "✗": "no",
+    "∞": r"$\infty$",
+}
 
 
 def to_latex(tables: Sequence[ResultTable], origin: str) -> str:
@@ -37,9 +51,20 @@ def _latex_table(table: ResultTable, origin: str) -> str:
     lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _shown(table)]
     caption = _tex(". ".join(filter(None, [table.title, origin])))
     return "\n".join(
-        [r"\begin{table}", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{sides}}}", r"\hline", lines[0], r"\hline",
-         *lines[1:], r"\hline", r"\end{tabular}", r"\end{table}", ""]
-    )  # fmt: skip
+        [
+            r"\begin{table}",
+            rf"\caption{{{caption}}}",
+            rf"\begin{{tabular}}{{{sides}}}",
+            r"\hline",
+            lines[0],
+            r"\hline",
+            *lines[1:],
+            r"\hline",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
 def _tex(text: str) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from ioweather.core.errors import UsageError
+from ioweather.core.errors import UnsafePlace, UsageError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.results import Chart, Exhibit
-from ioweather.ui.charts.alt_text import describe
-from ioweather.ui.charts.columns import BARS, BOX, HISTOGRAM
-from ioweather.ui.charts.compose import HOVER, Kind, PanelKind
-from ioweather.ui.charts.curves import BAND, CDF, TIMELINE
-from ioweather.ui.charts.grids import HEATMAP, MATRIX
-from ioweather.ui.charts.reading import legible
-from ioweather.ui.charts.scatter import SCATTER
+from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.ui.charts.kinds import BAND, BARS, BOX, CDF, HEATMAP, HISTOGRAM, MATRIX, SCATTER, TIMELINE, UMAMI
+from ioweather.ui.charts.panels import HOVER, Kind, PanelKind
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
-from ioweather.ui.charts.umami import UMAMI
 
 KINDS: Final[Mapping[str, Kind]] = {
     "band": BAND,
@@ -190,3 +190,26 @@ def _printed(value: Any) -> Any:
     if isinstance(value, list):
         return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
     return value
+
+
+_SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
+
+
+def cache_directory() -> Path:
+    """`$XDG_CACHE_HOME/ioweather`, or its place in the home directory."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ioweather"
+
+
+def vega_bundle() -> str:
+    """The JavaScript text. Building takes two seconds, reading it back milliseconds. Browsers run it, so the cache is a
+    directory that is ours alone; where it is not, it is done without."""
+    name = f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        return cache.read(name).decode()
+    import vl_convert
+
+    text: str = vl_convert.javascript_bundle(_SNIPPET)
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        cache.replace(name, text.encode())
+    return text

@@ -108,10 +108,16 @@ def gather(
     progress(len(tasks), len(tasks), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
     return Material(
-        facility=lake.facility, period_ns=period_ns, lake=str(lake.root), table_rows=rows, table_versions=versions,
-        span_ns=span, made=tuple(sorted(made, key=lambda m: order[m.exhibit.id.partition("@")[0]])),
-        left_out=tuple(sorted(left_out, key=lambda item: order[item.id])), made_ns=now_ns(),
-    )  # fmt: skip
+        facility=lake.facility,
+        period_ns=period_ns,
+        lake=str(lake.root),
+        table_rows=rows,
+        table_versions=versions,
+        span_ns=span,
+        made=tuple(sorted(made, key=lambda m: order[m.exhibit.id.partition("@")[0]])),
+        left_out=tuple(sorted(left_out, key=lambda item: order[item.id])),
+        made_ns=now_ns(),
+    )
 
 
 def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[_Task]:

@@ -16,8 +16,8 @@ from ioweather._version import __version__
 from ioweather.core.facility import load_facility
 from ioweather.core.visibility import Visibility
 from ioweather.lake import layout
-from ioweather.ui.charts.bundle import vega_bundle
-from ioweather.ui.charts.frame import style_html
+from ioweather.ui.charts.page import style_html
+from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
 from ioweather.ui.web import api, errors, sending
 from ioweather.ui.web.bodies import Bodies

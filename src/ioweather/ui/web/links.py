@@ -18,10 +18,21 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
     columns = headed("""job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes];
         I/O time [seconds]; × similar [factor]; verdict""")
     rows = [
-        (str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes,
-         r.io_seconds, r.slowness, r.verdict_words)
+        (
+            str(r.job_id),
+            r.user,
+            r.project,
+            r.program,
+            r.processes,
+            r.start_ns,
+            r.read_bytes,
+            r.write_bytes,
+            r.io_seconds,
+            r.slowness,
+            r.verdict_words,
+        )
         for r in runs
-    ]  # fmt: skip
+    ]
     judged = any(r.verdict for r in runs)
     shown = [i for i in ((0, 1, 3, 5, 8, 9, 10) if brief else range(len(columns))) if judged or i < 10]
     links = {
@@ -59,10 +70,16 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str, *, br
     columns = headed("from [time_ns]; to [time_ns]; kind; where; what; strength [factor]")
     found = list(events)
     rows = [
-        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.component or e.filesystem.removeprefix("mount:"), e.label,
-         e.strength_ratio)
+        (
+            e.start_ns,
+            e.end_ns,
+            e.kind.replace("_", " "),
+            e.component or e.filesystem.removeprefix("mount:"),
+            e.label,
+            e.strength_ratio,
+        )
         for e in found
-    ]  # fmt: skip
+    ]
     shown = (0, 1, 3, 4, 5) if brief else range(6)
     listed = [tuple(row[i] for i in shown) for row in rows]
     of_row = dict(zip(listed, found, strict=True))

@@ -45,8 +45,11 @@ def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
 
 
 # Where a row of a table ends, and whether the newest day has the last: a run lies in the day on which it began.
-_ENDS: Final = {"series": ("start_ns + interval_ns", True), "applications": ("end_ns", False),
-                "responses": ("start_ns", True)}  # fmt: skip
+_ENDS: Final = {
+    "series": ("start_ns + interval_ns", True),
+    "applications": ("end_ns", False),
+    "responses": ("start_ns", True),
+}
 TIMED_TABLES: Final = tuple(_ENDS)
 
 

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
 PRESETS: Final = {
-    "Last hour": HOUR_NS, "Last 6 hours": 6 * HOUR_NS, "Last day": DAY_NS, "Last week": 7 * DAY_NS,
-    "Last 30 days": 30 * DAY_NS, "Last year": 365 * DAY_NS,
-}  # fmt: skip
+    "Last hour": HOUR_NS,
+    "Last 6 hours": 6 * HOUR_NS,
+    "Last day": DAY_NS,
+    "Last week": 7 * DAY_NS,
+    "Last 30 days": 30 * DAY_NS,
+    "Last year": 365 * DAY_NS,
+}
 
 
 def data_end_ns(view: View) -> int | None:

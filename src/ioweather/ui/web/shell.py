@@ -20,17 +20,20 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.units import format_value
-from ioweather.ui.charts.frame import prose
-from ioweather.ui.charts.reading import legible
+from ioweather.ui.charts.chart_data import legible
+from ioweather.ui.charts.page import prose
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.ranges import presets
 from ioweather.ui.web.topics import TOPICS
 from ioweather.ui.web.visible import View
 
 _TEMPLATES: Final = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 _TEMPLATES.filters["unit"] = format_value
 _TEMPLATES.filters["prose"] = lambda text: Markup(prose(text))
 CHART_PX: Final = 190  # the height of time lines that stand side by side

@@ -168,8 +168,11 @@ OwnView = Annotated[View, Depends(own_view)]
 OperatorView = Annotated[View, Depends(operator_view)]
 Sender = Annotated[Token, Depends(sender)]
 CLASSES: Final[Mapping[Any, str]] = {
-    public_view: "public", own_view: "own", operator_view: "operators", sender: "token",
-}  # fmt: skip
+    public_view: "public",
+    own_view: "own",
+    operator_view: "operators",
+    sender: "token",
+}
 
 
 def classes_of(route: APIRoute) -> list[str]:

@@ -64,6 +64,10 @@ def _tables(view: View, answer: Answer) -> Iterator[Listed]:
             return address[row[0]]
 
         yield Listed(
-            f"{key}: {paper.site}", tuple((heading, "text") for heading in _HEADINGS),
-            [tuple(row[n] for n in kept_places) for row in mine], {_HEADINGS[0]: exhibit}, "No statement.", "brief",
-        )  # fmt: skip
+            f"{key}: {paper.site}",
+            tuple((heading, "text") for heading in _HEADINGS),
+            [tuple(row[n] for n in kept_places) for row in mine],
+            {_HEADINGS[0]: exhibit},
+            "No statement.",
+            "brief",
+        )

@@ -52,8 +52,17 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
         return page("base.html", view, "/exhibits", "No such exhibit", status=status_of(error), body=problem(error))
     query = {name: value for name, value in request.query_params.items() if value}
     address = f"/fragments/exhibits/{exhibit_id}?{urlencode({**query, 'heading': '1'})}"
-    return page("exhibit.html", view, "/exhibits", entry.title, entry=entry, paper=PAPERS[entry.paper], query=query,
-                address=address, fields=_fields(exhibit_id))  # fmt: skip
+    return page(
+        "exhibit.html",
+        view,
+        "/exhibits",
+        entry.title,
+        entry=entry,
+        paper=PAPERS[entry.paper],
+        query=query,
+        address=address,
+        fields=_fields(exhibit_id),
+    )
 
 
 def _fields(exhibit_id: str) -> list[tuple[str, str, str]]:

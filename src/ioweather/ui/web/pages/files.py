@@ -56,9 +56,14 @@ def file(view: OwnView, job_id: str, path: FilePath) -> Html:
         facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
         with view.facilities.drawing():
             return part(
-                "job_parts.html", head=head, facts=facts, tables=list(_tables(view, answer, result)), timeline="",
-                answer=answer_part(of_file, view.drawn(), headed=False), below="",
-            )  # fmt: skip
+                "job_parts.html",
+                head=head,
+                facts=facts,
+                tables=list(_tables(view, answer, result)),
+                timeline="",
+                answer=answer_part(of_file, view.drawn(), headed=False),
+                below="",
+            )
 
     return kept(view, ("file", job_id, path), make, path)
 

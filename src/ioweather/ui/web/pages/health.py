@@ -97,8 +97,20 @@ def unhealthy(view: OwnView) -> Html:
         place = Place(view, "/health")
         columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
             × usual [factor]; runs on it [count]; they lost [seconds]""")
-        rows = [(u.component or "", u.filesystem or "", u.cause, u.start_ns, u.end_ns, u.probability, u.factor, u.runs,
-                 u.lost_seconds) for u in result.unhealthy]  # fmt: skip
+        rows = [
+            (
+                u.component or "",
+                u.filesystem or "",
+                u.cause,
+                u.start_ns,
+                u.end_ns,
+                u.probability,
+                u.factor,
+                u.runs,
+                u.lost_seconds,
+            )
+            for u in result.unhealthy
+        ]
         links = {
             "component": lambda row: place.to("components", row[0], **around_ns(row[3], row[4])),
             "file system": lambda row: place.to("filesystems", row[1], **around_ns(row[3], row[4])),
@@ -120,11 +132,19 @@ def held(view: OwnView) -> Html:
         kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
         return tables_part(
             Listed("Tables", (("table", "text"), ("rows", "count"), ("version", "count")), counted),
-            Listed("Series of servers and devices", columns, [tuple(vars(s).values()) for s in series],
-                   empty="No series of servers and devices."),
-            Listed("Files in quarantine", (("file", "text"), ("reason", "text"), ("message", "text")), kept_out,
-                   empty="No file is in quarantine."),
-        )  # fmt: skip
+            Listed(
+                "Series of servers and devices",
+                columns,
+                [tuple(vars(s).values()) for s in series],
+                empty="No series of servers and devices.",
+            ),
+            Listed(
+                "Files in quarantine",
+                (("file", "text"), ("reason", "text"), ("message", "text")),
+                kept_out,
+                empty="No file is in quarantine.",
+            ),
+        )
 
     return kept(view, "lake", make)
 

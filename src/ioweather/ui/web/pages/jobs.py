@@ -67,10 +67,14 @@ def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> 
     place = Place(view, "")
     filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
     return part(
-        "job_parts.html", head=head, facts=list(where_to(place, filesystem, facts)), tables=list(_named(place, reason)),
-        timeline=_meanwhile(view, reason, facts), below=below,
+        "job_parts.html",
+        head=head,
+        facts=list(where_to(place, filesystem, facts)),
+        tables=list(_named(place, reason)),
+        timeline=_meanwhile(view, reason, facts),
+        below=below,
         answer=answer_part(said, view.drawn(), headed=False, folded=False),
-    )  # fmt: skip
+    )
 
 
 def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
@@ -97,9 +101,14 @@ def _counted_parts(view: View, facts: Answer) -> str:
     head = Markup('<p class="kicker">What the servers counted of it</p><h1>{}</h1>').format(facts.headline)
     with view.facilities.drawing():
         return part(
-            "job_parts.html", head=head, facts=list(where_to(Place(view, ""), None, facts)), tables=[], timeline="",
-            answer=answer_part(facts, view.drawn(), headed=False), below="",
-        )  # fmt: skip
+            "job_parts.html",
+            head=head,
+            facts=list(where_to(Place(view, ""), None, facts)),
+            tables=[],
+            timeline="",
+            answer=answer_part(facts, view.drawn(), headed=False),
+            below="",
+        )
 
 
 def _named(place: Place, reason: Answer) -> Iterator[Listed]:

@@ -14,10 +14,13 @@ from ioweather.ui.web.visible import OperatorView
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _EXAMPLES = (
     ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
-    ("Bytes per day", "SELECT day, metric, sum(value) AS bytes FROM series "
-     "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric"),
+    (
+        "Bytes per day",
+        "SELECT day, metric, sum(value) AS bytes FROM series "
+        "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric",
+    ),
     ("Slowest operations", "SELECT start_ns, host, op, duration_ns FROM responses ORDER BY duration_ns DESC LIMIT 20"),
-)  # fmt: skip
+)
 
 
 @router.get("/sql")

@@ -13,12 +13,10 @@ from typing import Final, Protocol
 import numpy as np
 
 from ioweather.core.results import Cell, Chart, ResultColumn
-from ioweather.ui.charts import reading
-from ioweather.ui.charts.axes import Axis, value_expression, wrapped
-from ioweather.ui.charts.decimate import MAX_POINTS
-from ioweather.ui.charts.references import ROW_PX, mark_references
-from ioweather.ui.charts.series import Series, series_of
-from ioweather.ui.charts.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec
+from ioweather.ui.charts import chart_data
+from ioweather.ui.charts.axes import ROW_PX, Axis, mark_references, value_expression
+from ioweather.ui.charts.chart_data import MAX_POINTS, Series, series_of
+from ioweather.ui.charts.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec, wrapped
 
 _SPACING: Final = 18
 _PADDING: Final = 8
@@ -105,7 +103,7 @@ def tooltip(fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[
             channel.append({"field": name, "type": "nominal", "title": title})
             continue
         text = value_expression(f"datum.{name}", column.unit)
-        if column.unit in reading.TIME_UNITS:
+        if column.unit in chart_data.TIME_UNITS:
             form = "%Y-%m-%d" if column.unit == "date" else "%Y-%m-%d %H:%M:%S UTC"
             text = f"utcFormat(datum.{name},'{form}')"
         transforms.append({"calculate": text, "as": f"{name}_text"})
@@ -149,9 +147,18 @@ class PanelKind:
         drawn: list[Spec] = []
         for index, ((name, part), axes) in enumerate(zip(panels, each, strict=True)):
             view = View(
-                part, chart, axes, series, series.legend(width - 60), plot, height, MAX_POINTS // len(panels),
-                x_title=index + columns >= len(panels), y_title=index % columns == 0, legend_beside=sided,
-            )  # fmt: skip
+                part,
+                chart,
+                axes,
+                series,
+                series.legend(width - 60),
+                plot,
+                height,
+                MAX_POINTS // len(panels),
+                x_title=index + columns >= len(panels),
+                y_title=index % columns == 0,
+                legend_beside=sided,
+            )
             drawn.append(self._panel(view, name, notes))
         if left_out > 0:
             notes["{} more panels are not shown"] = left_out
@@ -178,7 +185,7 @@ class PanelKind:
         return panel | (panel_title(name, view.width, 6) if name else {})
 
     def _has_values(self, chart: Chart) -> bool:
-        return any(np.isfinite(reading.numbers(chart, channel)).any() for channel in self.shown)
+        return any(np.isfinite(chart_data.numbers(chart, channel)).any() for channel in self.shown)
 
     def _panel_axes(self, chart: Chart, parts: list[Chart], slot: int) -> tuple[list[Axes], dict[str, int]]:
         """Panels share their axes, so that they can be compared, unless one would fill less than a tenth of them."""
@@ -218,12 +225,13 @@ def _panels(chart: Chart) -> list[tuple[str, Chart]]:
     facet = chart.table.columns[index]
     parts: dict[str, list[tuple[Cell, ...]]] = {}
     for row in chart.table.rows:
-        parts.setdefault(reading.name_of(row[index], facet.unit), []).append(row)
+        parts.setdefault(chart_data.name_of(row[index], facet.unit), []).append(row)
     if len(parts) < 2:  # the title of the chart is enough
         return [("", chart)]
     numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
     return [
-        (f"{facet.heading} {name}" if numeric else name, reading.with_rows(chart, rows)) for name, rows in parts.items()
+        (f"{facet.heading} {name}" if numeric else name, chart_data.with_rows(chart, rows))
+        for name, rows in parts.items()
     ]
 
 
