@@ -21,7 +21,7 @@ from ioweather.core.results import Exhibit
 from ioweather.lake.lake import open_lake
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.charts.render import exhibit_figure
-from ioweather.ui.demo import make_demo
+from ioweather.ui.local_setup import make_demo
 
 PICTURES = Path(__file__).parent / "reference" / "pictures"
 _LINE, _COLUMN, _MARGIN = 18, 7.85, 14

@@ -18,7 +18,7 @@ from made_once import made_once
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """The demonstration lake: made once, only read here."""
-    from ioweather.ui.demo import make_demo
+    from ioweather.ui.local_setup import make_demo
 
     return made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo)
 
@@ -231,7 +231,7 @@ def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
 
 def test_the_first_verdict_of_the_demonstration_is_one(demo):
     from ioweather.lake.lake import open_lake
-    from ioweather.ui.demo import first_verdict
+    from ioweather.ui.local_setup import first_verdict
 
     found = first_verdict(open_lake(demo.lake))
     assert found is not None
@@ -242,7 +242,7 @@ def test_the_first_verdict_of_the_demonstration_is_one(demo):
 
 def test_without_jobs_there_is_no_verdict(tmp_path):
     from ioweather.lake.lake import open_lake
-    from ioweather.ui.demo import first_verdict
+    from ioweather.ui.local_setup import first_verdict
 
     assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None
 

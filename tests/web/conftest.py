@@ -12,8 +12,7 @@ from small_facility import make_small_lake
 from fault_scenarios import wait_until_written
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
-from ioweather.ui.web.app import LOOPBACK, create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
 
 
 @pytest.fixture(scope="session")

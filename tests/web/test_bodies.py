@@ -8,14 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ioweather.ui.web import bodies
-from ioweather.ui.web import server as web_server
+from ioweather.ui.web import app, receive
 from pushed_segments import START_NS, post, segment
 
 
 @contextmanager
 def connected(server: str):
-    host, port = server.removeprefix("http://").split(":")
+    host, port = app.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as made:
         yield made
 
@@ -28,7 +27,7 @@ def head(token: str, length: int = 1000) -> bytes:
 
 
 def test_a_body_that_does_not_come_is_told_and_closed(server, token, monkeypatch):
-    monkeypatch.setattr(bodies, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(receive, "GRACE_SECONDS", 0.3)
     with connected(server) as slow:
         slow.sendall(head(token) + b"{")
         answer = b""
@@ -40,8 +39,8 @@ def test_a_body_that_does_not_come_is_told_and_closed(server, token, monkeypatch
 
 
 def test_a_slow_body_that_goes_on_has_its_time(server, token, monkeypatch):
-    monkeypatch.setattr(bodies, "GRACE_SECONDS", 0.5)
-    monkeypatch.setattr(bodies, "LEAST_BYTES_PER_SECOND", 100)
+    monkeypatch.setattr(receive, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(receive, "LEAST_BYTES_PER_SECOND", 100)
     data = segment("n1", [START_NS])
     with connected(server) as slow:
         slow.sendall(head(token, len(data)))
@@ -67,8 +66,8 @@ def test_slow_senders_and_slow_uploads_do_not_keep_others_out(server, token):
 
 
 def test_the_slowest_make_room(server, token, monkeypatch):
-    monkeypatch.setattr(bodies, "MOST_AT_ONCE", 3)
-    monkeypatch.setattr(bodies, "_NEW_SECONDS", 0.1)
+    monkeypatch.setattr(receive, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(receive, "_NEW_SECONDS", 0.1)
     with ExitStack() as stack:
         slow = [stack.enter_context(connected(server)) for _ in range(3)]
         for number, one in enumerate(slow):
@@ -82,7 +81,7 @@ def test_the_slowest_make_room(server, token, monkeypatch):
     "begun", [b"", b"GET / HTTP/1.1\r\nhost: lo", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"]
 )
 def test_a_connection_asks_in_time_or_is_closed(server, monkeypatch, begun):
-    monkeypatch.setattr(web_server, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(app, "HEAD_SECONDS", 0.4)
     with connected(server) as idle:
         idle.sendall(begun)
         if begun.endswith(b"\r\n\r\n"):  # answered; then half of another request
@@ -106,7 +105,7 @@ def is_closed_while_it_drips(connection: socket.socket, drop: bytes) -> bool:
 
 
 def test_idle_connections_make_room_for_others(server, token, monkeypatch):
-    monkeypatch.setattr(web_server, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(app, "MOST_CONNECTIONS", 20)
     with ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(connected(server)).sendall(b"GET / HT")

@@ -14,8 +14,7 @@ import pytest
 
 from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.topics.ask import ask
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 from ioweather.ui.web.shell import NAVIGATION
 
 SIZES = [(360, 800), (1024, 900), (1600, 1000)]

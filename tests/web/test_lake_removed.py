@@ -8,8 +8,7 @@ import urllib.request
 
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 from pushed_segments import START_NS, operations_in, post, segment
 
 PAGES = ("/", "/fragments/weather", "/fragments/now", "/fragments/runs", "/api/v1/lake", "/api/v1/jobs", "/healthz")

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from ioweather.core.errors import Busy, DataUnavailable
-from ioweather.ui.web.app import create_app
+from ioweather.ui.web.app import bind, create_app, running
 from ioweather.ui.web.live import Feed
-from ioweather.ui.web.server import bind, running
 
 
 def events_of(chunks: list[bytes]) -> list[str]:

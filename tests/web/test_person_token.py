@@ -11,8 +11,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.lake.tokens import create_token, find_token, list_tokens, revoke_token
 from ioweather.ui.cli.main import run as command
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 from planted_why import ASKED, make_why_lake
 
 FACILITY = """

@@ -19,8 +19,7 @@ import pytest
 from fault_scenarios import wait_until_written
 from ioweather.core.visibility import parse_visibility
 from ioweather.lake.tokens import create_token, tokens_file
-from ioweather.ui.web.app import LOOPBACK, create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
 
 pytestmark = pytest.mark.real
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "dashboard.md"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ioweather.ui.web.refreshed import Refreshed
+from ioweather.ui.web.facilities import Refreshed
 
 
 def settled(value: Refreshed[int]) -> None:

@@ -12,8 +12,7 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 
 pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")

@@ -62,7 +62,7 @@ def test_every_surface_shows_the_same_numbers_of_a_job(client, lake, as_json):
 
 @pytest.mark.slow
 def test_every_surface_shows_the_same_numbers_of_50_jobs(tmp_path_factory, as_json):
-    from ioweather.ui.demo import make_demo
+    from ioweather.ui.local_setup import make_demo
 
     root = made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake
     listed = as_json("runs", "--lake", root, "--most", 1000, "--order", "slowest")["runs"]
@@ -71,7 +71,7 @@ def test_every_surface_shows_the_same_numbers_of_50_jobs(tmp_path_factory, as_js
 
 
 def test_what_a_job_cost_others_is_the_same_in_who_and_what_if(tmp_path_factory, as_json):
-    from ioweather.ui.demo import make_demo
+    from ioweather.ui.local_setup import make_demo
 
     root = made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake
     found = as_json("who", "--from", "2026-03-02", "--to", "2026-03-09", "--lake", root)["culprits"]

@@ -23,9 +23,8 @@ from ioweather.core.errors import FacilityError, UsageError
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
-from ioweather.ui.web import sending
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web import receive
+from ioweather.ui.web.app import bind, create_app, running
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -182,7 +181,7 @@ def test_rows_before_a_wrong_one_stay_and_the_sender_is_told(client, root, token
 
 
 def test_a_body_has_its_limit(client, root, token, monkeypatch):
-    monkeypatch.setattr(sending, "LIMIT_BYTES", 1000)
+    monkeypatch.setattr(receive, "LIMIT_BYTES", 1000)
     response = send(client, token, segment(*map(event, range(100))))
     assert response.status_code == 400
     assert "larger" in response.json()["error"]["message"]
@@ -313,7 +312,7 @@ def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, mon
     foreign = large.with_name("seg-n2-1-1.ndjson")
     foreign.write_bytes(segment("x" * LARGE, host="n2"))
     assert push(server, token, [foreign]).message.startswith("403: The token n1 is not for n2")
-    monkeypatch.setattr(sending, "LIMIT_BYTES", 1000)
+    monkeypatch.setattr(receive, "LIMIT_BYTES", 1000)
     assert "larger" in push(server, token, [large]).refused[0]["message"]
 
 
@@ -336,7 +335,7 @@ def test_a_server_that_hangs_up_while_it_is_sent_to_is_heard_too(large):
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.ui.web.bodies.HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ui.web.receive.HEARD_OUT_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:

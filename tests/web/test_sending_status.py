@@ -39,9 +39,8 @@ from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
 from ioweather.ui.cli.main import run
 from ioweather.ui.doctor import examine
-from ioweather.ui.web import sending
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web import receive
+from ioweather.ui.web.app import bind, create_app, running
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -123,7 +122,7 @@ def test_what_is_no_status_is_refused_and_nothing_is_kept(client, root, token, d
 def test_a_status_of_another_host_or_without_end_is_refused(client, root, token, monkeypatch):
     headers = {**BINARY, "authorization": f"Bearer {token}"}
     assert client.post("/api/v1/spool/n1/status", content=status_bytes(told("n2")), headers=headers).status_code == 403
-    monkeypatch.setattr(sending, "STATUS_LIMIT_BYTES", 100)
+    monkeypatch.setattr(receive, "STATUS_LIMIT_BYTES", 100)
     assert client.post("/api/v1/spool/n1/status", content=status_bytes(told()), headers=headers).status_code == 400
 
 
@@ -232,8 +231,8 @@ def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, t
 
 
 def test_an_older_server_that_knows_no_status_takes_the_rows(root, token, tmp_path, monkeypatch):
-    known = [route for route in sending.router.routes if not route.path.endswith("/status")]
-    monkeypatch.setattr(sending.router, "routes", known)
+    known = [route for route in receive.router.routes if not route.path.endswith("/status")]
+    monkeypatch.setattr(receive.router, "routes", known)
     file = tmp_path / "seg-n1-1-1.ndjson"
     file.write_text(HEADER + EVENT)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:

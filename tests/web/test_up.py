@@ -15,7 +15,7 @@ import pytest
 
 from ioweather.lake.lake import open_lake
 from ioweather.ui.local_setup import Child, _remove_old_drafts, writable_place
-from ioweather.ui.web.server import bind
+from ioweather.ui.web.app import bind
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from ioweather.core.papers import exhibits
 from ioweather.core.visibility import Visibility, parse_visibility
 from ioweather.lake.per_user_view import OF_THE_FACILITY
 from ioweather.topics.analyse import study_of
-from ioweather.ui.web.app import _PLAIN_PATHS, LOOPBACK, create_app
-from ioweather.ui.web.server import bind, bind_socket, check_reach, running
+from ioweather.ui.web.app import _PLAIN_PATHS, LOOPBACK, bind, bind_socket, check_reach, create_app, running
 from ioweather.ui.web.shell import NAVIGATION
 from ioweather.ui.web.visible import check_declared, classes_of
 

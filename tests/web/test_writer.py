@@ -17,8 +17,7 @@ import pytest
 from ioweather.core.units import NS
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.tokens import create_token
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 from pushed_segments import START_NS, operations_in, post, segment
 from shipments import finish_queue
 

@@ -29,7 +29,7 @@ from ioweather.lake import layout
 from ioweather.lake.check import last_check
 from ioweather.lake.impossible import impossible_rows
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.facility_draft import systems_of
+from ioweather.ui.local_setup import systems_of
 
 State = Literal["ok", "note", "problem"]
 # Samples of a second cannot be told apart in time better than this.

@@ -9,7 +9,7 @@ from pathlib import Path
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.facility_draft import draft_facility
+from ioweather.ui.local_setup import draft_facility
 
 START_NS = 1_772_409_600 * NS
 

@@ -458,7 +458,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     """Write a facility.toml that names what the lake holds, to be edited by hand."""
     from ioweather.core.clock import zone_named
     from ioweather.lake import layout
-    from ioweather.ui.facility_draft import draft_facility
+    from ioweather.ui.local_setup import draft_facility
 
     zone_named(zone)
     lake = open_lake_at(lake_dir, create=True)
@@ -477,7 +477,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
 def check(lake_dir: str | None, as_json: bool) -> int:
     """Check facility.toml, and list names in the data that it does not map."""
     from ioweather.lake.workers import cluster_settings
-    from ioweather.ui.facility_draft import systems_of
+    from ioweather.ui.local_setup import systems_of
 
     lake = open_lake_at(lake_dir)
     known = lake.facility

@@ -140,8 +140,7 @@ def serve(
     from ioweather.agent.exporter import render
     from ioweather.core.facility import load_facility
     from ioweather.ingestion.queue_metrics import QueueCollector
-    from ioweather.ui.web.app import LOOPBACK, create_app
-    from ioweather.ui.web.server import address_of, bind, bind_socket, check_reach, run
+    from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
@@ -195,8 +194,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.ingestion.queue_metrics import QueueCollector
     from ioweather.lake.lake import open_lake
     from ioweather.ui.local_setup import measuring
-    from ioweather.ui.web.app import LOOPBACK, create_app
-    from ioweather.ui.web.server import address_of, bind, check_reach, running
+    from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
 
     limit_ns = duration_ns(duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
@@ -287,7 +285,7 @@ def _show_now(here: Here) -> None:
 def _show_demo(here: Here, address: str) -> None:
     """What a facility has to tell that is more than a directory."""
     from ioweather.lake.lake import open_lake
-    from ioweather.ui.demo import tour
+    from ioweather.ui.local_setup import tour
 
     say("", f"A simulated facility, to look around in ({address}?lake=demo):")
     for step in tour(open_lake(here.demo)):
@@ -302,7 +300,7 @@ def demo(out: Path | None) -> None:
     from ioweather.lake.lake import open_lake
     from ioweather.topics.question_catalogue import QUESTIONS
     from ioweather.ui.cli.render import show_answer
-    from ioweather.ui.demo import make_demo, tour
+    from ioweather.ui.local_setup import make_demo, tour
 
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)

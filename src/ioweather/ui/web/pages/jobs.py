@@ -1,24 +1,46 @@
-"""*Jobs*: find a run, or look at a log; the verdict on one run, what the system did meanwhile, and what the run did."""
+"""The pages of jobs, of one file of a job, and of users, projects and programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import glob
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 import anyio.to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import StorageOutcome
-from ioweather.core.results import Answer, Reference
+from ioweather.core.outcomes import RunsOutcome, StorageOutcome
+from ioweather.core.results import Answer, Exhibit, Reference, ResultTable
 from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.facts.run_environment import target_number
+from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts import exhibit_section
-from ioweather.ui.web.links import files_part, where_to
-from ioweather.ui.web.parts import answer_part, failed, kept
+from ioweather.ui.web.ranges import period_for
 from ioweather.ui.web.shared_answers import job_answers
-from ioweather.ui.web.shell import CHART_PX, Html, Listed, Place, headed, lazy_part, page, part
+from ioweather.ui.web.shell import (
+    CHART_PX,
+    Html,
+    Listed,
+    Place,
+    answer_part,
+    around_ns,
+    failed,
+    files_part,
+    headed,
+    kept,
+    lazy_part,
+    page,
+    part,
+    runs_table,
+    tables_part,
+    where_to,
+)
 from ioweather.ui.web.uploads import answers_for_log, few_at_once, received
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
@@ -167,3 +189,185 @@ async def upload(request: Request, view: OwnView) -> Html:
 def _upload_parts(data: bytes, view: View) -> str:
     answers = answers_for_log(data, view)
     return _job_parts(view, *answers, below=_evidence(view, *answers))
+
+
+FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
+# Of the answer about the job as if it had used no other file, what is of the file and not of the run.
+_FACTS = ("time", "speed", "accesses")
+_OF_THE_RUN = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
+
+
+@router.get("/jobs/{job_id}/file")
+def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
+    own = f"/jobs/{quote(job_id, safe='')}/file"
+    place = Place(view, own)
+    parts = ((place.link(f"/fragments{own}", path=path), "Looking what it was used for…", "The file"),)
+    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job")), (f"Job {job_id}", place.to("jobs", job_id))]
+    title = f"File of job {job_id}"
+    return page("entity.html", view, "/job", title, heading="", parts=parts, crumbs=crumbs, ranged=False)
+
+
+@router.get("/fragments/jobs/{job_id}/file")
+def file(view: OwnView, job_id: str, path: FilePath) -> Html:
+    def make() -> str:
+        answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
+        result = answer.result
+        if not isinstance(result, JobOutcome) or not result.logs:
+            raise DataUnavailable(f"Job {job_id} has no log, so that none of its files is known.")
+        place = Place(view, "")
+        of_file = replace(
+            answer,
+            facts=tuple(group for group in answer.facts if group.name in _FACTS),
+            exhibits=tuple(_of_one_file(e) for e in answer.exhibits if e.id not in _OF_THE_RUN),
+            findings=(),
+        )
+        head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
+        facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
+        with view.facilities.drawing():
+            return part(
+                "job_parts.html",
+                head=head,
+                facts=facts,
+                tables=list(_file_tables(view, answer, result)),
+                timeline="",
+                answer=answer_part(of_file, view.drawn(), headed=False),
+                below="",
+            )
+
+    return kept(view, ("file", job_id, path), make, path)
+
+
+def _of_one_file(exhibit: Exhibit) -> Exhibit:
+    return replace(exhibit, tables=tuple(table for table in exhibit.tables if table.name != "file_kinds"))
+
+
+def _file_tables(view: View, answer: Answer, result: JobOutcome) -> Iterator[Listed]:
+    tables = {exhibit.id: exhibit.tables[0] for exhibit in answer.exhibits if exhibit.tables}
+    if "job.files" in tables:
+        yield _without(tables["job.files"], "file", "What it was used for")
+    if "job_targets" in tables:
+        around = around_ns(result.start_ns, result.end_ns)
+        names = _target_names(view, _filesystem(view, answer), result)
+        numbered = tables["job_targets"]
+        rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in numbered.rows)
+        listed = _without(replace(numbered, rows=rows), "files", "Storage targets that it lies on")
+        known = set(names.values())
+
+        def address(row: Sequence[Any]) -> str:
+            return Place(view, "").to("components", row[0], **around) if row[0] in known else ""
+
+        yield replace(listed, links={"target": address})
+
+
+def _without(table: ResultTable, left_out: str, title: str) -> Listed:
+    shown = [i for i, column in enumerate(table.columns) if column.name != left_out]
+    columns = [(table.columns[i].heading, table.columns[i].unit) for i in shown]
+    return Listed(title, columns, [tuple(row[i] for i in shown) for row in table.rows], tools="brief")
+
+
+def _filesystem(view: View, answer: Answer) -> str | None:
+    """Of the mount that holds it: its path may be hidden."""
+    mounts = next((exhibit.tables[0] for exhibit in answer.exhibits if exhibit.id == "job.mounts"), None)
+    found = view.lake.facility.filesystem_of_path(str(mounts.rows[0][0])) if mounts and mounts.rows else None
+    return found.name if found else None
+
+
+def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
+    """A log has the numbers of targets; what servers call them is in their samples of that time."""
+    if filesystem is None:
+        return {}
+    try:
+        found = view.ask("storage", {"where": filesystem}, (result.start_ns, result.end_ns)).result
+    except DataUnavailable:
+        return {}
+    components = found.components if isinstance(found, StorageOutcome) else ()
+    return {str(target_number(part.component)): part.component for part in components}
+
+
+_LISTED_BY: Final = "car11.fig4"
+Order = Literal["newest", "slowest", "largest", "longest"]
+Name = Annotated[str, Query(max_length=1000)]
+
+
+def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
+    path = f"/{kind}s/{quote(name, safe='')}"
+    place = Place(view, path)
+    runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
+    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job"))]
+    title = f"{kind.capitalize()} {name}"
+    return page("entity.html", view, path, title, heading=title, parts=(*more, runs), crumbs=crumbs)
+
+
+@router.get("/users/{name}")
+def user_page(view: PublicView, name: str) -> Html:
+    return _entity(view, "user", name)
+
+
+@router.get("/programs/{name}")
+def program_page(view: PublicView, name: str) -> Html:
+    return _entity(view, "program", name)
+
+
+@router.get("/projects/{name}")
+def project_page(view: PublicView, name: str) -> Html:
+    address = Place(view, "").link(f"/fragments/projects/{quote(name, safe='')}")
+    return _entity(view, "project", name, (address, "Adding up…", "What it did"))
+
+
+@router.get("/fragments/projects/{name}")
+def project(view: OwnView, name: str) -> Html:
+    def make() -> str:
+        answer = view.ask("project", {"name": name}, period_for(view))
+        with view.facilities.drawing():
+            return answer_part(answer, view.drawn(), second=True)
+
+    return kept(view, ("project", name), make)
+
+
+@router.get("/fragments/projects")
+def projects(view: OwnView) -> Html:
+    place = Place(view, "/applications")
+
+    def make() -> str:
+        table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
+        columns = [(column.heading, column.unit) for column in table.columns]
+        links = {columns[0][0]: lambda row: place.to("projects", row[0])}
+        return tables_part(Listed("The largest projects", columns, table.rows, links))
+
+    return kept(view, "projects", make)
+
+
+@router.get("/fragments/runs")
+def runs(
+    view: OwnView,
+    q: Name = "",
+    user: Name = "",
+    project: Name = "",
+    program: Name = "",
+    filesystem: Name = "",
+    order: Order = "newest",
+    most: Annotated[int, Query(ge=1, le=1000)] = 50,
+    days: Annotated[int, Query(ge=0, le=36500)] = 0,
+) -> Html:
+    """`days`: of the newest, where the page has no range."""
+    chosen = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
+    chosen = {name: text for name, text in chosen.items() if text}
+
+    def make() -> str:
+        result = view.ask(
+            "runs", {**chosen, "order": order, "most": most}, period_for(view, days * DAY_NS or None)
+        ).result
+        assert isinstance(result, RunsOutcome)
+        place = Place(view, "")
+        query = {("q" if name == "words" else name): text for name, text in chosen.items()}
+        days_asked = str(days or "")
+        kinds = ("newest", "slowest", "largest", "longest")
+        address = partial(place.link, "/fragments/runs", **query, days=days_asked)
+        orders = [(name, address(order=name), name == order) for name in kinds]
+        title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
+        judged = any(run.verdict for run in result.runs)
+        return part(
+            "runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title)
+        )
+
+    return kept(view, ("runs", tuple(chosen.items()), order, most, days), make)

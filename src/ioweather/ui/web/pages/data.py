@@ -1,4 +1,4 @@
-"""One box that takes anything: a job id, a user, a project, a program, a file system, a target, an exhibit."""
+"""The pages *Search*, *API* and *SQL*."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from ioweather.core.cells import as_text
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.papers import exhibits
-from ioweather.ui.web.links import runs_table
 from ioweather.ui.web.ranges import period_for
-from ioweather.ui.web.shell import Html, Listed, Place, page
-from ioweather.ui.web.visible import OwnView, PublicView, View
+from ioweather.ui.web.shell import Html, Listed, Place, failed, page, runs_table, tables_part
+from ioweather.ui.web.sqlpage import SqlQuestion, ask
+from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_LOOKED_AT = 2000
@@ -108,3 +109,32 @@ def api_page(view: PublicView, request: Request) -> Html:
     ]
     routes = Listed("Addresses", (("address", "text"), ("what it gives", "text")), found)
     return page("api.html", view, "/api", "API", routes=routes, ranged=False)
+
+
+_EXAMPLES = (
+    ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
+    (
+        "Bytes per day",
+        "SELECT day, metric, sum(value) AS bytes FROM series "
+        "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric",
+    ),
+    ("Slowest operations", "SELECT start_ns, host, op, duration_ns FROM responses ORDER BY duration_ns DESC LIMIT 20"),
+)
+
+
+@router.get("/sql")
+def sql_page(view: OperatorView, q: str = "") -> Html:
+    return page("sql.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
+
+
+@router.post("/fragments/sql")
+def sql(view: OperatorView, question: SqlQuestion) -> Html:
+    """As a table made here: a browser would round nanoseconds."""
+    try:
+        result = ask(view, question)
+    except IoweatherError as error:
+        return failed(error)
+    rows = [tuple(map(as_text, row)) for row in result.rows]
+    notes = [f"Only the first {len(rows):,} rows."] if result.truncated else []
+    columns = [(name, "") for name in result.columns]
+    return Html(tables_part(Listed(f"{len(rows):,} rows", columns, rows, empty="No rows."), notes=notes))
