@@ -14,7 +14,7 @@ from pushed_segments import START_NS, post, segment
 
 @contextmanager
 def connected(server: str):
-    host, port = app.removeprefix("http://").split(":")
+    host, port = server.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as made:
         yield made
 

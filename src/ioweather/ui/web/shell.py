@@ -6,9 +6,10 @@ No inline script and no inline style.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -189,14 +190,26 @@ def failed(error: IoweatherError, heading: str = "") -> Html:
     return Html(problem(error, heading), 200 if isinstance(error, DataUnavailable) else status_of(error))
 
 
-def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
-    """A part that is made once for each state of the lake."""
-    try:
-        return Html(
-            view.facilities.answered(view.name, (view.key, view.between, view.screen, key), lambda: make().encode())
-        )
-    except IoweatherError as error:
-        return failed(error, heading)
+def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..., Html]]:
+    """Turn a function `(view, **parameters) -> str` into a route whose result is cached until the lake changes.
+
+    An error is shown in the place of the part, below `heading`, which may name parameters: "Job {job_id}".
+    """
+
+    def decorate(make: Callable[..., str]) -> Callable[..., Html]:
+        @wraps(make)
+        def respond(view: View, **parameters: Any) -> Html:
+            key = (view.key, view.between, view.screen, make.__module__, make.__name__, tuple(parameters.items()))
+            try:
+                return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode()))
+            except IoweatherError as error:
+                return failed(error, heading.format(**parameters))
+
+        # FastAPI reads the types of a route; as strings it would look for them in this module.
+        respond.__signature__ = inspect.signature(make, eval_str=True)  # type: ignore[attr-defined]
+        return respond
+
+    return decorate
 
 
 def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:

@@ -30,10 +30,10 @@ from ioweather.ui.web.shell import (
     Place,
     answer_part,
     around_ns,
+    cached_part,
     failed,
     files_part,
     headed,
-    kept,
     lazy_part,
     page,
     part,
@@ -61,19 +61,18 @@ def job_page(view: PublicView, job_id: str) -> Html:
 
 
 @router.get("/fragments/jobs/{job_id}")
-def job(view: OwnView, job_id: str) -> Html:
+@cached_part("Job {job_id}")
+def job(view: OwnView, job_id: str) -> str:
     """The page is many screens long: what is below the first is drawn when somebody comes there."""
 
-    def make() -> str:
-        below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
-        return _job_parts(view, *job_answers(view, job_id), below)
-
-    return kept(view, ("job", job_id), make, f"Job {job_id}")
+    below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
+    return _job_parts(view, *job_answers(view, job_id), below)
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
-def evidence(view: OwnView, job_id: str) -> Html:
-    return kept(view, ("evidence", job_id), lambda: _evidence(view, *job_answers(view, job_id), job_id))
+@cached_part()
+def evidence(view: OwnView, job_id: str) -> str:
+    return _evidence(view, *job_answers(view, job_id), job_id)
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
@@ -208,33 +207,31 @@ def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
 
 
 @router.get("/fragments/jobs/{job_id}/file")
-def file(view: OwnView, job_id: str, path: FilePath) -> Html:
-    def make() -> str:
-        answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
-        result = answer.result
-        if not isinstance(result, JobOutcome) or not result.logs:
-            raise DataUnavailable(f"Job {job_id} has no log, so that none of its files is known.")
-        place = Place(view, "")
-        of_file = replace(
-            answer,
-            facts=tuple(group for group in answer.facts if group.name in _FACTS),
-            exhibits=tuple(_of_one_file(e) for e in answer.exhibits if e.id not in _OF_THE_RUN),
-            findings=(),
+@cached_part("{path}")
+def file(view: OwnView, job_id: str, path: FilePath) -> str:
+    answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
+    result = answer.result
+    if not isinstance(result, JobOutcome) or not result.logs:
+        raise DataUnavailable(f"Job {job_id} has no log, so that none of its files is known.")
+    place = Place(view, "")
+    of_file = replace(
+        answer,
+        facts=tuple(group for group in answer.facts if group.name in _FACTS),
+        exhibits=tuple(_of_one_file(e) for e in answer.exhibits if e.id not in _OF_THE_RUN),
+        findings=(),
+    )
+    head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
+    facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
+    with view.facilities.drawing():
+        return part(
+            "job_parts.html",
+            head=head,
+            facts=facts,
+            tables=list(_file_tables(view, answer, result)),
+            timeline="",
+            answer=answer_part(of_file, view.drawn(), headed=False),
+            below="",
         )
-        head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
-        facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
-        with view.facilities.drawing():
-            return part(
-                "job_parts.html",
-                head=head,
-                facts=facts,
-                tables=list(_file_tables(view, answer, result)),
-                timeline="",
-                answer=answer_part(of_file, view.drawn(), headed=False),
-                below="",
-            )
-
-    return kept(view, ("file", job_id, path), make, path)
 
 
 def _of_one_file(exhibit: Exhibit) -> Exhibit:
@@ -315,29 +312,26 @@ def project_page(view: PublicView, name: str) -> Html:
 
 
 @router.get("/fragments/projects/{name}")
-def project(view: OwnView, name: str) -> Html:
-    def make() -> str:
-        answer = view.ask("project", {"name": name}, period_for(view))
-        with view.facilities.drawing():
-            return answer_part(answer, view.drawn(), second=True)
-
-    return kept(view, ("project", name), make)
+@cached_part()
+def project(view: OwnView, name: str) -> str:
+    answer = view.ask("project", {"name": name}, period_for(view))
+    with view.facilities.drawing():
+        return answer_part(answer, view.drawn(), second=True)
 
 
 @router.get("/fragments/projects")
-def projects(view: OwnView) -> Html:
+@cached_part()
+def projects(view: OwnView) -> str:
     place = Place(view, "/applications")
 
-    def make() -> str:
-        table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
-        columns = [(column.heading, column.unit) for column in table.columns]
-        links = {columns[0][0]: lambda row: place.to("projects", row[0])}
-        return tables_part(Listed("The largest projects", columns, table.rows, links))
-
-    return kept(view, "projects", make)
+    table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
+    columns = [(column.heading, column.unit) for column in table.columns]
+    links = {columns[0][0]: lambda row: place.to("projects", row[0])}
+    return tables_part(Listed("The largest projects", columns, table.rows, links))
 
 
 @router.get("/fragments/runs")
+@cached_part()
 def runs(
     view: OwnView,
     q: Name = "",
@@ -348,26 +342,19 @@ def runs(
     order: Order = "newest",
     most: Annotated[int, Query(ge=1, le=1000)] = 50,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
-) -> Html:
+) -> str:
     """`days`: of the newest, where the page has no range."""
     chosen = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
     chosen = {name: text for name, text in chosen.items() if text}
 
-    def make() -> str:
-        result = view.ask(
-            "runs", {**chosen, "order": order, "most": most}, period_for(view, days * DAY_NS or None)
-        ).result
-        assert isinstance(result, RunsOutcome)
-        place = Place(view, "")
-        query = {("q" if name == "words" else name): text for name, text in chosen.items()}
-        days_asked = str(days or "")
-        kinds = ("newest", "slowest", "largest", "longest")
-        address = partial(place.link, "/fragments/runs", **query, days=days_asked)
-        orders = [(name, address(order=name), name == order) for name in kinds]
-        title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
-        judged = any(run.verdict for run in result.runs)
-        return part(
-            "runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title)
-        )
-
-    return kept(view, ("runs", tuple(chosen.items()), order, most, days), make)
+    result = view.ask("runs", {**chosen, "order": order, "most": most}, period_for(view, days * DAY_NS or None)).result
+    assert isinstance(result, RunsOutcome)
+    place = Place(view, "")
+    query = {("q" if name == "words" else name): text for name, text in chosen.items()}
+    days_asked = str(days or "")
+    kinds = ("newest", "slowest", "largest", "longest")
+    address = partial(place.link, "/fragments/runs", **query, days=days_asked)
+    orders = [(name, address(order=name), name == order) for name in kinds]
+    title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
+    judged = any(run.verdict for run in result.runs)
+    return part("runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title))

@@ -13,7 +13,7 @@ from ioweather.core.results import Answer
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.ranges import RANGE_NS, period_for
-from ioweather.ui.web.shell import Html, Place, answer_part, kept, page, part, problem, runs_table, tables_part
+from ioweather.ui.web.shell import Html, Place, answer_part, cached_part, page, part, problem, runs_table, tables_part
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
@@ -40,35 +40,29 @@ def weather(view: PublicView) -> Html:
 
 
 @router.get("/fragments/filesystems")
-def filesystems(view: PublicView) -> Html:
-    def make() -> str:
-        result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
-        assert isinstance(result, StorageOutcome)
-        return part("filesystems.html", states=result.filesystems, end_ns=result.end_ns, place=Place(view, "/"))
-
-    return kept(view, "filesystems", make)
+@cached_part()
+def filesystems(view: PublicView) -> str:
+    result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
+    assert isinstance(result, StorageOutcome)
+    return part("filesystems.html", states=result.filesystems, end_ns=result.end_ns, place=Place(view, "/"))
 
 
 @router.get("/fragments/load")
-def load(view: PublicView) -> Html:
-    def make() -> str:
-        answer = view.ask("storage", {}, period_for(view, RANGE_NS))
-        with view.facilities.drawing():
-            return "".join(exhibit_section(e, 2, view.drawn(_CHART_PX)) for e in answer.exhibits if e.charts)
-
-    return kept(view, "load", make)
+@cached_part()
+def load(view: PublicView) -> str:
+    answer = view.ask("storage", {}, period_for(view, RANGE_NS))
+    with view.facilities.drawing():
+        return "".join(exhibit_section(e, 2, view.drawn(_CHART_PX)) for e in answer.exhibits if e.charts)
 
 
 @router.get("/fragments/slowest")
-def slowest(view: OwnView) -> Html:
-    def make() -> str:
-        period = period_for(view, RANGE_NS)
-        result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
-        assert isinstance(result, RunsOutcome)
-        title = f"Slowest of {result.count:,} jobs against similar runs"
-        return tables_part(runs_table(Place(view, "/"), result.runs, title, brief=True))
-
-    return kept(view, "slowest", make)
+@cached_part()
+def slowest(view: OwnView) -> str:
+    period = period_for(view, RANGE_NS)
+    result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
+    assert isinstance(result, RunsOutcome)
+    title = f"Slowest of {result.count:,} jobs against similar runs"
+    return tables_part(runs_table(Place(view, "/"), result.runs, title, brief=True))
 
 
 @router.get("/now")
@@ -91,21 +85,19 @@ def _now_part(view: View, answer: Answer, wrong: bool) -> bytes:
 
 
 @router.get("/fragments/forecast")
-def forecast(view: PublicView) -> Html:
-    def make() -> str:
-        try:
-            answer = view.ask("forecast", {})
-        except DataUnavailable as error:
-            return Markup('<p class="quiet">No forecast yet. {}</p>').format(error.message)
-        with view.facilities.drawing():
-            whole = answer_part(answer, view.drawn(), second=True)
-        if _has_skill(answer):
-            return whole
-        # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.
-        folded = Markup('<details><summary class="quiet">{}</summary>{}</details>')
-        return folded.format(answer.headline, Markup(whole))
-
-    return kept(view, "forecast", make)
+@cached_part()
+def forecast(view: PublicView) -> str:
+    try:
+        answer = view.ask("forecast", {})
+    except DataUnavailable as error:
+        return Markup('<p class="quiet">No forecast yet. {}</p>').format(error.message)
+    with view.facilities.drawing():
+        whole = answer_part(answer, view.drawn(), second=True)
+    if _has_skill(answer):
+        return whole
+    # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.
+    folded = Markup('<details><summary class="quiet">{}</summary>{}</details>')
+    return folded.format(answer.headline, Markup(whole))
 
 
 def _has_skill(answer: Answer) -> bool:

@@ -33,11 +33,11 @@ from ioweather.ui.web.shell import (
     answer_part,
     around_ns,
     behind,
+    cached_part,
     components_table,
     events_table,
     failed,
     headed,
-    kept,
     page,
     part,
     problem,
@@ -116,75 +116,69 @@ def _spooled(status: Status) -> str:
 
 
 @router.get("/fragments/unhealthy")
-def unhealthy(view: OwnView) -> Html:
-    def make() -> str:
-        result = view.ask("health", {}, period_for(view)).result
-        assert isinstance(result, HealthOutcome)
-        place = Place(view, "/health")
-        columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
-            × usual [factor]; runs on it [count]; they lost [seconds]""")
-        rows = [
-            (
-                u.component or "",
-                u.filesystem or "",
-                u.cause,
-                u.start_ns,
-                u.end_ns,
-                u.probability,
-                u.factor,
-                u.runs,
-                u.lost_seconds,
-            )
-            for u in result.unhealthy
-        ]
-        links = {
-            "component": lambda row: place.to("components", row[0], **around_ns(row[3], row[4])),
-            "file system": lambda row: place.to("filesystems", row[1], **around_ns(row[3], row[4])),
-        }
-        empty = "No unhealthy component was found in this period."
-        return tables_part(Listed("Unhealthy components", columns, rows, links, empty))
-
-    return kept(view, "unhealthy", make)
+@cached_part()
+def unhealthy(view: OwnView) -> str:
+    result = view.ask("health", {}, period_for(view)).result
+    assert isinstance(result, HealthOutcome)
+    place = Place(view, "/health")
+    columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
+        × usual [factor]; runs on it [count]; they lost [seconds]""")
+    rows = [
+        (
+            u.component or "",
+            u.filesystem or "",
+            u.cause,
+            u.start_ns,
+            u.end_ns,
+            u.probability,
+            u.factor,
+            u.runs,
+            u.lost_seconds,
+        )
+        for u in result.unhealthy
+    ]
+    links = {
+        "component": lambda row: place.to("components", row[0], **around_ns(row[3], row[4])),
+        "file system": lambda row: place.to("filesystems", row[1], **around_ns(row[3], row[4])),
+    }
+    empty = "No unhealthy component was found in this period."
+    return tables_part(Listed("Unhealthy components", columns, rows, links, empty))
 
 
 @router.get("/fragments/lake")
-def held(view: OwnView) -> Html:
-    def make() -> str:
-        with view.lake.snapshot() as snapshot:
-            found, series = inventory(snapshot), series_held(snapshot)
-        counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
-        columns = headed("""file system; kind; source; components [count]; step [seconds]; from [time_ns]; to [time_ns];
-            rows [count]""")
-        kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
-        return tables_part(
-            Listed("Tables", (("table", "text"), ("rows", "count"), ("version", "count")), counted),
-            Listed(
-                "Series of servers and devices",
-                columns,
-                [tuple(vars(s).values()) for s in series],
-                empty="No series of servers and devices.",
-            ),
-            Listed(
-                "Files in quarantine",
-                (("file", "text"), ("reason", "text"), ("message", "text")),
-                kept_out,
-                empty="No file is in quarantine.",
-            ),
-        )
-
-    return kept(view, "lake", make)
+@cached_part()
+def held(view: OwnView) -> str:
+    with view.lake.snapshot() as snapshot:
+        found, series = inventory(snapshot), series_held(snapshot)
+    counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
+    columns = headed("""file system; kind; source; components [count]; step [seconds]; from [time_ns]; to [time_ns];
+        rows [count]""")
+    kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
+    return tables_part(
+        Listed("Tables", (("table", "text"), ("rows", "count"), ("version", "count")), counted),
+        Listed(
+            "Series of servers and devices",
+            columns,
+            [tuple(vars(s).values()) for s in series],
+            empty="No series of servers and devices.",
+        ),
+        Listed(
+            "Files in quarantine",
+            (("file", "text"), ("reason", "text"), ("message", "text")),
+            kept_out,
+            empty="No file is in quarantine.",
+        ),
+    )
 
 
 @router.get("/fragments/quality")
-def quality(view: PublicView) -> Html:
-    def make() -> str:
-        with view.lake.snapshot() as snapshot:
-            counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
-        rows = [(source, _flags(flags), count) for source, flags, count in counted]
-        columns = (("source", "text"), ("flags", "text"), ("samples", "count"))
-        return tables_part(Listed("Samples by quality", columns, rows, empty="The lake holds no series."))
-
-    return kept(view, "quality", make)
+@cached_part()
+def quality(view: PublicView) -> str:
+    with view.lake.snapshot() as snapshot:
+        counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
+    rows = [(source, _flags(flags), count) for source, flags, count in counted]
+    columns = (("source", "text"), ("flags", "text"), ("samples", "count"))
+    return tables_part(Listed("Samples by quality", columns, rows, empty="The lake holds no series."))
 
 
 def _flags(bits: int | None) -> str:
@@ -216,18 +210,14 @@ def component_page(view: PublicView, name: str) -> Html:
 
 
 @router.get("/fragments/relief")
-def relief(view: OwnView, target: str) -> Html:
+@cached_part("Files to move")
+def relief(view: OwnView, target: str) -> str:
     """Files to move off a target: by load, and by space where the lake has a list of files with their targets."""
 
-    def make() -> str:
-        answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
-        with suppress(DataUnavailable):
-            answers.append(view.ask("relieve", {"target": target, "by": "space"}))
-        return part(
-            "answers.html", sections=[answer_part(a, view.drawn(), second=True) for a in answers], all_later=True
-        )
-
-    return kept(view, ("relief", target), make, "Files to move")
+    answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
+    with suppress(DataUnavailable):
+        answers.append(view.ask("relieve", {"target": target, "by": "space"}))
+    return part("answers.html", sections=[answer_part(a, view.drawn(), second=True) for a in answers], all_later=True)
 
 
 def _height(exhibit: Exhibit) -> int:
@@ -238,26 +228,24 @@ def _height(exhibit: Exhibit) -> int:
 
 
 @router.get("/fragments/storage")
-def storage(view: PublicView, where: str) -> Html:
-    def make() -> str:
-        answer = view.ask("storage", {"where": where}, period_for(view, RANGE_NS))
-        result = answer.result
-        assert isinstance(result, StorageOutcome)
-        place = Place(view, "")
-        tables = [events_table(place, result.events, "Events in this period")]
-        tables += [components_table(place, result.components)] if result.components else []
-        up = Markup("")
-        if result.kind not in ("facility", "filesystem"):
-            up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
-                place.to("filesystems", result.filesystem), result.filesystem
-            )
-        facts = answer_part(replace(answer, exhibits=()), view.drawn(), folded=False)
-        with view.facilities.drawing():
-            charts = [exhibit_section(e, 3, view.drawn(_height(e))) for e in answer.exhibits if e.charts]
-        drawn = [Markup(chart) for chart in charts]
-        return part("place_parts.html", up=up, facts=facts, charts=drawn, tables=tables, behind=behind(answer))
-
-    return kept(view, ("storage", where), make, where)
+@cached_part("{where}")
+def storage(view: PublicView, where: str) -> str:
+    answer = view.ask("storage", {"where": where}, period_for(view, RANGE_NS))
+    result = answer.result
+    assert isinstance(result, StorageOutcome)
+    place = Place(view, "")
+    tables = [events_table(place, result.events, "Events in this period")]
+    tables += [components_table(place, result.components)] if result.components else []
+    up = Markup("")
+    if result.kind not in ("facility", "filesystem"):
+        up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
+            place.to("filesystems", result.filesystem), result.filesystem
+        )
+    facts = answer_part(replace(answer, exhibits=()), view.drawn(), folded=False)
+    with view.facilities.drawing():
+        charts = [exhibit_section(e, 3, view.drawn(_height(e))) for e in answer.exhibits if e.charts]
+    drawn = [Markup(chart) for chart in charts]
+    return part("place_parts.html", up=up, facts=facts, charts=drawn, tables=tables, behind=behind(answer))
 
 
 _MOST_EVENTS = 200
@@ -319,39 +307,35 @@ def _event(view: View, event_id: str) -> EventOutcome:
 
 
 @router.get("/fragments/events/{event_id}")
-def event(view: PublicView, event_id: str) -> Html:
-    def make() -> str:
-        found = _event(view, event_id)
-        where = found.component or found.filesystem.removeprefix("mount:").split(" ")[0]
-        try:
-            answer = view.ask("storage", {"where": where or None}, period_for(view))
-        except DataUnavailable:
-            answer = view.ask("storage", {}, period_for(view))
-        span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
-        exhibits = [
-            replace(e, charts=tuple(replace(c, references=(span,)) for c in e.charts))
-            for e in answer.exhibits
-            if e.charts and e.charts[0].kind == "timeline"
-        ]
-        with view.facilities.drawing():
-            charts = [Markup(exhibit_section(e, 2, view.drawn(CHART_PX))) for e in exhibits]
-        tables = [events_table(Place(view, ""), [found], "This event", brief=True)]
-        return part("place_parts.html", up="", facts=tables_part(*tables), charts=charts, tables=[], behind="")
-
-    return kept(view, ("event", event_id), make)
+@cached_part()
+def event(view: PublicView, event_id: str) -> str:
+    found = _event(view, event_id)
+    where = found.component or found.filesystem.removeprefix("mount:").split(" ")[0]
+    try:
+        answer = view.ask("storage", {"where": where or None}, period_for(view))
+    except DataUnavailable:
+        answer = view.ask("storage", {}, period_for(view))
+    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
+    exhibits = [
+        replace(e, charts=tuple(replace(c, references=(span,)) for c in e.charts))
+        for e in answer.exhibits
+        if e.charts and e.charts[0].kind == "timeline"
+    ]
+    with view.facilities.drawing():
+        charts = [Markup(exhibit_section(e, 2, view.drawn(CHART_PX))) for e in exhibits]
+    tables = [events_table(Place(view, ""), [found], "This event", brief=True)]
+    return part("place_parts.html", up="", facts=tables_part(*tables), charts=charts, tables=[], behind="")
 
 
 @router.get("/fragments/events/{event_id}/runs")
-def event_runs(view: OwnView, event_id: str) -> Html:
-    def make() -> str:
-        found = _event(view, event_id)
-        period = (found.start_ns, found.end_ns or period_for(view)[1])
-        result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
-        assert isinstance(result, RunsOutcome)
-        title = f"Slowest of {result.count:,} runs meanwhile"
-        return tables_part(runs_table(Place(view, ""), result.runs, title))
-
-    return kept(view, ("event runs", event_id), make)
+@cached_part()
+def event_runs(view: OwnView, event_id: str) -> str:
+    found = _event(view, event_id)
+    period = (found.start_ns, found.end_ns or period_for(view)[1])
+    result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
+    assert isinstance(result, RunsOutcome)
+    title = f"Slowest of {result.count:,} runs meanwhile"
+    return tables_part(runs_table(Place(view, ""), result.runs, title))
 
 
 _MOST_ON_OVERVIEW = 4
@@ -364,39 +348,35 @@ def who_page(view: PublicView) -> Html:
 
 
 @router.get("/fragments/who")
-def who(view: OwnView) -> Html:
-    def make() -> str:
-        low, high = period_for(view, RANGE_NS)
-        # With nothing chosen `who` is about the last hour; here all data are meant.
-        answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
-        result = answer.result
-        assert isinstance(result, WhoOutcome)
-        said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
-        return part(
-            "place_parts.html",
-            up="",
-            facts=said,
-            charts=[],
-            behind=behind(answer),
-            tables=[_culprits(view, result), _talkers(view, result, "Who moved most", 50)],
-        )
-
-    return kept(view, "who", make, "Who")
+@cached_part("Who")
+def who(view: OwnView) -> str:
+    low, high = period_for(view, RANGE_NS)
+    # With nothing chosen `who` is about the last hour; here all data are meant.
+    answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
+    result = answer.result
+    assert isinstance(result, WhoOutcome)
+    said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
+    return part(
+        "place_parts.html",
+        up="",
+        facts=said,
+        charts=[],
+        behind=behind(answer),
+        tables=[_culprits(view, result), _talkers(view, result, "Who moved most", 50)],
+    )
 
 
 @router.get("/fragments/busiest")
-def busiest(view: OwnView, days: int = 0) -> Html:
+@cached_part()
+def busiest(view: OwnView, days: int = 0) -> str:
     """For the overview: who moved most in the last hour of the period."""
 
-    def make() -> str:
-        result = view.ask("who", {"by": "user"}, last_hour(view)).result
-        assert isinstance(result, WhoOutcome)
-        title = "Who moved most in the last hour of this period"
-        culprits = _culprits(view, result)
-        tables = [culprits] if culprits.rows else []
-        return tables_part(*tables, _talkers(view, result, title, _MOST_ON_OVERVIEW))
-
-    return kept(view, "busiest", make)
+    result = view.ask("who", {"by": "user"}, last_hour(view)).result
+    assert isinstance(result, WhoOutcome)
+    title = "Who moved most in the last hour of this period"
+    culprits = _culprits(view, result)
+    tables = [culprits] if culprits.rows else []
+    return tables_part(*tables, _talkers(view, result, title, _MOST_ON_OVERVIEW))
 
 
 def last_hour(view: View) -> Period:

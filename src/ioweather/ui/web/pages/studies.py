@@ -27,8 +27,8 @@ from ioweather.ui.web.shell import (
     Listed,
     Place,
     answer_part,
+    cached_part,
     failed,
-    kept,
     page,
     part,
     problem,
@@ -131,7 +131,7 @@ def _downloads(made: Exhibit, query: Sequence[tuple[str, str]]) -> str:
             *links,
         ]
     kept = [(name, value) for name, value in query if name not in RESERVED - {"lake", "from", "to"}]
-    here = f"/exhibits/{made.id}" + (f"?{urlencode(kept)}" if kept else "")
+    here = f"/exhibits/{made.id}" + (f"?{urlencode(cached_part)}" if kept else "")
     return part("downloads.html", id=made.id, links=links, here=here)
 
 
@@ -219,21 +219,19 @@ for _topic in TOPICS:
 
 
 @router.get("/fragments/transfer")
+@cached_part()
 def transfer(
     view: PublicView,
     size: Annotated[str, Query(max_length=40)] = "64GiB",
     op: Annotated[str, Query(pattern="^(read|write)$")] = "write",
-) -> Html:
+) -> str:
     """Over how many targets to stripe a file of this size, and how long moving it takes."""
 
-    def make() -> str:
-        try:
-            amount = parse_size(size)
-        except ValueError as error:
-            raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
-        answers = [view.ask(name, {"size": str(amount), "op": op}) for name in ("stripe", "predict")]
-        with view.facilities.drawing():
-            sections = [answer_part(answer, view.drawn(), second=True) for answer in answers]
-        return part("answers.html", sections=sections, all_later=True)
-
-    return kept(view, ("transfer", size, op), make)
+    try:
+        amount = parse_size(size)
+    except ValueError as error:
+        raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
+    answers = [view.ask(name, {"size": str(amount), "op": op}) for name in ("stripe", "predict")]
+    with view.facilities.drawing():
+        sections = [answer_part(answer, view.drawn(), second=True) for answer in answers]
+    return part("answers.html", sections=sections, all_later=True)
