@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ioweather._version import __version__
@@ -19,6 +18,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Provenance, ResultTable
 from ioweather.core.units import format_time_ns
 from ioweather.ui.charts import Drawn, exhibit_section, figure_html, html_page, provenance_html, table_html
+from ioweather.ui.charts.page import templates
 from ioweather.ui.report.front import Sheet
 from ioweather.ui.report.gather import Made, Material, without_repeats
 
@@ -32,10 +32,7 @@ def equation_html(text: str) -> Markup:
     return Markup(_RAISED.sub(lambda m: f"<{marks[m[1]]}>{m[2]}</{marks[m[1]]}>", escape(text)))
 
 
-_FOLDER = Path(__file__).with_name("templates")
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
+_TEMPLATES = templates(Path(__file__).with_name("templates"))
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",
     "don15": "Response times",
@@ -76,7 +73,7 @@ def report_html(
         f"Storage of {name}",
         parts,
         footer=provenance_html(provenance),
-        style=(_FOLDER / "report.css").read_text("utf-8"),
+        style=Path(__file__).with_name("templates").joinpath("report.css").read_text("utf-8"),
     )
 
 

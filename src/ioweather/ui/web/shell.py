@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ioweather._version import __version__
@@ -27,22 +26,14 @@ from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, form
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts import Drawn, answer_section, provenance_html
 from ioweather.ui.charts.chart_data import legible
-from ioweather.ui.charts.page import prose
+from ioweather.ui.charts.page import templates
 from ioweather.ui.web.facilities import MAIN, Tell
 from ioweather.ui.web.ranges import presets
 from ioweather.ui.web.statuses import status_of
 from ioweather.ui.web.topics import TOPICS
 from ioweather.ui.web.visible import View
 
-_TEMPLATES: Final = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_TEMPLATES.filters["unit"] = format_value
-_TEMPLATES.filters["prose"] = lambda text: Markup(prose(text))
+_TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that stand side by side
 NAVIGATION: Final = (
     ("/", "Overview"),
