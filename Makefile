@@ -72,6 +72,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python benchmarks/words.py
 
 screenshots: $(STAMP)
 	$(BIN)/python docs/screenshots.py

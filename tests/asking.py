@@ -13,8 +13,8 @@ from ioweather.core.results import Answer
 from ioweather.job_io.job_source import find_job
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
-from ioweather.lake.place import Place
 from ioweather.topics.ask import ask
+from ioweather.topics.source import DataSource
 
 Where = Lake | str | PathLike[str] | None
 
@@ -25,7 +25,7 @@ def why(job: object, lake: Where = None, **params: Any) -> Answer:
 
 def job_view(target: object, lake: Where = None, period_ns: tuple[int, int] = (0, 2**62), **values: Any) -> JobView:
     with ExitStack() as until:
-        return find_job(str(target), Place(lake, until), values, period_ns)
+        return find_job(DataSource(lake, until, period_ns), values, str(target))
 
 
 def describe_job(target: object, lake: Where = None, *, detail: bool = False, **params: Any) -> Answer:

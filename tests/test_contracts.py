@@ -48,5 +48,5 @@ def test_what_a_person_may_say_of_a_file_can_be_said_and_is_heard(name):
     def some(folders, pattern):
         return any(re.search(pattern, path.read_text()) for folder in folders for path in (SRC / folder).rglob("*.py"))
 
-    assert some(("cli", "workflows"), rf"\b{name}=")
-    assert some(("sources", "workflows"), rf"\bcontext\.{name}\b")
+    assert some(("ui", "ingestion"), rf"\b{name}=")
+    assert some(("readers", "ingestion"), rf"\bcontext\.{name}\b")

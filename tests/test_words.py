@@ -26,7 +26,9 @@ def test_no_word_of_the_list() -> None:
 
 
 def test_the_list_and_the_page_agree() -> None:
-    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^|]+ \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8").partition("`make lint`")[0], re.MULTILINE
+    )
     phrases = [phrase for row in rows if row not in ("not", "---") for phrase in row.split(", ")]
     assert len(phrases) > 10
     assert not [phrase for phrase in phrases if not FORBIDDEN.search(phrase)]

@@ -9,21 +9,23 @@ from typing import Any
 import pytest
 
 import ioweather
-from ioweather.core.contracts import Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import EventsOutcome
 from ioweather.core.registry import Catalogue
 from ioweather.core.results import Answer
 from ioweather.topics import question_catalogue as catalogue
+from ioweather.topics.source import DataSource
 from ioweather.ui.cli.main import run
 
 
-def greet(data: StudyData, facility: Facility, params: Params) -> Answer:
+def greet(source: DataSource, params: Params) -> Answer:
     return Answer("greeting", f"Hello {params['whom']}.", result=EventsOutcome(()))
 
 
-GREETING = Question("greeting", EventsOutcome, (), greet, (Param("whom", "Who is greeted.", required=True),), "Greet.")
-NAMELESS = Question("other", EventsOutcome, (), greet)
+GREETING = Question(
+    "greeting", EventsOutcome, greet, params=(Param("whom", "Who is greeted.", required=True),), help="Greet."
+)
+NAMELESS = Question("other", EventsOutcome, greet)
 
 
 @pytest.fixture

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.core.contracts import Need, Param, Study, StudyData
+from ioweather.core.contracts import Need, Param, Question, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame, Text
+from ioweather.core.outcomes import EventsOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup
 from ioweather.testing import ChecksFailed, check_question, check_study, data_for
 from ioweather.topics.study_catalogue import STUDIES
@@ -84,23 +84,15 @@ def test_planted_mistakes_are_found(study, expected):
     assert expected in str(failed.value)
 
 
-@dataclass(frozen=True)
-class Asked:
-    answer: Any
-    name: str = "nodes"
-    needs: tuple[Need, ...] = GOOD.needs
-    params: tuple[Param, ...] = field(default=())
-
-
-def count(data, facility, params):
-    rows = data.frames["jobs"].rows
+def count(source, params):
+    rows = source.frame("jobs", optional=True).rows
     return Answer(
         "How many?", f"{rows} jobs.", (FactGroup("jobs", "Jobs", (Fact("count", "Jobs", rows),)),), name="nodes"
     )
 
 
-def repeated(data, facility, params):
-    answer = count(data, facility, params)
+def repeated(source, params):
+    answer = count(source, params)
     return replace(answer, facts=answer.facts * 2)
 
 
@@ -120,7 +112,25 @@ def test_our_own_studies(name, lake):
     check_study(STUDIES[name], *data_for(STUDIES[name], lake, **params), lake.facility)
 
 
-def test_questions():
-    check_question(Asked(count), DATA, {})
-    with pytest.raises(ChecksFailed, match="groups of nodes: jobs is there twice"):
-        check_question(Asked(repeated), DATA, {})
+def unready(source, params):
+    return count(source, params) if source.frame("jobs").rows > 2 else 1 / 0
+
+
+ASKED = Question("nodes", EventsOutcome, count, frozenset({"jobs"}))
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (replace(ASKED, run=repeated), "groups of nodes: jobs is there twice"),
+        (replace(ASKED, run=unready), "little, one row: ZeroDivisionError"),
+        (replace(ASKED, tables=frozenset()), "it reads jobs, not in its `tables`"),
+        (replace(ASKED, tables=frozenset({"jobs", "nowhere"})), "nowhere: there is no such table"),
+        (replace(ASKED, params=(Param("least", ""),)), "it does not say what it is"),
+    ],
+)
+def test_planted_mistakes_of_questions_are_found(question, expected, lake):
+    check_question(ASKED, lake)
+    with pytest.raises(ChecksFailed) as failed:
+        check_question(question, lake)
+    assert expected in str(failed.value)

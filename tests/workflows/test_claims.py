@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers.claims import claims
 from ioweather.core.results import Estimate, Exhibit
-from ioweather.studies.claims import QUESTION
+from ioweather.studies.claims import claims_answer
 from ioweather.studies.claims_query import read_claims, write_claims
 
 SITE = SiteClaims(
@@ -69,9 +68,7 @@ def test_a_file_that_is_not_there_or_too_large(tmp_path: Path) -> None:
 def asked(value: float, low: float, high: float, sites: tuple[SiteClaims, ...] = ()) -> ClaimsOutcome:
     estimate = Estimate("read_over_written", value, "factor", low, high, 0.9, 50, "bootstrap")
     made = {"pat19.fig3": Exhibit("pat19.fig3", estimates=(estimate,)), "pat19.fig4": "no rows in `series`"}
-    answer = QUESTION.answer(
-        StudyData(given={"exhibits": made, "sites": sites}), Facility(name="here"), {"paper": "pat19", "against": ()}
-    )
+    answer = claims_answer(Facility(name="here"), "pat19", made, sites)
     assert isinstance(answer.result, ClaimsOutcome)
     (table,) = answer.exhibits[0].tables
     assert len(table.rows) == len(claims("pat19"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ioweather.core.results import Answer, Cell, Exhibit
     from ioweather.core.run_outcomes import Outcome
+    from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 
@@ -94,11 +95,7 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
-Shape: TypeAlias = Literal[
-    "rows", "matrix", "rollup", "volumes", "log", "counted", "similar", "similar_if_named", "conditions", "suspects",
-    "recorded", "activity", "supposed", "history", "recent", "status", "loads", "relief", "exhibits", "sites",
-]  # fmt: skip
-Given = TypeVar("Given")
+Shape: TypeAlias = Literal["rows", "matrix", "rollup", "volumes"]
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
 
@@ -109,25 +106,16 @@ ALL_TIME: Period = (0, 2**62)
 
 @dataclass(frozen=True)
 class Need:
-    """What a study or a question needs, so that workflows can fetch it and `ioweather show` can say if it is there.
+    """A table that a study reads, declared so that `ioweather show` can say what a lake lacks.
 
-    `rows`: a Frame of the named columns, within the period. `matrix`: one BlockwiseMatrix per metric in `metrics`, on
-    the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive) or averaged (intensive) over
-    components: a Frame start_ns, metric, value, coverage (share of component-time present), in time order, one row
-    per metric and step that has any data. `where` maps a column to a value, a tuple of values, or '$param' to take it
-    from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every table that
-    has `system`. `volumes`: a Frame of what servers counted of each job (`job_operations`), a row per job.
-
-    The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
-    the lake, that the parameter `param` names. `counted`: what servers counted of the job of the need `after`.
-    `similar`: runs like the one of the need `after`. `conditions`: what the system did during the runs of the need
-    `after`. `suspects`: the jobs beside the run of `conditions`. `recorded`: verdicts on the run that the lake holds.
-    `activity`: who did what in a period, or beside a run, and whom it slowed. `supposed`: runs beside a job that is
-    changed. `history`: windows of load or slowdown of one file system. `recent`: what is usual, and the last half hour.
-    `status`: what the agents see now, beside the need `after`. `loads`: what the file systems or one component moved,
-    and how slow probes found them. `relief`: what each target holds or moved, and the files on one of them.
-    `exhibits`: those of papers that claims rest on. `sites`: claims of other sites, from the files that `param` names.
-    One function of workflows.resolve serves each shape. `also` are further tables that it reads.
+    `rows`: a Frame of the named columns, within the period (`any_time`: of all time). `matrix`: one BlockwiseMatrix
+    per metric in `metrics`, on the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive)
+    or averaged (intensive) over components: a Frame start_ns, metric, value, coverage (share of component-time
+    present), in time order, one row per metric and step that has any data. `volumes`: a Frame of what servers counted
+    of each job (`job_operations`), a row per job. `where` maps a column to a value, a tuple of values, or '$param' to
+    take it from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every
+    table that has `system`. Rows of `series` with one of the quality flags in `exclude_flags` (tables.Quality, in lower
+    case) count as missing. `when` names a flag parameter: the need is fetched only if it is set ('not NAME': not set).
     """
 
     name: str
@@ -137,23 +125,14 @@ class Need:
     where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
     shape: Shape = "rows"
     optional: bool = False
-    # Rows of `series` with one of these quality flags (tables.Quality, in lower case) count as missing.
     exclude_flags: tuple[str, ...] = ()
-    # Fetched only where this flag parameter is set ('not NAME': is not set), or with 'NAME=VALUE' where it is that.
     when: str | None = None
-    after: str = ""
-    param: str = ""
-    any_time: bool = False  # whatever the period that was asked for
-    also: tuple[str, ...] = ()
-    # What to say where the lake has no rows of the table.
-    missing: str = ""
+    any_time: bool = False
 
     def is_wanted(self, params: Params) -> bool:
+        """Whether the parameters ask for it."""
         if self.when is None:
             return True
-        name, equals, value = self.when.partition("=")
-        if equals:
-            return bool(params.get(name) == value)
         flag = self.when.removeprefix("not ")
         return bool(params.get(flag)) == (flag == self.when)
 
@@ -220,10 +199,9 @@ class StudyData:
     """A study's needs, fetched: frames for rows and rollups by need, matrices by need and metric.
 
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
-    that the lake cannot meet is absent from the mappings, and `lacking` says why. `given` has needs of other shapes.
-    `spread(task, inputs)` gives task(*input) of each input in their order, like `starmap`, perhaps from other
-    processes: task is a function of a module, inputs can be pickled. Of exhibits those
-    in `wanted` are asked for (empty: all); a study may make others too.
+    that the lake cannot meet is absent from the mappings. `spread(task, inputs)` gives task(*input) of each input in
+    their order, like `starmap`, perhaps from other processes: task is a function of a module, inputs can be pickled.
+    `wanted` are the exhibits asked for (empty: all); a study may make others too.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -232,19 +210,11 @@ class StudyData:
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
     spread: Spread = starmap
-    given: Mapping[str, Any] = field(default_factory=dict)
-    lacking: Mapping[str, str] = field(default_factory=dict)
     wanted: frozenset[str] = frozenset()
 
     def wants(self, *exhibits: str) -> bool:
         """Whether one of them is asked for."""
         return not self.wanted or not self.wanted.isdisjoint(exhibits)
-
-    def of(self, name: str, kind: type[Given]) -> Given:
-        """A need of another shape than frames and matrices."""
-        found = self.given[name]
-        assert isinstance(found, kind)
-        return found
 
 
 @dataclass(frozen=True)
@@ -266,20 +236,20 @@ class Study:
 
 @dataclass(frozen=True)
 class Question:
-    """What a person asks: a pure function from fetched data to one answer, beside Study. Command, Python function, API
-    route and page follow from its line in questions.catalogue.
+    """Something a user can ask. Command, Python function, API route and page follow from its line in the catalogue.
 
-    `result` is the type of the answer's result. `seen_by` says whose rows it may show: everybody's to anybody
-    ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are parameters as
-    the terminal wants them, where that is less than what programs get; `brief` are the groups of facts that its first
-    screen has, each with how many facts, and notes by their name: --full shows the rest. `table` is what --csv prints,
-    if not the facts.
+    `run(source, params)` reads what it needs from a `topics.source.DataSource` and returns the answer, whose `result`
+    is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: everybody's
+    to anybody ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are
+    parameters as the terminal wants them, where that is less than what programs get; `brief` are the groups of facts
+    that its first screen has, each with how many facts, and notes by their name: --full shows the rest. `table` is
+    what --csv prints, if not the facts.
     """
 
     name: str
     result: type[Outcome]
-    needs: tuple[Need, ...]
-    answer: Callable[[StudyData, Facility, Params], Answer]
+    run: Callable[[DataSource, Params], Answer]
+    tables: frozenset[str] = frozenset()
     params: tuple[Param, ...] = ()
     help: str = ""
     epilog: str = ""
@@ -289,7 +259,3 @@ class Question:
     screen: Mapping[str, Cell] = field(default_factory=dict)
     brief: Mapping[str, int] = field(default_factory=dict)
     table: str = ""
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return frozenset(name for need in self.needs for name in (need.table, *need.also) if name)

@@ -1,10 +1,10 @@
-"""Parameters and needs that several questions share."""
+"""Parameters that several questions share."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ioweather.core.contracts import Need, Param
+from ioweather.core.contracts import Param
 
 JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
 _HELP = "Processes per node, where accounting has no nodes."
@@ -13,12 +13,5 @@ PATHS: Final = Param(
     "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
 )
 UID: Final = Param("uid", "Of several jobs with this id, the one of this user.", "int", metavar="N")
-LOG: Final = Need(
-    "job", "applications", shape="log", param="job", also=("files", "ingests", "jobs", "series"), optional=False
-)
-SIMILAR: Final = Need("similar", "job_io", shape="similar", after="job", also=("applications",), optional=True)
-CONDITIONS: Final = Need(
-    "conditions", "series", shape="conditions", after="similar", also=("events", "files", "responses"), optional=True
-)
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
 MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))

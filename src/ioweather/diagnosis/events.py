@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
 from ioweather.core.outcomes import EventOutcome, EventsOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.words import names_of
+from ioweather.topics.source import DataSource
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
 _COLUMNS: Final = columns_of(
@@ -19,9 +20,10 @@ _COLUMNS: Final = columns_of(
 )
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    low, high = data.period_ns
-    every = [*stored(data.frames.get("events"), facility), *maintenance(facility)]
+def run(source: DataSource, params: Params) -> Answer:
+    """Events of the period, stored or in the facility file."""
+    low, high = source.period_ns
+    every = events_of(source)
     found = [
         event
         for event in every
@@ -44,13 +46,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     )
 
 
-STORED: Final = Need(
-    "events",
-    "events",
-    columns=("event_id", "kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source"),
-    optional=True,
-    any_time=True,
-)
+_STORED: Final = names_of("event_id kind system component label start_ns end_ns strength_ratio source")
 _NOTHING: Final = "No events recorded."
 
 
@@ -59,15 +55,21 @@ def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
     return sorted(events, key=lambda each: (-each.start_ns, each.kind, each.label, each.filesystem, each.event_id))
 
 
-def stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
-    for row in events.records() if events is not None else ():
+def events_of(source: DataSource) -> list[EventOutcome]:
+    """All stored events, and the maintenance windows of the facility file."""
+    return [*_stored(source), *_maintenance(source.facility)]
+
+
+def _stored(source: DataSource) -> Iterator[EventOutcome]:
+    events, facility = source.frame("events", _STORED, optional=True, any_time=True), source.facility
+    for row in events.records():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
         when = (row["start_ns"], row["end_ns"], row["strength_ratio"])
         yield EventOutcome(row["kind"], where, row["label"], *when, row["source"], row["event_id"], row["component"])
 
 
-def maintenance(facility: Facility) -> Iterator[EventOutcome]:
+def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
     for window in facility.maintenance:
         label = window.label or "maintenance"
         yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
@@ -76,8 +78,8 @@ def maintenance(facility: Facility) -> Iterator[EventOutcome]:
 QUESTION = Question(
     name="events",
     result=EventsOutcome,
-    needs=(STORED,),
-    answer=answer,
+    run=run,
+    tables=frozenset({"events"}),
     params=(
         Param("kind", "Only events of this kind.", choices=KINDS),
         Param("strongest", "The strongest first, not the newest.", "flag", default=False),

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ComponentState, EventOutcome, FileSystemState, StorageOutcome
 from ioweather.core.results import (
@@ -25,9 +25,11 @@ from ioweather.core.results import (
     identifier,
 )
 from ioweather.core.units import NS, format_value
-from ioweather.diagnosis.events import STORED, maintenance, newest_first, stored
+from ioweather.diagnosis.events import events_of, newest_first
 from ioweather.diagnosis.now_answer import SLOW
+from ioweather.facts.load_query import loads as loads_of
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
+from ioweather.topics.source import DataSource
 
 # What is shaded in a time line: something was wrong, or nobody worked.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
@@ -36,9 +38,11 @@ _MOST_RATES: Final = 96
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    loads = data.of("loads", Loads)
-    events = _events(data, facility, loads)
+def run(source: DataSource, params: Params) -> Answer:
+    """Load, slowdown and events of the file systems, or of the one place that the parameter `where` names."""
+    loads = loads_of(source.snapshot, params["where"], source.period_ns)
+    facility = source.facility
+    events = _events(events_of(source), loads)
     names = list(dict.fromkeys([*(t.filesystem for t in loads.traffic), *(s.filesystem for s in loads.slowness)]))
     states = () if loads.measured else tuple(_state(name, loads, facility, events) for name in names)
     components = tuple(part for traffic in loads.traffic for part in _components(traffic, loads))
@@ -63,9 +67,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     )  # fmt: skip
 
 
-def _events(data: StudyData, facility: Facility, loads: Loads) -> list[EventOutcome]:
+def _events(every: Sequence[EventOutcome], loads: Loads) -> list[EventOutcome]:
     """Of this place and time, the newest first."""
-    every = [*stored(data.frames.get("events"), facility), *maintenance(facility)]
     found = [e for e in every if e.start_ns < loads.end_ns and (e.end_ns is None or e.end_ns > loads.start_ns)]
     if loads.kind == "filesystem":
         found = [e for e in found if _is_of(e, loads.where)]
@@ -332,8 +335,8 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
 QUESTION = Question(
     name="storage",
     result=StorageOutcome,
-    needs=(Need("loads", "series", shape="loads", param="where", also=("response_rollups", "components")), STORED),
-    answer=answer,
+    run=run,
+    tables=frozenset({"components", "events", "response_rollups", "series"}),
     params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
     help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over
     time, of one server or target what it did beside its peers.""",

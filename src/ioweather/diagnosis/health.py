@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import HealthOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
 from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import format_time_ns
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
+from ioweather.topics.source import DataSource
 
 _COLUMNS: Final = columns_of(
     "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: time lost [seconds]; "
@@ -19,12 +19,13 @@ _COLUMNS: Final = columns_of(
 _NAMED_IN_HEADLINE: Final = 3
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    low, high = data.period_ns
-    events = data.frames.get("events")
+def run(source: DataSource, params: Params) -> Answer:
+    """The stored incidents of the period and what they cost jobs."""
+    low, high = source.period_ns
+    events = source.frame("events", EVENT_COLUMNS, {"kind": "component_health"}, optional=True, any_time=True)
+    facility = source.facility
     every = [
-        unhealthy_of(row, facility.filesystem_of(row["system"]) if row["system"] else None)
-        for row in (events.records() if events is not None else ())
+        unhealthy_of(row, facility.filesystem_of(row["system"]) if row["system"] else None) for row in events.records()
     ]
     found = [each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_asked(each, params)]
     found.sort(key=lambda each: (-each.start_ns, each.component or ""))
@@ -72,12 +73,8 @@ def _facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
 QUESTION = Question(
     name="health",
     result=HealthOutcome,
-    needs=(
-        Need(
-            "events", "events", columns=EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
-        ),
-    ),
-    answer=answer,
+    run=run,
+    tables=frozenset({"events"}),
     params=(Param("filesystem", "Only of this file system."), Param("component", "Only of this server or target.")),
     help="""Say which servers and targets were unhealthy: from when to when, how it showed, how surely, how many runs
     used them meanwhile and how much I/O time these lost.

@@ -5,27 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
-from ioweather.core.question_parameters import CONDITIONS, JOB, LOG, PATHS, PROCESSES_PER_NODE, SIMILAR, UID
+from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.question_parameters import JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.results import Answer, Finding
 from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import format_value
-from ioweather.diagnosis.verdict_wording import Explained, explain
+from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines, priced
 from ioweather.job_io.job_page import page_exhibits
+from ioweather.job_io.job_source import LOG_TABLES, named_log
 from ioweather.job_io.server_counts import beside_log, server_answer
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import JobView, as_one_run, only_files, target_exhibit
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    if isinstance(data.given["job"], ServerIo):
-        return server_answer(params["job"], data.of("job", ServerIo), detail=params["detail"])
-    whole = as_one_run(data.of("job", JobView))
+def run(source: DataSource, params: Params) -> Answer:
+    """The I/O of the job, from its logs; without one, from what servers counted of it."""
+    if params["file"]:
+        source.tables = LOG_TABLES | {"job_operations"}
+    try:
+        log = named_log(source, params)
+    except DataUnavailable:
+        counted = _counted_alone(source, params)
+        if counted is None:
+            raise
+        return server_answer(params["job"], counted, detail=params["detail"])
+    whole = as_one_run(log)
     view = only_files(whole, params["file"]) if params["file"] else whole
-    judged = _judged(data)
+    # Neither is about single files.
+    counted = None if params["file"] else _counted_beside(source, log)
+    judged = None if params["file"] else _judged(source, params, log)
     advised = advise(view) if judged is None else priced(advise(view), judged)
     found = job_answer(view, lines_beside=brief_lines(advised))
     if judged is not None and isinstance(found.result, JobOutcome):
@@ -36,8 +48,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         )
     if params["detail"]:
         found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
-    if "counted" in data.given:
-        found = replace(found, facts=(*found.facts, beside_log(view, data.of("counted", ServerIo))))
+    if counted is not None:
+        found = replace(found, facts=(*found.facts, beside_log(view, counted)))
     if params["file"]:
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
         note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
@@ -45,12 +57,37 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     return advised_answer(found, advised, brief=True)
 
 
-def _judged(data: StudyData) -> WhyOutcome | None:
-    """What `why` says of the run, where the lake has similar runs."""
-    if "conditions" not in data.given:
+def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
+    from ioweather.job_io.job_in_lake import Which, counted_by_servers  # a log alone needs no database
+
+    source.note_logs("job")
+    return counted_by_servers(source.snapshot, params["job"], Which(params["uid"], source.period_ns))
+
+
+def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:
+    """What servers counted of a job that has logs, if there is a lake."""
+    if not source.has_lake:
         return None
-    view = data.of("job", JobView)
-    result = explain(view, view.main_run, data.of("conditions", Explained)).result
+    from ioweather.job_io.job_in_lake import counted_beside_log
+
+    try:
+        return counted_beside_log(source.snapshot, log)
+    except DataUnavailable:
+        return None
+
+
+def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | None:
+    """What `why` says of the run, if a lake was named or is open and has similar runs."""
+    if not source.has_lake:
+        return None
+    from ioweather.diagnosis.compared_job import conditions_of_job, similar_to_job
+
+    try:
+        similar_to_job(source, params)
+        found = conditions_of_job(source, params)
+    except DataUnavailable:
+        return None
+    result = explain(log, log.main_run, found).result
     assert isinstance(result, WhyOutcome)
     return result
 
@@ -65,13 +102,8 @@ def _slowdown_words(judged: WhyOutcome, job: str) -> Iterator[Finding]:
 QUESTION = Question(
     name="job",
     result=JobOutcome,
-    needs=(
-        replace(LOG, also=(*LOG.also, "job_operations")),
-        Need("counted", "job_operations", shape="counted", after="job", optional=True, when="not file"),
-        replace(SIMILAR, shape="similar_if_named", when="not file"),
-        replace(CONDITIONS, when="not file"),
-    ),
-    answer=answer,
+    run=run,
+    tables=LOG_TABLES | {"events", "job_io", "job_operations", "responses"},
     params=(
         JOB,
         PROCESSES_PER_NODE,

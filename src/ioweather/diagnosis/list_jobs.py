@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import RunOutcome, RunsOutcome
@@ -21,7 +21,9 @@ from ioweather.facts.file_records import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of
 from ioweather.facts.signatures import program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
+from ioweather.topics.source import DataSource
 
+_NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
 _WORDS: Final = {
     "newest": "the newest first",
@@ -42,19 +44,22 @@ _RUN: Final = ResultColumn("run_words", "run", "text")
 _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+def run(source: DataSource, params: Params) -> Answer:
+    """The runs that match, in the order asked for."""
+    data = source.fetch(NEEDS, any_time=True, missing=_NO_LOGS)
+    verdicts = source.frame("verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True)
+    facility = source.facility
     every = instances_of(data, facility, {}).frame
     if params["every_run"]:
         every = every.with_columns(job_number=np.arange(every.rows))
     jobs = main_runs(every)
-    mine = np.flatnonzero(_wanted(jobs, facility, params, data.period_ns))
+    mine = np.flatnonzero(_wanted(jobs, facility, params, source.period_ns))
     slowness = np.full(jobs.rows, np.nan)
     if params["order"] == "slowest":
         slowness[mine] = slowdowns(every, jobs.ints("row")[mine], facility)[0]
     first = mine[_order(jobs, slowness, mine, params["order"])][: params["most"]]
     runs = _listed(jobs.take(first), *slowdowns(every, jobs.ints("row")[first], facility), facility)
-    if "verdicts" in data.frames:
-        runs = _with_verdicts(runs, jobs.take(first).text("log_digest"), data.frames["verdicts"])
+    runs = _with_verdicts(runs, jobs.take(first).text("log_digest"), verdicts)
     several, judged = (any(getattr(run, name) for run in runs) for name in ("run_words", "verdict"))
     columns = (_COLUMNS[0], *([_RUN] if several else []), *_COLUMNS[1:], *([_VERDICT] if judged else []))
     count, read, write = (int(jobs.ints(f"all_{name}")[mine].sum()) for name in ("count", "read_bytes", "write_bytes"))
@@ -208,14 +213,8 @@ def _with_verdicts(runs: list[RunOutcome], digests: Text, verdicts: Frame) -> li
 QUESTION = Question(
     name="runs",
     result=RunsOutcome,
-    needs=(
-        *(
-            replace(need, any_time=True, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
-            for need in NEEDS
-        ),
-        Need("verdicts", "verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True),
-    ),
-    answer=answer,
+    run=run,
+    tables=frozenset({"applications", "job_io", "jobs", "verdicts"}),
     params=(
         Param("words", "Only runs with all these words in job id, user, project or program.", metavar="TEXT"),
         Param("user", "Only runs of this user."),

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import NowOutcome
 from ioweather.core.results import Answer
-from ioweather.diagnosis.now_answer import SeenNow, weather_answer
+from ioweather.diagnosis.agent_status import History, lake_history, seen_now
+from ioweather.diagnosis.now_answer import weather_answer
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    seen = data.of("status", SeenNow)
-    ask = partial(weather_answer, stale=seen.stale, agents=seen.agents, notes=seen.notes)
-    return ask(seen.operations, seen.hangs, now_ns=seen.now_ns, full=params["full"])
+def run(source: DataSource, params: Params) -> Answer:
+    """What the agents measure now, compared with the baseline of the lake."""
+    source.reads_agents = True
+    history = source.shared(recent_history, params)
+    spools = [Path(spool) for spool in params["spool"]]
+    seen = seen_now(spools, history, source.place.directory, params["at"])
+    return weather_answer(
+        seen.operations,
+        seen.hangs,
+        now_ns=seen.now_ns,
+        full=params["full"],
+        stale=seen.stale,
+        agents=seen.agents,
+        notes=seen.notes,
+    )
+
+
+def recent_history(source: DataSource, params: Params) -> History:
+    """Baseline and last half hour of the lake; empty without one."""
+    try:
+        snapshot = source.place.snapshot_if_there()
+        return History() if snapshot is None else lake_history(snapshot, params["at"], params["exact"])
+    except DataUnavailable:
+        return History()
 
 
 QUESTION = Question(
     name="now",
     result=NowOutcome,
-    needs=(
-        Need("recent", "response_rollups", shape="recent", also=("responses",), optional=True),
-        Need("status", "", shape="status", after="recent"),
-    ),
-    answer=answer,
+    run=run,
+    tables=frozenset({"response_rollups", "responses"}),
     params=(
         Param(
             "spool",

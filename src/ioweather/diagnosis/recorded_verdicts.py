@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns, utc_day
+from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.run_outcomes import Amount, Reason, RecordedVerdict, VerdictKind, WhyOutcome
@@ -24,10 +25,12 @@ from ioweather.core.tables.verdicts import PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_in_lake import view_of_run
+from ioweather.job_io.job_source import find_named_log
 from ioweather.lake.convert import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask
+from ioweather.topics.source import DataSource, SharedResults
 
 _LOG = logging.getLogger("ioweather.verdicts")
 SOURCE: Final = "why"
@@ -116,7 +119,10 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
 def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}
-    answer = ask("why", lake, params, given={"job": view, "recorded": ()}, files=False)
+    shared, no_verdicts = SharedResults(), tuple[RecordedVerdict, ...]()
+    shared.put(find_named_log, view)
+    shared.put(recorded_of_job, no_verdicts)
+    answer = ask("why", lake, params, shared=shared, files=False)
     run = view.applications
     return {
         "log_digest": item.digest, "raw_job_id": int(run.ints("job_id")[0]), "uid": int(run.ints("uid")[0]),
@@ -159,6 +165,18 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
     columns: Mapping[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
     lake.append("verdicts", TABLES["verdicts"].frame(columns), source=SOURCE)
     _LOG.info("%d verdicts", len(rows))
+
+
+def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
+    """Verdicts on the run that the job of the parameter `job` is judged by; none without a lake."""
+    snapshot = source.place.snapshot_if_there()
+    if snapshot is None:
+        return ()
+    view = source.shared(find_named_log, params)
+    try:
+        return recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
+    except DataUnavailable:
+        return ()
 
 
 def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:

@@ -1,4 +1,4 @@
-"""The jobs beside a run, and who did what in a period: the needs `suspects` and `activity`.
+"""Who did what beside a run or in a period, and whom it slowed.
 
 All of the lake is looked at, whoever asks: what is shown of others' jobs to a person who may not see them is that there
 was another job.
@@ -6,13 +6,12 @@ was another job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ioweather.core import choices
-from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.contracts import ALL_TIME, Params, Period
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.units import HOUR_NS
 from ioweather.diagnosis.blame import Slowed
@@ -25,28 +24,29 @@ from ioweather.diagnosis.verdict_wording import Explained
 from ioweather.diagnosis.without_job import Supposed
 from ioweather.diagnosis.without_job_query import supposed
 from ioweather.job_io.job_source import JOB_ID, find_job
-from ioweather.lake.place import Place
 from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.source import DataSource
 
 # What is asked: a run, an event, a moment, a period.
 
 
-def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked | Supposed:
-    if values.get("without") is not None or "job" not in values:
-        return supposed(place.snapshot, values, period)
-    target = values["job"]
-    snapshot = place.snapshot
-    if target is not None and ((files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
-        return _of_run(place, values, period, files)
-    filesystem = values["filesystem"]
+def activity(source: DataSource, params: Params) -> Activity | RunAsked | Supposed:
+    """Who did what, of the run, event, moment or period that the parameters name."""
+    snapshot, period = source.snapshot, source.period_ns
+    if params.get("without") is not None or "job" not in params:
+        return supposed(snapshot, params, period)
+    target = params["job"]
+    if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
+        return _of_run(source, params)
+    filesystem = params["filesystem"]
     if target is not None:
         event = _event(snapshot, target)
         start, end = event["start_ns"], event["end_ns"]
         period = start, max(_newest(snapshot) if end is None else end, start + 1)
         filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
-    elif values["at"] is not None:
-        half = values["window"] // 2
-        period = values["at"] - half, values["at"] + half
+    elif params["at"] is not None:
+        half = params["window"] // 2
+        period = params["at"] - half, params["at"] + half
     low, high = period
     if period == ALL_TIME:
         # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
@@ -105,16 +105,16 @@ def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
     return [] if found is None else [int(found)]
 
 
-def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> RunAsked:
-    snapshot = place.snapshot
-    view = find_job(values["job"], place, values, period, files)
+def _of_run(source: DataSource, params: Params) -> RunAsked:
+    snapshot = source.snapshot
+    view = find_job(source, params, params["job"])
     found: Explained | None = None
     run: Slowed | None = None
     reason = ""
     try:
         rows = judged_on(snapshot, view)
         similar = similar_runs(view, rows)
-        found = conditions(similar, rows, filesystem=values["filesystem"])
+        found = conditions(similar, rows, filesystem=params["filesystem"])
         run = slowed_run(snapshot, similar, found.filesystem)
     except DataUnavailable as error:
         reason = error.message

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import OthersItem, TriageItem, TriageOutcome
 from ioweather.core.results import (
@@ -24,8 +25,11 @@ from ioweather.core.units import format_seconds
 from ioweather.diagnosis.blame import Party, accused, blame
 from ioweather.diagnosis.fix_gains import fixed, judged, newest_ns, worst
 from ioweather.diagnosis.job_activity_in_period import Activity
+from ioweather.diagnosis.suspects import activity_since
 from ioweather.facts.runs import NEEDS
+from ioweather.topics.source import DataSource
 
+_NEEDS: Final = (*(replace(need, columns=()) for need in NEEDS), Need("files", "files"))
 _SHOWN: Final = 10
 _NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 _COLUMNS: Final = columns_of(
@@ -42,14 +46,27 @@ _FIXED: Final = columns_of(
 )
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+def run(source: DataSource, params: Params) -> Answer:
+    """The programs of the last days where a fix gains most, or that cost others most."""
+    data = source.fetch(_NEEDS, any_time=True, missing=_NO_LOGS)
+    try:
+        found: Activity | str = activity_since(source.snapshot, params["since"])
+    except DataUnavailable as error:
+        found = error.message
+    return triage_answer(data, source.facility, params, found)
+
+
+def triage_answer(
+    data: StudyData, facility: Facility, params: Params, activity: Activity | str = "no samples of the system"
+) -> Answer:
+    """From rows of runs, and who slowed others, or why that is not known."""
     end = newest_ns(data.frames["job_io"])
     since = end - params["since"]
     # What was fixed shows against the time before: as long again.
     every = list(judged(data, facility, since - (end - since), params["most"]))
     mine = [run for run in every if run.row["start_ns"] >= since]
     items, gone = worst(mine), fixed(every)
-    others = _cost_others(data.of("activity", Activity), items) if "activity" in data.given else []
+    others = _cost_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
     facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
     groups = [FactGroup("triage", "A fix wins most here (added up over the runs)", facts)]
@@ -79,7 +96,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
         findings=tuple(told),
         coverage=(Coverage(data.frames["job_io"].rows, len(mine), "runs in the lake, within the time asked for"),),
-        caveats=tuple(_caveats(data)),
+        caveats=tuple(_caveats(activity)),
         result=TriageOutcome(since, end, len(mine), total, tuple(items), tuple(gone), tuple(others)),
     )
 
@@ -117,12 +134,12 @@ def _slowing(number: int, item: OthersItem) -> Fact:
     return Fact(f"slowing_{number}", item.program, item.seconds, "seconds", note=note + change)
 
 
-def _caveats(data: StudyData) -> Iterator[str]:
+def _caveats(activity: Activity | str) -> Iterator[str]:
     yield "Seconds are the advisor's promises; those of one run are not added where they overlap."
-    if "activity" in data.given:
+    if isinstance(activity, Activity):
         yield "What a program cost others is what they waited for it (`ioweather who`): a fix spares them at most that."
     else:
-        yield f"What programs cost others is not known: {data.lacking.get('activity', 'no samples of the system')}."
+        yield f"What programs cost others is not known: {activity}."
 
 
 def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
@@ -133,12 +150,8 @@ def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int |
 QUESTION = Question(
     name="triage",
     result=TriageOutcome,
-    needs=(
-        *(replace(need, columns=(), any_time=True, missing=_NO_LOGS) for need in NEEDS),
-        Need("files", "files", any_time=True, missing=_NO_LOGS),
-        Need("activity", "job_io", shape="activity", param="since", optional=True, also=("job_operations", "series")),
-    ),
-    answer=answer,
+    run=run,
+    tables=frozenset({"applications", "files", "job_io", "job_operations", "jobs", "series"}),
     params=(
         Param("since", "Runs of so much time before the newest one.", "duration", default="7d", metavar="TIME"),
         Param("most", "Of all runs those with most I/O time are judged: so many.", "int", default=500, least=1),

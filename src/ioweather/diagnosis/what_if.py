@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioweather.core.contracts import Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome
 from ioweather.core.results import Answer
 from ioweather.diagnosis import who
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    found = who.answer(data, facility, params)
+def run(source: DataSource, params: Params) -> Answer:
+    """The answer of `who`, with the result that `what_if` had."""
+    found = who.run(source, params)
     assert isinstance(found.result, WhoOutcome)
     return replace(found, name="what_if", result=found.result.without)
 
@@ -20,8 +21,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="what_if",
     result=WhatIfOutcome,
-    needs=who.QUESTION.needs,
-    answer=answer,
+    run=run,
+    tables=who.QUESTION.tables,
     params=(
         Param("without", "Had this job not run.", "int", metavar="JOB"),
         Param("filesystem", "On this file system (default: the busiest).", metavar="NAME"),

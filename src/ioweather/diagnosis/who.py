@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome
 from ioweather.core.question_parameters import UID
 from ioweather.core.results import (
@@ -38,8 +37,11 @@ from ioweather.diagnosis.culprit_wording import (
     without_words,
 )
 from ioweather.diagnosis.job_activity_in_period import Activity, MetadataStorm, RunAsked, Volume
+from ioweather.diagnosis.suspects import activity
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.diagnosis.without_job import Supposed, gains, saved
+from ioweather.job_io.job_source import LOG_TABLES
+from ioweather.topics.source import DataSource
 
 _MOST_TALKERS: Final = 10
 _MOST_CULPRITS: Final = 5
@@ -48,11 +50,12 @@ _MOST_GAINS: Final = 10
 _NAMES: Final = {"job": "job", "user": "user", "project": "project", "program": "program"}
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    asked = data.given["activity"]
+def run(source: DataSource, params: Params) -> Answer:
+    """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
+    asked = activity(source, params)
     if isinstance(asked, Supposed):
         return _without(asked)
-    found = _of_run(asked) if isinstance(asked, RunAsked) else _of_period(data.of("activity", Activity), params)
+    found = _of_run(asked) if isinstance(asked, RunAsked) else _of_period(asked, params)
     return found if params["detail"] else replace(found, exhibits=())
 
 
@@ -375,15 +378,8 @@ def _without(asked: Supposed) -> Answer:
 QUESTION = Question(
     name="who",
     result=WhoOutcome,
-    needs=(
-        Need(
-            "activity",
-            "job_operations",
-            shape="activity",
-            also=("applications", "events", "files", "ingests", "job_io", "jobs", "responses", "series"),
-        ),
-    ),
-    answer=answer,
+    run=run,
+    tables=LOG_TABLES | {"events", "job_io", "job_operations", "responses"},
     params=(
         Param(
             "job",

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
-from ioweather.core.question_parameters import CONDITIONS, JOB, LOG, SIMILAR, UID
+from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.question_parameters import JOB, UID
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import Reason, WhyOutcome
-from ioweather.diagnosis.blame import Slowed
+from ioweather.diagnosis.compared_job import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.culprit_wording import with_culprits
+from ioweather.diagnosis.recorded_verdicts import recorded_of_job
+from ioweather.diagnosis.slowed_runs import slowed_run
 from ioweather.diagnosis.verdict import with_recorded
-from ioweather.diagnosis.verdict_wording import Explained, explain
+from ioweather.diagnosis.verdict_wording import explain
 from ioweather.job_io.advisor.advise import with_advice
+from ioweather.job_io.job_source import LOG_TABLES, named_log
 from ioweather.job_io.summary import ALWAYS_SAID
-from ioweather.job_io.view import JobView
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    view = data.of("job", JobView)
-    found = data.of("conditions", Explained) if "conditions" in data.given else None
-    reason, detail = Reason.NO_SYSTEM_DATA, data.lacking.get("conditions", "")
-    if "similar" in data.lacking:
-        reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
-    run = data.of("suspects", Slowed) if "suspects" in data.given else None
-    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), run), view)
-    return with_recorded(judged, data.given.get("recorded", ()), params["as_of"])
+def run(source: DataSource, params: Params) -> Answer:
+    """Compare the job with similar runs, and name what slowed it."""
+    view = named_log(source, params)
+    reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
+    found = slowed = None
+    try:
+        similar = similar_to_job(source, params)
+        reason = Reason.NO_SYSTEM_DATA
+        found = conditions_of_job(source, params)
+        slowed = slowed_run(source.snapshot, similar, found.filesystem)
+    except DataUnavailable as error:
+        if reason is Reason.NO_SYSTEM_DATA and found is None:
+            detail = error.message
+    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), slowed), view)
+    return with_recorded(judged, source.shared(recorded_of_job, params), params["as_of"])
 
 
 QUESTION = Question(
     name="why",
     result=WhyOutcome,
-    needs=(
-        LOG,
-        SIMILAR,
-        CONDITIONS,
-        Need("suspects", "job_operations", shape="suspects", after="conditions", also=("jobs",), optional=True),
-        Need("recorded", "verdicts", shape="recorded", after="job", optional=True),
-    ),
-    answer=answer,
+    run=run,
+    tables=LOG_TABLES | COMPARED_TABLES | {"job_operations", "verdicts"},
     params=(
         JOB,
         Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),

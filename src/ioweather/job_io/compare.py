@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.outcomes import CompareOutcome
-from ioweather.core.question_parameters import LOG, PATHS, PROCESSES_PER_NODE
+from ioweather.core.question_parameters import PATHS, PROCESSES_PER_NODE
 from ioweather.core.results import Answer
+from ioweather.job_io.job_source import LOG_TABLES, find_job, note_log
 from ioweather.job_io.run_comparison import comparison
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    views = data.of("runs", tuple)
+def run(source: DataSource, params: Params) -> Answer:
+    """Compare the runs of the parameter `runs` with the first of them."""
+    views = [find_job(source, params, target) for target in params["runs"]]
+    for view in views:
+        note_log(source, "runs", view)
     if len(views) < 2:
         raise UsageError("Name at least two runs to compare, the original first.")
     return comparison([view.row() for view in views], [view.label for view in views])
@@ -21,8 +25,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="compare",
     result=CompareOutcome,
-    needs=(Need("runs", LOG.table, shape="log", param="runs", also=LOG.also),),
-    answer=answer,
+    run=run,
+    tables=LOG_TABLES,
     params=(
         Param(
             "runs",

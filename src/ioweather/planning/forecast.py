@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ioweather.core import choices
-from ioweather.core.contracts import Inventory, Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer, Cell
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.planning.forecast_input import Seen
 from ioweather.planning.forecast_model import forecast_answer
+from ioweather.planning.forecast_query import history
+from ioweather.topics.source import DataSource
 
 WINDOW_NS = 5 * MINUTE_NS
+_TABLES: Final = {
+    "load": frozenset({"files", "job_operations", "jobs", "series"}),
+    "slowdown": frozenset({"response_rollups"}),
+}
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+def run(source: DataSource, params: Params) -> Answer:
+    """Forecast load or slowdown of one file system."""
+    source.tables = _TABLES[params["of"]]
+    seen = history(source.snapshot, params)
     horizon, duration = params["horizon"], params["duration"]
     if params["window"] < WINDOW_NS:
         raise UsageError(
@@ -25,8 +34,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         raise UsageError("--horizon must be between 5 and 120 minutes.")
     if not 0 < duration <= DAY_NS:
         raise UsageError("--for must be at most 24 hours.")
-    seen = data.of(params["of"], Seen)
-    return forecast_answer(seen, facility, horizon_ns=horizon, duration_ns=duration)
+    return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
 
 
 def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
@@ -36,11 +44,8 @@ def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
 QUESTION = Question(
     name="forecast",
     result=ForecastOutcome,
-    needs=(
-        Need("load", "series", shape="history", when="of=load", also=("jobs", "job_operations", "files")),
-        Need("slowdown", "response_rollups", shape="history", when="of=slowdown"),
-    ),
-    answer=answer,
+    run=run,
+    tables=_TABLES["load"] | _TABLES["slowdown"],
     params=(
         Param("filesystem", "Of this file system (default: the busiest).", metavar="NAME"),
         Param(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import PredictOutcome, StripeOutcome
 from ioweather.core.question_parameters import FILESYSTEM_SAMPLED, MODE
@@ -16,21 +15,27 @@ from ioweather.core.units import parse_size
 from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import INCIDENTS, NEED
 from ioweather.facts.striping import known_targets
-from ioweather.job_io.view import JobView
+from ioweather.job_io.job_source import find_job, note_log
 from ioweather.planning.stripe_width import recommend_stripe
 from ioweather.planning.transfer_times import predict_transfer
+from ioweather.topics.source import DataSource
 
-RESPONSES: Final[Need] = replace(NEED, missing="The lake has no response times. Take some: ioweather probe --sizes")
 
-
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+def run(source: DataSource, params: Params) -> Answer:
+    """Predict the time of a transfer, or recommend a stripe count."""
+    log = None
+    if source.reads_files and Path(params["size"]).is_file():
+        log = find_job(source, params, params["size"])
+        note_log(source, "size", log)
+    missing = "The lake has no response times. Take some: ioweather probe --sizes"
+    frames, facility = source.fetch((NEED, INCIDENTS), missing=missing).frames, source.facility
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
-        moved = largest_file_bytes(data.of("log", JobView).files, op) if "log" in data.given else None
+        moved = None if log is None else largest_file_bytes(log.files, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
-    responses, left_out = without_incidents(data.frames["responses"], data.frames.get("events"), facility)
+    responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
     try:
         if params["stripe"]:
             found = recommend_stripe(
@@ -95,8 +100,8 @@ def largest_file_bytes(files: Frame, op: str) -> int:
 QUESTION = Question(
     name="predict",
     result=PredictOutcome,
-    needs=(Need("log", "", shape="log", param="size", optional=True), RESPONSES, INCIDENTS),
-    answer=answer,
+    run=run,
+    tables=frozenset({"events", "responses"}),
     params=(
         Param("size", "Bytes to move, or a Darshan log.", required=True),
         FILESYSTEM_SAMPLED,

@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import FileToMove, RelieveOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
 from ioweather.core.units import format_value
 from ioweather.planning.relief import FileThere, Relief, destinations, fewest
+from ioweather.planning.relieve_query import relief
+from ioweather.topics.source import DataSource
 
 _COLUMNS: Final = columns_of(
     "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "
@@ -38,8 +39,9 @@ _CAVEATS: Final = {
 }
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    found = data.of("relief", Relief)
+def run(source: DataSource, params: Params) -> Answer:
+    """The fewest files that bring a target to the mean of all."""
+    found = relief(source.snapshot, params, source.period_ns)
     excess = found.excess_bytes
     order = fewest(np.array([file.bytes_there for file in found.files]), excess)
     chosen = [found.files[i] for i in order.tolist()]
@@ -144,8 +146,8 @@ def shell_word(path: str, *, escaped: bool) -> str:
 QUESTION = Question(
     name="relieve",
     result=RelieveOutcome,
-    needs=(Need("relief", "series", shape="relief", also=("scans", "scan_entries", "files", "applications", "jobs")),),
-    answer=answer,
+    run=run,
+    tables=frozenset({"applications", "files", "jobs", "scan_entries", "scans", "series"}),
     params=(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
         Param("by", "What is too much there.", default="load", choices=("space", "load")),

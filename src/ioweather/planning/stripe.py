@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioweather.core.contracts import Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Params, Question
 from ioweather.core.outcomes import PredictOutcome, StripeOutcome
 from ioweather.core.results import Answer
 from ioweather.planning import predict
+from ioweather.topics.source import DataSource
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    found = predict.answer(data, facility, {"stripe": True, **params})
+def run(source: DataSource, params: Params) -> Answer:
+    """The answer of `predict --stripe`, with the result that `stripe` had."""
+    found = predict.run(source, {"stripe": True, **params})
     assert isinstance(found.result, PredictOutcome)
     return replace(found, name="stripe", result=found.result.stripe)
 
@@ -20,8 +21,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="stripe",
     result=StripeOutcome,
-    needs=predict.QUESTION.needs,
-    answer=answer,
+    run=run,
+    tables=predict.QUESTION.tables,
     params=tuple(param for param in predict.QUESTION.params if param.name not in ("request", "width", "stripe")),
     help="Say over how many OSTs to stripe a file of SIZE: `predict SIZE --stripe` says the same.",
     epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",

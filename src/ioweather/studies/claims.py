@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers import PAPERS
@@ -31,14 +32,29 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.units import format_value
+from ioweather.studies.claims_query import exhibits_of_claims, read_claims
+from ioweather.topics.source import DataSource
 
+_TABLES: Final = frozenset({"applications", "job_io", "responses", "scans", "series"})
 MARKS: Final = {"supported": "✓", "refuted": "✗", "undecided": "?", "untestable": "–"}
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    made: Mapping[str, Exhibit | str] = data.given["exhibits"]
+def run(source: DataSource, params: Params) -> Answer:
+    """Judge the claims by exhibits of this lake, compared with other sites."""
+    source.note_tables(_TABLES)
+    paper = params["paper"] or ""
+    source.snapshot  # noqa: B018  opened, so that provenance names the state of the lake
+    made = exhibits_of_claims(source.place.lake, paper, source.period_ns)
+    others = tuple(read_claims(Path(file)) for file in params["against"])
+    return claims_answer(source.facility, paper, made, others)
+
+
+def claims_answer(
+    facility: Facility, paper: str, made: Mapping[str, Exhibit | str], others: tuple[SiteClaims, ...] = ()
+) -> Answer:
+    """From each exhibit, or why there is none."""
     judgements = []
-    for claim in claims(params["paper"] or ""):
+    for claim in claims(paper):
         exhibit = made.get(claim.exhibit, "no data")
         if isinstance(exhibit, str):
             judgements.append(Judgement(claim, "untestable", why=exhibit))
@@ -46,10 +62,9 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             judgements.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
     found = controlled(judgements)
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
-    others: tuple[SiteClaims, ...] = data.given.get("sites", ())
     counts = Counter(judgement.standing for judgement in found)
     groups = []
-    for key, paper in PAPERS.items():
+    for key, study in PAPERS.items():
         own = Counter(j.standing for j in found if j.claim.paper == key)
         facts = tuple(
             Fact(standing, word, own[standing], "count", own[standing] / own.total())
@@ -57,7 +72,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             if own[standing]
         )
         if facts:
-            groups.append(FactGroup(key, f"{key}: {paper.site}", facts))
+            groups.append(FactGroup(key, f"{key}: {study.site}", facts))
     testable = len(found) - counts["untestable"]
     return Answer(
         question="What do the papers state that holds here?",
@@ -119,11 +134,8 @@ def _value(claim: ClaimOutcome) -> str:
 QUESTION = Question(
     name="claims",
     result=ClaimsOutcome,
-    needs=(
-        Need("exhibits", "series", shape="exhibits", also=("applications", "job_io", "responses", "scans")),
-        Need("sites", "", shape="sites", param="against", optional=True),
-    ),
-    answer=answer,
+    run=run,
+    tables=_TABLES,
     params=(
         Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
         Param(

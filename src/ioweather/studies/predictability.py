@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from ioweather.core.contracts import Params, Question, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Params, Question
 from ioweather.core.outcomes import PredictabilityOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.run_outcomes import Amount
@@ -25,6 +23,7 @@ from ioweather.studies.duplicates import (
     spread,
     while_quiet,
 )
+from ioweather.topics.source import DataSource
 
 # Isakov et al., SC'22: of equal runs at the same time, 68% lie within.
 _PUBLISHED: Final = (("theta", "Theta (ALCF)", 0.057), ("cori", "Cori (NERSC)", 0.072))
@@ -37,8 +36,10 @@ _CAVEATS: Final = (
 )
 
 
-def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
-    runs = instances_of(data, facility, {}).frame
+def run(source: DataSource, params: Params) -> Answer:
+    """How much the I/O times of equal runs differ."""
+    data = source.fetch(NEEDS, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
+    runs = instances_of(data, source.facility, {}).frame
     seconds = runs.floats("io_seconds")
     moved = (runs.ints("read_bytes") + runs.ints("write_bytes") > 0) & np.isfinite(seconds) & (seconds > 0)
     runs, seconds = runs.take(moved), seconds[moved]
@@ -145,10 +146,8 @@ def _findings(
 QUESTION = Question(
     name="predictability",
     result=PredictabilityOutcome,
-    needs=tuple(
-        replace(need, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS") for need in NEEDS
-    ),
-    answer=answer,
+    run=run,
+    tables=frozenset({"applications", "job_io", "jobs"}),
     params=(),
     help="""Say how well any model could foretell the I/O time of a run here.
 

@@ -34,7 +34,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
     seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
     bytes_per_s, per_node = _median(mine.floats("bytes_per_s")), _median(mine.floats("mib_per_s_per_node"))
     io_ratio = _median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
-    servers = seen_by_servers(data.given.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
+    servers = seen_by_servers(data.frames.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
     volume = (
         Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
         Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),

@@ -1,4 +1,4 @@
-"""`check_study` and `check_question`: pure functions of their data, honest when there is little of it."""
+"""`check_study` and `check_question`: same data, same result, and an error of ours when there is too little data."""
 
 from __future__ import annotations
 
@@ -8,51 +8,37 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Question, Study, StudyData
+from ioweather.core.contracts import ALL_TIME, Need, Param, Question, Study, StudyData
 from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Answer, Exhibit, exhibit_from_json, result_json
 from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES
+from ioweather.lake.lake import Lake, open_lake
 from ioweather.testing.problems import Problem, raise_if_any
+from ioweather.topics.analyse import fetch
+from ioweather.topics.parameters import resolve_params
+from ioweather.topics.source import DataSource
 
-if TYPE_CHECKING:
-    from ioweather.lake.lake import Lake
-
-Run = Callable[[StudyData, Facility, Mapping[str, Any]], Iterable[Exhibit | Answer]]
-
-
-class Answering(Protocol):
-    """A question: what it needs, its parameters, and the function that answers it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def needs(self) -> tuple[Need, ...]: ...
-    @property
-    def params(self) -> tuple[Param, ...]: ...
-    @property
-    def answer(self) -> Callable[[StudyData, Facility, Mapping[str, Any]], Answer]: ...
+Run = Callable[[StudyData, Facility, Mapping[str, Any]], Iterable[Exhibit]]
 
 
-def data_for(asked: Study | Question, lake: Lake, **params: Any) -> tuple[StudyData, dict[str, Any]]:
-    """What a command would give the study or question of this lake: its needs, and its parameters."""
-    from ioweather.lake.place import Place
-    from ioweather.topics.analyse import ALL_TIME, fetch
-    from ioweather.topics.parameters import resolve_params
-    from ioweather.topics.resolve import Request, resolve
-
+def data_for(study: Study, lake: Lake, **params: Any) -> tuple[StudyData, dict[str, Any]]:
+    """What a command would give the study of this lake: its needs, and its parameters."""
     with ExitStack() as until:
-        place = Place(lake, until)
-        zone = place.facility.zone or "UTC"
-        values = resolve_params(asked.params, params, lambda: place.snapshot, lambda: zone)
-        if isinstance(asked, Question):
-            return _held(resolve(asked, Request(place, values, ALL_TIME))), values
-        return _held(fetch(place.snapshot, asked.needs, values, ALL_TIME)), values
+        source = DataSource(lake, until)
+        values = _values(study, source, params)
+        return _held(fetch(source.snapshot, study.needs, values, ALL_TIME)), values
+
+
+def _values(asked: Study | Question, source: DataSource, params: Mapping[str, Any]) -> dict[str, Any]:
+    zone = source.facility.zone or "UTC"
+    return resolve_params(asked.params, params, lambda: source.snapshot, lambda: zone)
 
 
 def check_study(study: Study, data: StudyData, params: Mapping[str, Any], facility: Facility | None = None) -> None:
@@ -64,39 +50,80 @@ def check_study(study: Study, data: StudyData, params: Mapping[str, Any], facili
     - Without rows, with one row, and without what is optional, it gives exhibits, or an error of ours, or nothing.
     """
 
-    def run(given: StudyData, place: Facility, values: Mapping[str, Any]) -> Iterable[Exhibit]:
-        return study.run(given, place, values)
-
     problems = [*_declared(study.needs, study.params)]
     if repeated := _repeated(study.exhibits):
         problems.append(Problem("names", "exhibits", f"{', '.join(repeated)} is there twice"))
-    problems += _pure(run, data, facility or Facility(), params)
+    problems += _pure(study.run, data, facility or Facility(), params)
     problems += _exhibits(study, data, facility or Facility(), params)
-    problems += _little(run, study.needs, data, facility or Facility(), params)
+    problems += _little(study.run, study.needs, data, facility or Facility(), params)
     raise_if_any(f"study {study.name}", problems)
 
 
-def check_question(
-    question: Answering, data: StudyData, params: Mapping[str, Any], facility: Facility | None = None
-) -> None:
-    """The same of a question: one answer, pure, valid JSON, names of facts and findings unique, honest without data."""
+def check_question(question: Question, lake: Lake, **params: Any) -> None:
+    """Everything that a question must do with a lake that can answer it. Raises `ChecksFailed`.
 
-    def run(given: StudyData, place: Facility, values: Mapping[str, Any]) -> Iterable[Answer]:
-        return [question.answer(given, place, values)]
-
-    problems = [*_declared(question.needs, question.params)]
-    problems += _pure(run, data, facility or Facility(), params)
-    problems += _little(run, question.needs, data, facility or Facility(), params)
+    - Names of parameters are there once, each has help; tables exist, and it reads no others with `source.frame`.
+    - The same lake gives the same answer; it is valid JSON, pickles, and names of facts and findings are unique.
+    - With one or two rows of each table, and of an empty lake, it gives an answer or an error of ours.
+    """
+    problems = [*_parameters(question.params)]
+    problems += [Problem("tables", name, "there is no such table") for name in question.tables - set(TABLES)]
+    problems += _answers(question, lake, params)
+    with TemporaryDirectory() as folder:
+        empty = open_lake(folder, create=True)
+        for case, place, rows in (("no rows", empty, 0), ("one row", lake, 1), ("two rows", lake, 2)):
+            try:
+                problems += _result(_ask(question, place, params, rows)[0])
+            except IoweatherError:
+                continue
+            except Exception as error:
+                problems.append(_not_ours(case, error))
     raise_if_any(f"question {question.name}", problems)
 
 
+class _Recorded(DataSource):
+    """A source that records the tables that are read with `frame`, and cuts their rows."""
+
+    most_rows: int | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.read: set[str] = set()
+
+    def frame(self, table: str, *args: Any, **options: Any) -> Frame:
+        self.read.add(table)
+        found = super().frame(table, *args, **options)
+        return found if self.most_rows is None else found.take(slice(self.most_rows))
+
+
+def _ask(
+    question: Question, lake: Lake, params: Mapping[str, Any], most_rows: int | None = None
+) -> tuple[Answer, set[str]]:
+    """The answer, and the tables that were read with `source.frame`."""
+    with ExitStack() as until:
+        source = _Recorded(lake, until)
+        source.most_rows, source.tables = most_rows, question.tables
+        return question.run(source, _values(question, source, params)), source.read
+
+
+def _answers(question: Question, lake: Lake, params: Mapping[str, Any]) -> Iterator[Problem]:
+    try:
+        (first, read), (second, _) = (_ask(question, lake, params) for _ in range(2))
+    except Exception as error:
+        yield Problem("run", "the lake given", f"{type(error).__name__}: {error}")
+        return
+    if result_json(first) != result_json(second):
+        yield Problem("pure", "the lake given", "run again, it gives something else")
+    if undeclared := read - question.tables:
+        yield Problem("tables", "the lake given", f"it reads {', '.join(sorted(undeclared))}, not in its `tables`")
+    yield from _result(first)
+
+
 def _declared(needs: Sequence[Need], params: Sequence[Param]) -> Iterator[Problem]:
-    for what, names in (("needs", [n.name for n in needs]), ("parameters", [p.name for p in params])):
-        if repeated := _repeated(names):
-            yield Problem("names", what, f"{', '.join(repeated)} is there twice")
+    yield from _parameters(params)
+    if repeated := _repeated(need.name for need in needs):
+        yield Problem("names", "needs", f"{', '.join(repeated)} is there twice")
     for need in needs:
-        if not need.table:
-            continue
         if need.table not in TABLES:
             yield Problem("needs", need.name, f"there is no table {need.table}")
             continue
@@ -104,6 +131,11 @@ def _declared(needs: Sequence[Need], params: Sequence[Param]) -> Iterator[Proble
         lacking += [metric for metric in need.metrics if metric not in METRICS]
         if lacking:
             yield Problem("needs", need.name, f"{need.table} has no {', '.join(lacking)}")
+
+
+def _parameters(params: Sequence[Param]) -> Iterator[Problem]:
+    if repeated := _repeated(param.name for param in params):
+        yield Problem("names", "parameters", f"{', '.join(repeated)} is there twice")
     yield from (Problem("help", param.name, "it does not say what it is") for param in params if not param.help)
 
 
@@ -179,7 +211,11 @@ def _little(
         except IoweatherError:
             continue
         except Exception as error:
-            yield Problem("little", name, f"{type(error).__name__} instead of an error of ours or nothing: {error}")
+            yield _not_ours(name, error)
+
+
+def _not_ours(case: str, error: Exception) -> Problem:
+    return Problem("little", case, f"{type(error).__name__} instead of an error of ours or nothing: {error}")
 
 
 def _shortened(data: StudyData, rows: int) -> StudyData:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ioweather.core.contracts import StudyData
@@ -13,7 +11,7 @@ from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Party, Slowed, Suspect, Suspects
 from ioweather.diagnosis.fix_gains import fixed, judged, worst
 from ioweather.diagnosis.job_activity_in_period import Activity
-from ioweather.diagnosis.triage import QUESTION
+from ioweather.diagnosis.triage import triage_answer
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 
@@ -56,14 +54,14 @@ def test_what_comes_and_goes_is_not_fixed(tmp_path, pattern):
 
 def test_the_answer_is_of_the_last_days(tmp_path):
     data = lake(tmp_path, [("old", 1, BAD), ("new", 20, BAD), ("new", 21, GOOD)])
-    answer = QUESTION.answer(data, Facility(), {"since": 7 * DAY, "most": 500})
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500})
     assert [item.program for item in answer.result.programs] == ["new"]
     assert answer.headline.startswith("1 program could win")
     assert [fact.name for fact in answer.facts[0].facts] == ["program_1"]
-    all_of_it = QUESTION.answer(data, Facility(), {"since": 40 * DAY, "most": 500})
+    all_of_it = triage_answer(data, Facility(), {"since": 40 * DAY, "most": 500})
     assert {item.program for item in all_of_it.result.programs} == {"old", "new"}
     # Only the run with most I/O time is judged.
-    assert QUESTION.answer(data, Facility(), {"since": 40 * DAY, "most": 1}).result.runs == 1
+    assert triage_answer(data, Facility(), {"since": 40 * DAY, "most": 1}).result.runs == 1
 
 
 def slowed_by(program, user, seconds, hidden=False):
@@ -84,7 +82,7 @@ def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
             ("secret", "mallory", 500.0, True),
         )
     ))  # fmt: skip
-    answer = QUESTION.answer(replace(data, given={"activity": asked}), Facility(), {"since": 7 * DAY, "most": 500})
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}, asked)
     first, second = answer.result.others
     assert (first.program, first.runs, first.name) == ("bad", 2, "small_requests")
     assert (second.program, second.name) == ("good", "")
@@ -93,7 +91,7 @@ def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
 
 
 def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
-    data = replace(lake(tmp_path, [("bad", 2, BAD)]), lacking={"activity": "no samples of it"})
-    answer = QUESTION.answer(data, Facility(), {"since": 7 * DAY, "most": 500})
+    data = lake(tmp_path, [("bad", 2, BAD)])
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}, "no samples of it")
     assert answer.result.others == ()
     assert answer.caveats[-1] == "What programs cost others is not known: no samples of it."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,9 +51,7 @@ ROWS = ((1, None, T, 600), (2, None, T, 200), (3, 8, T, 50), (9, 6, T, 10), (Non
 
 
 def test_a_project_by_its_servers_and_by_its_logs() -> None:
-    found = data(*ROWS)
-    given = replace(found, given={"counted": found.frames["counted"]})
-    answer = project_answer("Earth", given, facility(), {})
+    answer = project_answer("Earth", data(*ROWS), facility(), {})
     (group,) = [group for group in answer.facts if group.name == "servers"]
     facts = {fact.name: fact.value for fact in group.facts}
     assert facts == {"server_bytes": 800, "server_bytes_with_log_ratio": 0.75, "log_bytes": 400, "jobs_without_log": 1}
@@ -73,7 +70,10 @@ def test_all_projects_beside_the_paper_s_table() -> None:
 
 
 def test_without_counts_nothing_is_said_of_servers() -> None:
-    answer = project_answer("Earth", data(*ROWS), facility(), {})
+    frames = dict(data(*ROWS).frames)
+    del frames["counted"]
+    without = StudyData(frames)
+    answer = project_answer("Earth", without, facility(), {})
     assert "servers" not in {group.name for group in answer.facts}
     assert isinstance(answer.result, ProjectOutcome)
     assert answer.result.server_bytes is None

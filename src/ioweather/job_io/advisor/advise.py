@@ -213,7 +213,7 @@ _MODULES: Final = {"parallel": parallel, "requests": requests}
 
 
 def _rules() -> tuple[Rule, ...]:
-    text = files("ioweather.job_io.advisor.rules").joinpath("rules.toml").read_text("utf-8")
+    text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
     return tuple(
         Rule(name, look=getattr(_MODULES[said.pop("module")], name), **said)
         for name, said in tomllib.loads(text).items()

@@ -18,11 +18,13 @@ from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.diagnosis.agent_status import History, lake_history
+from ioweather.diagnosis.now import recent_history
 from ioweather.lake import layout
 from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.topics.ask import ask
+from ioweather.topics.source import SharedResults
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ioweather.web")
@@ -209,8 +211,9 @@ class Facilities:
                 self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
             history = self._history.get() if self._history is not None else None
             params = {"spool": self.own_spools(name), "full": False}
-            given = {"recent": history or History()}
-            answer = ask("now", directory, params, given=given)
+            shared = SharedResults()
+            shared.put(recent_history, history or History())
+            answer = ask("now", directory, params, shared=shared)
             self._now = Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
             return self._now
         finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import re
 import zlib
-from typing import Any, Final
+from typing import Final
 
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import JobOutcome
 from ioweather.topics.analyse import Availability, availability, catalogue_only
+from ioweather.topics.source import SharedResults
 from ioweather.ui.web.visible import View
 
 JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
@@ -24,10 +25,10 @@ def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
 
     def make() -> bytes:
-        given: dict[str, Any] = {}  # the job is looked for once
-        facts = view.ask("job", {"job": job_id}, given=given)
+        shared = SharedResults()  # the job is looked up once
+        facts = view.ask("job", {"job": job_id}, shared=shared)
         has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
-        reason = view.ask("why", {"job": job_id}, given=given) if has_log else None
+        reason = view.ask("why", {"job": job_id}, shared=shared) if has_log else None
         return zlib.compress(pickle.dumps((reason, facts)), 1)
 
     made = view.facilities.answered(view.name, ("job", view.key, job_id), make, queued=False)

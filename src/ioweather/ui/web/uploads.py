@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import Request
 
@@ -16,6 +16,7 @@ from ioweather.core.results import Answer
 from ioweather.core.units import MIB, format_bytes
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
+from ioweather.topics.source import SharedResults
 from ioweather.ui.web.visible import View
 
 LIMIT_BYTES: Final = 64 * MIB
@@ -58,8 +59,8 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
         path.write_bytes(data)
         lake = _lake(view)
         try:
-            given: dict[str, Any] = {}  # the log is read once
-            why, job = (ask(name, lake, {"job": str(path)}, given=given) for name in ("why", "job"))
+            shared = SharedResults()  # the log is read once
+            why, job = (ask(name, lake, {"job": str(path)}, shared=shared) for name in ("why", "job"))
             return why, job
         except IoweatherError as error:
             text = error.message.replace(str(path), "the file")

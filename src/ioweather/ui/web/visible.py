@@ -28,6 +28,7 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.topics.ask import ask
+from ioweather.topics.source import SharedResults
 from ioweather.ui.charts.page import Drawn, Screen
 from ioweather.ui.web.facilities import MAIN, Facilities
 
@@ -72,13 +73,13 @@ class View:
         return self.facilities.events(self.name, kind, period)
 
     def ask(
-        self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, given: dict[str, Any] | None = None
+        self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, shared: SharedResults | None = None
     ) -> Answer:
         """Only of what the one who asks may see; paths would be read from the server's own disk."""
         if question == "now":
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
-        return ask(question, self.lake, params, period_ns=period, given=given, files=False)
+        return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:

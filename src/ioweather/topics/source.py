@@ -1,0 +1,134 @@
+"""The lake or log that a question reads: opened on first use, with a record of what the answer depends on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ioweather.core.contracts import ALL_TIME, Need, Params, Period, StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.lake.place import Place
+from ioweather.topics.stamp import of_people
+
+if TYPE_CHECKING:
+    from ioweather.core.frames import Frame
+    from ioweather.core.results import Cell
+    from ioweather.lake.lake import Lake
+    from ioweather.lake.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class SharedResults:
+    """Results that several questions about one job share, by the function that makes them."""
+
+    def __init__(self) -> None:
+        self._results: dict[Callable[[DataSource, Params], Any], Any] = {}
+
+    def put(self, make: Callable[[DataSource, Params], T], result: T) -> None:
+        """Set what `make` would return."""
+        self._results[make] = result
+
+    def get(self, make: Callable[[DataSource, Params], T], source: DataSource, params: Params) -> T:
+        """The result of `make(source, params)`, from the first call. An error is not cached."""
+        if make not in self._results:
+            self._results[make] = make(source, params)
+        return cast(T, self._results[make])
+
+
+class DataSource:
+    """What a question reads, and what it has read so far.
+
+    `reads_files`: paths may be opened, since they are those of the person who asks. `tables` are those that the answer
+    depends on, for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if rows
+    of the asking user alone were read where all users' rows would give another answer. `reads_agents`: the answer is
+    about measurements of this machine, whatever the facility of the lake.
+    """
+
+    def __init__(
+        self,
+        lake: Lake | str | os.PathLike[str] | None,
+        until: ExitStack,
+        period_ns: Period = ALL_TIME,
+        *,
+        reads_files: bool = True,
+        shared: SharedResults | None = None,
+    ) -> None:
+        self.place = Place(lake, until)
+        self.period_ns = period_ns
+        self.reads_files = reads_files
+        self.tables: Collection[str] = ()
+        self.own_rows = False
+        self.reads_agents = False
+        self.is_compared = False
+        self.log_params: set[str] = set()
+        self.log_digests: list[str] = []
+        self.file_digests: list[str] = []
+        self._shared = SharedResults() if shared is None else shared
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The lake as it was when it was first read."""
+        return self.place.snapshot
+
+    @property
+    def facility(self) -> Facility:
+        """That of the lake; of a log alone nothing is known."""
+        return self.place.facility
+
+    @property
+    def has_lake(self) -> bool:
+        """Whether a lake was named or is open; a log alone is answered without looking for one."""
+        return self.place.was_named or self.place.opened is not None
+
+    def shared(self, make: Callable[[DataSource, Params], T], params: Params) -> T:
+        """The result of `make(self, params)`, made once for all questions that share results."""
+        return self._shared.get(make, self, params)
+
+    def frame(
+        self,
+        table: str,
+        columns: Sequence[str] = (),
+        where: Mapping[str, Cell | tuple[Cell, ...]] | None = None,
+        *,
+        optional: bool = False,
+        any_time: bool = False,
+        missing: str = "",
+    ) -> Frame:
+        """Rows of the period (`any_time`: of all time). Raises DataUnavailable, which says `missing`, if the table is
+        empty and not `optional`."""
+        self.note_tables((table,))
+        if not optional and not self.snapshot.filled([table]):
+            raise DataUnavailable(missing or f"The lake has no rows in `{table}`.")
+        period = None if any_time or self.period_ns == ALL_TIME else self.period_ns
+        return self.snapshot.frame(table, columns, where or {}, period)
+
+    def fetch(self, needs: Sequence[Need], *, any_time: bool = False, missing: str = "") -> StudyData:
+        """Rows that functions of studies take, by need; `missing` is said where a required table is empty."""
+        frames = {
+            need.name: self.frame(
+                need.table,
+                need.columns,
+                need.where,
+                optional=need.optional,
+                any_time=any_time or need.any_time,
+                missing=missing,
+            )
+            for need in needs
+        }
+        return StudyData(frames, period_ns=self.period_ns)
+
+    def note_tables(self, tables: Collection[str]) -> None:
+        """Record that rows of these tables are read as the asking user sees them."""
+        self.own_rows |= self.snapshot.owner is not None and of_people(tables)
+
+    def note_logs(self, param: str, digests: Sequence[str] = (), *, from_file: bool = False) -> None:
+        """Record the logs that the answer is about, and the parameter that named them: provenance gives digests, not
+        paths."""
+        self.log_params.add(param)
+        self.log_digests += digests
+        if from_file:
+            self.file_digests += digests
