@@ -34,10 +34,10 @@ from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.stats.mixture import MixtureFit
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 from ioweather.topics.study_catalogue import STUDIES
-from ioweather.ui.answer_schema import answer_schema
 from ioweather.ui.cli.main import COMMANDS, cli
+from ioweather.ui.publish import answer_schema
 from ioweather.ui.python_api import signature_of
-from ioweather.ui.report.page import equation_html
+from ioweather.ui.report.write import equation_html
 
 REFERENCE = Path(__file__).parent / "reference"
 MAN = REFERENCE.parents[1] / "deploy" / "man"
@@ -320,7 +320,7 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
-from ioweather.ui.report.api import write_report as write_report
+from ioweather.ui.python_api import write_report as write_report
 from ioweather.readers.darshan.read_log import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.lake.lake import Lake

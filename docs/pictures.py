@@ -42,7 +42,7 @@ def draw(exhibit: Exhibit) -> bytes:
 
 
 def _screen(exhibit: Exhibit) -> bytes:
-    from ioweather.ui.cli.render import print_exhibit
+    from ioweather.ui.cli.terminal import print_exhibit
 
     with redirect_stdout(io.StringIO()) as out:
         print_exhibit(exhibit, "text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.results import Answer, Fact, FactGroup
-from ioweather.ui.cli.render import shortened
+from ioweather.ui.cli.terminal import shortened
 
 
 def test_bars_of_nothing_and_lines_about_others_are_left_to_the_full_screen() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.results import Chart, ResultColumn, ResultTable
-from ioweather.ui.cli.sparks import chart_lines
+from ioweather.ui.cli.terminal import chart_lines
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 

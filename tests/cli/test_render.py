@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
-from ioweather.ui.cli.render import print_answer, print_rows, table_parts
-from ioweather.ui.cli.sparks import chart_lines
+from ioweather.ui.cli.terminal import chart_lines, print_answer, print_rows, table_parts
 
 
 def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:

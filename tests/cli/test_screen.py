@@ -29,7 +29,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.lake.lake import open_lake
-from ioweather.ui.cli.render import print_answer, print_exhibit, print_rows
+from ioweather.ui.cli.terminal import print_answer, print_exhibit, print_rows
 
 CLI = Path(ioweather.ui.cli.__file__).parent
 HOSTILE = "\x1b[J\u202e\x9b\x07\r\nforged:"  # short enough that no table folds it

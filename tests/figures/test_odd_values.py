@@ -17,8 +17,7 @@ from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup
 from ioweather.core.units import UNITS, format_bytes, format_seconds, format_value
 from ioweather.ui.charts import KINDS, answer_section, exhibit_section, spec
 from ioweather.ui.charts.render import draw
-from ioweather.ui.cli.render import print_answer, print_exhibit
-from ioweather.ui.cli.sparks import bar, chart_lines
+from ioweather.ui.cli.terminal import bar, chart_lines, print_answer, print_exhibit
 
 ODD: dict[str, Any] = {
     "negative": lambda v, _: -abs(v) - 1,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.ui.report import gather as gathering
+from ioweather.ui.report import write
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def material(small_lake):
     """What a report of a few exhibits is written from; the rest of the catalogue is left out with a reason."""
     with pytest.MonkeyPatch.context() as patch:
         keep_few(patch)
-        return gathering.gather(small_lake)
+        return write.gather(small_lake)
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def few(monkeypatch):
 
 
 def keep_few(patch):
-    real = gathering.availability
+    real = write.availability
     patch.setattr(
-        gathering,
+        write,
         "availability",
         lambda snapshot: [
             item if item.id in FEW else replace(item, ready=False, missing=("not asked for",))

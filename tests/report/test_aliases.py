@@ -18,8 +18,7 @@ from ioweather.core.results import (
     to_jsonable,
 )
 from ioweather.ui.report.aliases import Aliases, _letters, aliases_of
-from ioweather.ui.report.page import report_html
-from ioweather.ui.report.write import anonymised, front_sheets
+from ioweather.ui.report.write import anonymised, front_sheets, report_html
 
 ALIASES = Aliases(
     {"alice": "user 1", "Earth Science": "project A", "my-code": "program 1", "ior": "program 2"}, {1001: 1},

@@ -15,11 +15,17 @@ from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Exhibit, Finding
 from ioweather.topics import analyse
 from ioweather.ui.cli.main import run
-from ioweather.ui.report import gather as gathering
-from ioweather.ui.report.front import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
-from ioweather.ui.report.gather import LeftOut, Made, without_repeats
-from ioweather.ui.report.page import equation_html, report_html
-from ioweather.ui.report.write import front_sheets, write_report
+from ioweather.ui.report import write
+from ioweather.ui.report.sheets import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
+from ioweather.ui.report.write import (
+    LeftOut,
+    Made,
+    equation_html,
+    front_sheets,
+    report_html,
+    without_repeats,
+    write_report,
+)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +174,7 @@ def test_a_study_that_fails_is_named_and_the_rest_goes_on(small_lake, few, monke
         return real(lake, ids, **options)
 
     monkeypatch.setattr(analyse, "make_exhibits", failing)
-    found = gathering.gather(small_lake)
+    found = write.gather(small_lake)
     reasons = {item.id: item.reason for item in found.left_out}
     assert reasons["pat19.fig3"] == "it failed: ZeroDivisionError: planted"
     assert "pat19.fig4" in {m.exhibit.id for m in found.made}

@@ -12,7 +12,7 @@ from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
 from ioweather.ui.web import api
 from ioweather.ui.web.api import exhibit_csv
-from ioweather.ui.web.uploads import LIMIT_BYTES
+from ioweather.ui.web.queries import LIMIT_BYTES
 
 API = "/api/v1"
 BINARY = {"content-type": "application/octet-stream"}
@@ -162,10 +162,10 @@ def test_an_upload_that_is_empty_too_large_or_of_another_type_is_refused(client)
 
 
 def test_few_logs_are_looked_at_at_once(client):
-    from ioweather.ui.web import uploads
+    from ioweather.ui.web import queries
 
     taken = 0
-    while uploads._AT_ONCE.acquire(blocking=False):
+    while queries._AT_ONCE.acquire(blocking=False):
         taken += 1
     try:
         response = client.post(f"{API}/jobs", content=b"x", headers=BINARY)
@@ -173,7 +173,7 @@ def test_few_logs_are_looked_at_at_once(client):
         refused(response, 503, "Busy")
     finally:
         for _ in range(taken):
-            uploads._AT_ONCE.release()
+            queries._AT_ONCE.release()
     assert client.post(f"{API}/jobs", content=b"x", headers=BINARY).status_code == 422
 
 

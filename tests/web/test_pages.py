@@ -10,8 +10,8 @@ import pytest
 
 from ioweather.core.papers import exhibits
 from ioweather.ui.web.app import STATIC
+from ioweather.ui.web.requests import TOPICS, exhibits_of
 from ioweather.ui.web.shell import NAVIGATION
-from ioweather.ui.web.topics import TOPICS, exhibits_of
 
 PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [

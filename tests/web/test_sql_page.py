@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.lake.tokens import create_token, tokens_file
-from ioweather.ui.web import sqlpage
+from ioweather.ui.web import queries
 
 API = "/api/v1"
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
@@ -30,7 +30,7 @@ def token(lake):
 
 
 def end_after(monkeypatch, seconds: float) -> None:
-    monkeypatch.setattr(sqlpage, "SQL_LIMITS", replace(sqlpage.SQL_LIMITS, seconds=seconds))
+    monkeypatch.setattr(queries, "SQL_LIMITS", replace(queries.SQL_LIMITS, seconds=seconds))
 
 
 def test_what_is_not_a_question_about_the_lake_is_refused_and_changes_nothing(client, lake, token, tmp_path):
@@ -83,7 +83,7 @@ def test_an_endless_query_is_killed_and_others_are_answered_meanwhile(client, mo
 
 def test_too_many_at_once_are_told_to_wait(client, monkeypatch):
     end_after(monkeypatch, 1.0)
-    monkeypatch.setattr(sqlpage, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(queries, "_PATIENCE_SECONDS", 0.1)
     found: list[int] = []
     threads = [
         threading.Thread(target=lambda: found.append(client.post(f"{API}/sql", json={"query": ENDLESS}).status_code))
@@ -128,6 +128,6 @@ def test_rows_are_limited_and_csv_disarms_formulas(client):
 
 
 def test_the_limits_are_those_that_the_page_names(client):
-    limits = sqlpage.SQL_LIMITS
+    limits = queries.SQL_LIMITS
     assert (limits.rows, limits.seconds, limits.memory) == (2000, 10.0, "512MiB")
     assert "at most 2,000 rows, 10 seconds, 512 MiB" in client.get("/sql").text

@@ -78,7 +78,7 @@ def listed(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     """List the tokens: names, hosts or user, since when."""
     from ioweather.core.units import format_time_ns
     from ioweather.lake.tokens import list_tokens
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
 
     rows = [(t.name, t.hosts, t.user, format_time_ns(t.created_ns)) for t in list_tokens(open_lake_at(lake_dir).root)]
     print_rows(("token", "hosts", "user", "created"), rows, output_form(as_json, as_csv))
@@ -272,7 +272,7 @@ def _show_first(here: Here) -> bool:
 
 def _show_now(here: Here) -> None:
     from ioweather.topics.ask import ask
-    from ioweather.ui.cli.render import show_answer
+    from ioweather.ui.cli.terminal import show_answer
 
     try:
         answer = ask("now", here.lake, {"spool": here.spools, "full": False})
@@ -299,7 +299,7 @@ def demo(out: Path | None) -> None:
     """Make a small simulated facility, read it into its own lake, and ask it four questions."""
     from ioweather.lake.lake import open_lake
     from ioweather.topics.question_catalogue import QUESTIONS
-    from ioweather.ui.cli.render import show_answer
+    from ioweather.ui.cli.terminal import show_answer
     from ioweather.ui.local_setup import make_demo, tour
 
     with progress_bar() as progress:
@@ -400,7 +400,7 @@ def simulate(
     from ioweather.simulate.presets import PRESETS, for_days, preset_named
 
     if list_presets:
-        from ioweather.ui.cli.render import print_rows
+        from ioweather.ui.cli.terminal import print_rows
 
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
         print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
@@ -441,7 +441,7 @@ def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: di
 
 
 def _print_score(card: ScoreCard) -> None:
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
 
     rows = [row for line in card.lines if (row := _score_row(line)) is not None]
     print_rows(("question", "what", "planted", "found", "error", ""), rows, "text")
@@ -490,7 +490,7 @@ def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path
     Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
     facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
     """
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
     from ioweather.ui.doctor import examine
 
     if proven is not None:

@@ -25,7 +25,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.lake.snapshot import Snapshot
-from ioweather.ui.report.front import Sheet, Tile
+from ioweather.ui.report.sheets import Sheet, Tile
 
 _WORD: Final = re.compile(r"\w[\w.:+@-]*")
 _PARTS: Final = re.compile(r"[.:+@-]|[^.:+@-]+")

@@ -39,8 +39,8 @@ from ioweather.ui.web.facilities import MAIN, Facilities
 from ioweather.ui.web.live import Feed, LakeMetrics
 from ioweather.ui.web.pages import ROUTERS
 from ioweather.ui.web.receive import Bodies, LakeWriter
+from ioweather.ui.web.requests import status_of
 from ioweather.ui.web.shell import Html, page, problem
-from ioweather.ui.web.statuses import status_of
 from ioweather.ui.web.visible import PublicView, check_declared, public_view
 
 STATIC: Final = Path(__file__).with_name("static")

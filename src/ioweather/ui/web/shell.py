@@ -28,9 +28,7 @@ from ioweather.ui.charts import Drawn, answer_section, provenance_html
 from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import templates
 from ioweather.ui.web.facilities import MAIN, Tell
-from ioweather.ui.web.ranges import presets
-from ioweather.ui.web.statuses import status_of
-from ioweather.ui.web.topics import TOPICS
+from ioweather.ui.web.requests import TOPICS, presets, status_of
 from ioweather.ui.web.visible import View
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))

@@ -12,9 +12,9 @@ from ioweather.core.cells import as_text
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.papers import exhibits
-from ioweather.ui.web.ranges import period_for
+from ioweather.ui.web.queries import SqlQuestion, run_sql
+from ioweather.ui.web.requests import period_for
 from ioweather.ui.web.shell import Html, Listed, Place, failed, page, runs_table, tables_part
-from ioweather.ui.web.sqlpage import SqlQuestion, ask
 from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
@@ -131,7 +131,7 @@ def sql_page(view: OperatorView, q: str = "") -> Html:
 def sql(view: OperatorView, question: SqlQuestion) -> Html:
     """As a table made here: a browser would round nanoseconds."""
     try:
-        result = ask(view, question)
+        result = run_sql(view, question)
     except IoweatherError as error:
         return failed(error)
     rows = [tuple(map(as_text, row)) for row in result.rows]

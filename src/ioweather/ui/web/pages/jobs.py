@@ -21,8 +21,8 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.facts.run_environment import target_number
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts import exhibit_section
-from ioweather.ui.web.ranges import period_for
-from ioweather.ui.web.shared_answers import job_answers
+from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received
+from ioweather.ui.web.requests import period_for
 from ioweather.ui.web.shell import (
     CHART_PX,
     Html,
@@ -41,7 +41,6 @@ from ioweather.ui.web.shell import (
     tables_part,
     where_to,
 )
-from ioweather.ui.web.uploads import answers_for_log, few_at_once, received
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)

@@ -12,7 +12,7 @@ from ioweather.core.outcomes import ForecastOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.results import Answer
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.facilities import MAIN
-from ioweather.ui.web.ranges import RANGE_NS, period_for
+from ioweather.ui.web.requests import RANGE_NS, period_for
 from ioweather.ui.web.shell import Html, Place, answer_part, cached_part, page, part, problem, runs_table, tables_part
 from ioweather.ui.web.visible import OwnView, PublicView, View
 

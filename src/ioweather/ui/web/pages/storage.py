@@ -24,7 +24,7 @@ from ioweather.ingestion.queue import Waiting, waiting
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.queries import inventory, series_held
-from ioweather.ui.web.ranges import RANGE_NS, data_end_ns, period_for
+from ioweather.ui.web.requests import RANGE_NS, data_end_ns, period_for, status_of
 from ioweather.ui.web.shell import (
     CHART_PX,
     Html,
@@ -45,7 +45,6 @@ from ioweather.ui.web.shell import (
     tables_part,
     where_address,
 )
-from ioweather.ui.web.statuses import status_of
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)

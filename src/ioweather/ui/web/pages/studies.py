@@ -19,9 +19,18 @@ from ioweather.core.units import format_time_ns, format_value, parse_size
 from ioweather.topics.analyse import parameters_of
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.facilities import Tell
-from ioweather.ui.web.ranges import period_for
-from ioweather.ui.web.requests import RESERVED, Between, StudyParams, period_of
-from ioweather.ui.web.shared_answers import available
+from ioweather.ui.web.queries import available
+from ioweather.ui.web.requests import (
+    RESERVED,
+    TOPICS,
+    Between,
+    StudyParams,
+    Topic,
+    exhibits_of,
+    period_for,
+    period_of,
+    status_of,
+)
 from ioweather.ui.web.shell import (
     Html,
     Listed,
@@ -35,8 +44,6 @@ from ioweather.ui.web.shell import (
     seldom,
     tables_part,
 )
-from ioweather.ui.web.statuses import status_of
-from ioweather.ui.web.topics import TOPICS, Topic, exhibits_of
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
