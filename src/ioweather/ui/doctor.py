@@ -32,7 +32,7 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.local_setup import systems_of
 
 State = Literal["ok", "note", "problem"]
-# Samples of a second cannot be told apart in time better than this.
+# Samples of one second are not ordered more finely than this.
 _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0

@@ -161,7 +161,7 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
 
 @dataclass(frozen=True)
 class Step:
-    """What somebody wants to know, the command that tells, and what it answers here."""
+    """A question in words, the command that answers it, and its answer here."""
 
     wants: str
     command: str
@@ -204,7 +204,7 @@ def _is_known(answer: Answer) -> bool:
     return isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown"
 
 
-# Half a MiB read and written a second, 16 MiB of space: nobody notices, and a baseline is there after 15 seconds.
+# Half a MiB read and written a second, 16 MiB of space: not noticeable, and a baseline is there after 15 seconds.
 PROBE_OPTIONS: Final = ("--period", "500ms", "--request", "256KiB", "--file-size", "16MiB", "--pool", "20")
 _PATIENCE_SECONDS: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
@@ -218,7 +218,7 @@ class Child:
     arguments: Sequence[str]
     niceness: int = 0
     _process: subprocess.Popen[bytes] = field(init=False)
-    # A file and not a pipe: nobody reads it while the child runs, and a full pipe would stop the child.
+    # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
     _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def __post_init__(self) -> None:

@@ -270,7 +270,7 @@ _CURVES: Final = ("timeline", "band", "cdf")
 
 @dataclass(frozen=True)
 class Series:
-    """`names` is empty for a chart without series. More than two rounds of colours cannot be told apart: such a
+    """`names` is empty for a chart without series. More than two rounds of colours cannot be distinguished: such a
     bundle is drawn in one thin colour, without a legend. `hiding` are lines that lie on one drawn before: dashed, both
     are seen."""
 

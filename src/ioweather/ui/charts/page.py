@@ -55,7 +55,7 @@ _POLICY: Final = (
     "form-action 'none'"
 )
 
-# Everything hangs on one class, so that a fragment inside somebody else's page (a notebook) changes nothing there.
+# Everything hangs on one class, so that a fragment inside another page (a notebook) changes nothing there.
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 
 

@@ -204,7 +204,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    # Children first: they are made by fork, and a thread that runs meanwhile may hold a lock.
+    # Children first: they are made by fork, and a running thread may hold a lock.
     with measuring(lake, demo, path, with_demo=not no_demo) as here:
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[QueueCollector(lake)])

@@ -351,7 +351,7 @@ _ALWAYS = ("reading", "writing", "read", "write", "sequential")  # rows that are
 
 
 def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
-    """For one screen: what was asked, and what somebody should look at."""
+    """The answer cut to one screen: the largest facts of some groups, and the findings that matter."""
     groups = {group.name: group for group in answer.facts if group.name in brief}
     if not groups:  # an answer of another kind, such as that of servers alone
         return answer

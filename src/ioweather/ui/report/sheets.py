@@ -102,7 +102,7 @@ class Found:
 
 
 def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
-    """Of each period; runs and events are asked for once and then told apart."""
+    """The answers for each period; runs and events are queried once and then split."""
     whole = min(low for low, _ in periods), max(high for _, high in periods)
 
     def put(name: str, params: Mapping[str, Any], period: Period) -> Answer | None:

@@ -280,7 +280,7 @@ def _science(material: Material, made: Sequence[Made], progress: Progress) -> It
     for number, (paper, subject, mine) in enumerate(shown):
         progress(number, len(PAPERS), f"drawing {paper.key}")
         yield _TEMPLATES.get_template("paper.html").render(paper=paper, subject=subject)
-        # Many figures, for whoever sits down to read them: drawing each for a phone too would take as long again.
+        # Many figures, read at a desk: drawing each for a phone too would double the time.
         yield from (exhibit_section(m.exhibit, 3, Drawn(screens=("wide",)), later=True) for m in mine)
     progress(len(PAPERS), len(PAPERS), "")
     yield _left_out(material)

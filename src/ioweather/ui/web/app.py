@@ -177,7 +177,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=499)  # nginx's number for it; nobody reads this answer
+        return Response(status_code=499)  # nginx's number for a client that disconnected
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

@@ -32,8 +32,10 @@ _LOG = logging.getLogger("ioweather.web")
 
 @dataclass
 class Refreshed(Generic[T]):
-    """`make` is called at most every `seconds`, and only when somebody asks. The first who asks waits for it, for
-    `patience_seconds` at most; later ones never do."""
+    """A value that a background thread computes again when it is older than `seconds` and is requested.
+
+    Only the first request waits, for at most `patience_seconds`; later ones get the previous value.
+    """
 
     make: Callable[[], T]
     seconds: float
@@ -45,7 +47,7 @@ class Refreshed(Generic[T]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self) -> T | None:
-        """None where the first is not there yet. An error is told to all who ask until the next try."""
+        """The newest value; None if there is none yet. Raises the error of the last attempt until the next one."""
         with self._lock:
             if self._thread is None and time.monotonic() - self._made_at > self.seconds:
                 self._made_at = time.monotonic()
@@ -70,7 +72,7 @@ class Refreshed(Generic[T]):
 
 
 MAIN = "main"
-# How old the weather may be that is shown, and what the lake says beside it.
+# Maximum age of the weather shown, of the weather while a newer one is computed, and of the history behind it.
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
@@ -101,7 +103,7 @@ Tell = Callable[[str], None]
 class _Seldom:
     data: bytes = b""
     until: float = -math.inf
-    told: str = ""
+    progress: str = ""
     error: Exception | None = None
     is_making: bool = False
     made: threading.Event = field(default_factory=threading.Event)
@@ -126,7 +128,6 @@ class Facilities:
     is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
-    _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -157,17 +158,17 @@ class Facilities:
         return facility.name if name == MAIN or facility.simulated else f"{facility.name} ({name})"
 
     def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
-        """A study makes all its exhibits at once and keeps them: the others of a page wait for the first."""
+        """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
         with self._lock(name, study_of(exhibit_id).name):
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
     def warm(self) -> None:
-        """What the first page asks for, in a thread of its own, while the server starts."""
+        """Compute the parts of the first page in a background thread while the server starts."""
 
         def look() -> None:
             from ioweather.ui.charts.render import draw
 
-            with suppress(Exception):  # whoever asks is told
+            with suppress(Exception):  # the request that needs it reports the error
                 draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
                 self.events(MAIN, None, ALL_TIME)
                 self.now(MAIN)
@@ -182,20 +183,20 @@ class Facilities:
         return directory
 
     def now(self, name: str) -> tuple[Answer, bool]:
-        """The same answer for all who ask within a second."""
+        """The weather, the same for all requests within a second."""
         directory = self.measured(name)
         found = self._weather(name, directory)
         return found.answer, found.wrong
 
     def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
-        """The weather in some form, made once for all who ask within a second."""
+        """The weather in one form, made once for all requests within a second."""
         found = self._weather(name, self.measured(name))
         if form not in found.forms:
             found.forms[form] = make(found.answer, found.wrong)
         return found.forms[form]
 
     def _weather(self, name: str, directory: Path) -> Weather:
-        """One looks, and who comes meanwhile is told what was there, unless that is old."""
+        """Computed by one thread at a time; other callers get the previous answer unless it is too old."""
         known = self._now
         age = math.inf if known is None else time.monotonic() - known.made_at
         lock = self._lock(name, "now")
@@ -205,7 +206,7 @@ class Facilities:
             lock.acquire()
         try:
             if self._now is not None and self._now is not known:
-                return self._now  # somebody was faster
+                return self._now  # another thread was faster
             # Rows come to the lake every few minutes; the agents' status is as of now.
             if self._history is None and layout.is_lake(directory):
                 self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
@@ -219,17 +220,8 @@ class Facilities:
         finally:
             lock.release()
 
-    def lately(self, what: str, make: Callable[[], bytes]) -> bytes:
-        """The same for all who ask within a second."""
-        with self._turn(self._lock(MAIN, what)):
-            data, made_at = self._late.get(what, (b"", -math.inf))
-            if time.monotonic() - made_at > _NOW_SECONDS:
-                data = make()
-                self._late[what] = data, time.monotonic()
-            return data
-
     def own_spools(self, name: str) -> Sequence[Path]:
-        """Without any, none of another agent of this machine either."""
+        """The spools of this server; without any, an empty place rather than the default spool of this machine."""
         return self.spools or (self.directory(name) / "no-spool",)
 
     def _recent(self, name: str) -> History:
@@ -272,9 +264,10 @@ class Facilities:
         return value
 
     def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
-        """What rests on all rows, takes long, and changes little by a minute's rows: made by a thread of its own, and
-        then for an hour as it is. Nobody waits for it longer than a moment: where there is nothing yet, it is empty,
-        with what `make` told of how far it is."""
+        """A slow result over all rows, computed in a background thread and cached for an hour, and its progress.
+
+        Callers wait a moment at most: while there is no result yet, it is empty.
+        """
         with self._guard:
             known = self._seldom.pop((name, key), None) or _Seldom()
             while len(self._seldom) >= _MOST_SELDOM:
@@ -289,17 +282,17 @@ class Facilities:
         error, known.error = known.error, None
         if error is not None and not known.data:
             raise error
-        return known.data, known.told
+        return known.data, known.progress
 
     def _make_seldom(self, known: _Seldom, make: Callable[[Tell], bytes]) -> None:
         def tell(text: str) -> None:
-            known.told = text
+            known.progress = text
 
         try:
             with self._turn(self._at_once):
                 known.data = make(tell)
             known.until = time.monotonic() + _SELDOM_SECONDS
-        except Exception as error:  # who asks next is told
+        except Exception as error:  # raised by the next request
             known.error = error
         finally:
             known.is_making = False
@@ -307,7 +300,7 @@ class Facilities:
 
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
-        """Waiting ends when the server stops, or after a time in which nobody waits for a page."""
+        """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
@@ -323,16 +316,16 @@ class Facilities:
             lock.release()
 
     def stop(self) -> None:
-        """Who waits for an answer is sent away, so that only what is being made holds the server up."""
+        """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""
+        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
         tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
         return self.answered(name, key, make, tables)
 
     def drawing(self) -> threading.Lock:
-        """One at a time, for drawing takes a whole processor."""
+        """The lock for drawing: one drawing at a time, as each takes a whole processor."""
         return self._lock("", "drawing")
 
     def _lock(self, name: str, what: str) -> threading.Lock:

@@ -103,7 +103,7 @@ class Feed:
 KINDS: Final = ("slow", "stalled", "capped", "absent", "busy", "overloaded")
 # An incident whose end lies no longer back goes on: the search looks at what has arrived.
 _CURRENT_NS: Final = 30 * MINUTE_NS
-# Who used storage is told of the last hour of rows, where these are not older.
+# Users are reported for the last hour of rows, unless the rows are older than this.
 _OLDEST_NS: Final = 2 * HOUR_NS
 _MOST_COMPONENTS: Final = 64
 _MOST_FILESYSTEMS: Final = 8
@@ -129,7 +129,7 @@ class Seen:
 
 
 class LakeMetrics(Collector):
-    """`named`: users may be shown to whoever reads the metrics."""
+    """`named`: whether names of users may be shown."""
 
     def __init__(self, facilities: Facilities, *, named: bool, clock: Callable[[], int] = now_ns) -> None:
         self._named = named

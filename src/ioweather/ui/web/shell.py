@@ -109,7 +109,7 @@ def page(
 
 
 def lazy_part(address: str, waiting: str) -> Markup:
-    """What is fetched when somebody comes to it."""
+    """A part that the browser fetches when it scrolls into view."""
     return Markup(_TEMPLATES.get_template("parts.html").module.lazy(address, waiting))  # type: ignore[attr-defined]
 
 

@@ -83,7 +83,7 @@ class View:
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:
-    """The name that the proxy gives. From anybody else it is refused, not ignored: somebody tries something."""
+    """The name that the proxy gives. From any other client the header is refused, not ignored: it may be an attack."""
     names = request.headers.getlist(visibility.user_header)
     if not names:
         return None

@@ -62,7 +62,7 @@ def job_page(view: PublicView, job_id: str) -> Html:
 @router.get("/fragments/jobs/{job_id}")
 @cached_part("Job {job_id}")
 def job(view: OwnView, job_id: str) -> str:
-    """The page is many screens long: what is below the first is drawn when somebody comes there."""
+    """The first screen of a job; the evidence below it is a part that loads on scrolling."""
 
     below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
     return _job_parts(view, *job_answers(view, job_id), below)
@@ -75,7 +75,7 @@ def evidence(view: OwnView, job_id: str) -> str:
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
-    """The answer, where to go from it, the system meanwhile, what the answer rests on."""
+    """The verdict, links to related pages, the load of the system during the run, the evidence."""
     if reason is None:
         return _counted_parts(view, facts)
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")

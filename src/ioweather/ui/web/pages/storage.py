@@ -58,7 +58,7 @@ def agents(view: PublicView) -> Html:
         view.facilities.measured(view.name)
     except DataUnavailable as error:
         return failed(error)
-    return Html(view.facilities.lately("agents", lambda: _agents(view).encode()))
+    return Html(_agents(view))
 
 
 def _agents(view: View) -> str:

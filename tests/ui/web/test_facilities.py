@@ -75,10 +75,3 @@ def test_only_so_many_are_kept(shown: Facilities, monkeypatch: pytest.MonkeyPatc
     for key in "abc":
         shown.seldom("main", key, lambda tell: b"x")
     assert [key for _, key in shown._seldom] == ["b", "c"]
-
-
-def test_what_is_asked_often_is_the_same_for_a_second(shown: Facilities, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = iter([b"first", b"second"])
-    assert [shown.lately("agents", lambda: next(made)) for _ in range(3)] == [b"first"] * 3
-    monkeypatch.setattr(module, "_NOW_SECONDS", 0.0)
-    assert shown.lately("agents", lambda: next(made)) == b"second"

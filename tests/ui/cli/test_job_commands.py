@@ -51,7 +51,7 @@ def test_the_first_screen_is_short_and_says_how_to_see_the_rest(call, log):
 
 
 def test_the_documentation_shows_this_screen(call, log):
-    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "look-at-a-job.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "look-at-a-job.md"
     shown = page.read_text().split("$ ioweather job climate.darshan --full\n", 1)[1].split("```", 1)[0]
     _, out, _ = call("job", log, "--full")
     assert shown.splitlines() == [line.rstrip() for line in out.splitlines()]

@@ -48,21 +48,6 @@ def test_importing_the_package_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("package", ["collect", "exporter", "sources.live"])
-def test_agent_and_exporter_load_no_arrays(package):
-    script = f"""
-import sys
-from importlib import import_module
-from pkgutil import iter_modules
-package = import_module("ioweather.{package}")
-for module in iter_modules(package.__path__):
-    import_module(package.__name__ + "." + module.name)
-print([name for name in {HEAVY!r} if name in sys.modules], "ioweather.core.frames" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] False"
-
-
 def test_the_public_names_are_exactly_these():
     import ioweather
 

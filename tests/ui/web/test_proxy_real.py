@@ -22,7 +22,7 @@ from ioweather.lake.tokens import create_token, tokens_file
 from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
 
 pytestmark = pytest.mark.real
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "dashboard.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "dashboard.md"
 NAME = "weather.example.org"
 
 

@@ -178,7 +178,7 @@ def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
 
 def test_the_answer_in_the_readme_is_what_the_demonstration_gives(call, demo):
     """But for digits, which a processor may round otherwise, and the bars that follow them."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
     shown = readme.partition("$ ioweather why 100088\n")[2].partition("```")[0]
     code, out, _ = call("why", "100088", "--lake", demo.lake)
     assert code == 0
