@@ -1,4 +1,4 @@
-"""What works here, what is missing, and what to do about it."""
+"""Checks of an installation: what works, what is missing, and how to fix it."""
 
 from __future__ import annotations
 

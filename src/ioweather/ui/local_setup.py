@@ -40,7 +40,7 @@ _STACKED = re.compile(r":(dm-|md|loop|ram|zram|sr|scd)\d*|:(sd[a-z]+\d+|vd[a-z]+
 
 
 def systems_of(snapshot: Snapshot) -> set[str]:
-    """Raw names of what was sampled and of what was probed."""
+    """Raw names of sampled and of probed systems."""
     return {group.system for group in snapshot.series()} | _probed(snapshot)
 
 
@@ -334,7 +334,7 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
 
 
 def _remove_old_drafts(demo: Path) -> None:
-    """Of demonstrations whose making was killed."""
+    """Remove unfinished demonstrations of processes that were killed."""
     for draft in demo.parent.glob(f".{demo.name}-*"):
         maker = draft.name.rpartition("-")[2]
         if draft.lstat().st_uid == os.geteuid() and maker.isdigit() and not Path("/proc", maker).exists():
@@ -350,7 +350,7 @@ def writable_place() -> Path:
 
 
 def _free_spools() -> tuple[Path, Path]:
-    """The usual spool, so that `ioweather now` finds it; one beside it where an agent has that."""
+    """The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that."""
     usual = default_spool_dir()
     try:
         taken = not read_status(usual).is_stale(now_ns())

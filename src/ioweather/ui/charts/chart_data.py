@@ -21,13 +21,13 @@ from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
 NONE = "(none)"
 _NS_PER_MS = 1_000_000
 TIME_UNITS = ("time_ns", "date")
-_BEYOND = 1e30  # no facility measures more; arithmetic near the end of floats would not hold
+_BEYOND = 1e30  # more than any facility measures; larger floats lose precision in arithmetic
 _LONGEST_NAME = 200
 FIRST_MS, LAST_MS = -62_000_000_000_000.0, 253_000_000_000_000.0  # the years 5 and 9987
 
 
 def column(chart: Chart, channel: str) -> ResultColumn:
-    """What is known of the column on a channel."""
+    """The column that is drawn on a channel."""
     name = chart.encoding[channel]
     return next(c for c in chart.table.columns if c.name == name)
 
@@ -62,13 +62,13 @@ def _measured(values: Sequence[Cell]) -> Floats:
 
 
 def is_numeric(chart: Chart, channel: str) -> bool:
-    """Whether the column holds numbers: at least one, and no text."""
+    """Whether the column has at least one number and no text."""
     kinds = {type(cell) for cell in cells(chart, channel) if cell is not None}
     return bool(kinds) and all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds)
 
 
 def names(chart: Chart, channel: str) -> list[str]:
-    """The column as what a person reads."""
+    """The column as formatted texts."""
     unit, every = column(chart, channel).unit, cells(chart, channel)
     # Names repeat. 1 and True are equal, but read otherwise.
     known = {(kind, cell): name_of(cell, unit) for kind, cell in {(type(cell), cell) for cell in every}}
@@ -82,12 +82,12 @@ def name_of(cell: Cell, unit: str) -> str:
         name = legible(format_value(cell, unit))
         # To draw a name of 100,000 characters takes minutes.
         return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 50]}…{name[-49:]}"
-    except (OverflowError, ValueError):  # a time that no calendar holds
+    except (OverflowError, ValueError):  # a time outside the calendar
         return str(cell)
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:
-    """In the order of first appearance."""
+    """The distinct values in order of first appearance."""
     return tuple(dict.fromkeys(values))
 
 
@@ -109,13 +109,13 @@ def drawable(value: float) -> float | int | None:
 
 
 def legible(text: str) -> str:
-    """The text without characters that XML forbids, as they abort vl-convert, and with it the process; and without
-    those that turn the direction of what is around them."""
+    """The text without characters that XML forbids, which would abort vl-convert and the process, and without marks of
+    direction."""
     return marked(text)
 
 
 def number(cell: Cell) -> float:
-    """What can be measured: text, infinities and numbers too large to draw are NaN."""
+    """The cell as a float; text, infinities and numbers too large to draw are NaN."""
     if cell is None or isinstance(cell, str):
         return math.nan
     value = float(cell)
@@ -125,7 +125,7 @@ def number(cell: Cell) -> float:
 
 
 def _milliseconds(cell: Cell) -> float:
-    """Divided as an integer: 1.7e18 ns has no exact float. A time that no calendar holds is missing."""
+    """Divided as an integer: 1.7e18 ns has no exact float. A time outside the calendar is missing."""
     value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
     return value if FIRST_MS <= value <= LAST_MS else math.nan
 
@@ -258,12 +258,12 @@ def bin_cells(column: Indices, row: Indices, value: Floats, limit: int) -> tuple
     return key % columns * wide, key // columns * high, mean, wide, high
 
 
-# These two stand in most pictures; they keep their colours whatever the order of the rows.
+# The most frequent series: they have the same colours whatever the order of the rows.
 _FIXED: Final = {"read": 0, "write": 1}
 _SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right triangle-left")
 
 
-# A line that nine tenths of the points of another lie on, to half a percent of the axis, hides it.
+# A line hides another if nine tenths of the points of both agree to half a percent of the axis.
 _SAME_POINTS, _SAME_PLACE = 0.9, 0.005
 _CURVES: Final = ("timeline", "band", "cdf")
 
@@ -376,7 +376,7 @@ _MOST_NAMES = 12
 
 
 def describe(chart: Chart) -> str:
-    """Kind, title, what is on the axes and how far it reaches, the series, the references."""
+    """Describe a chart in words: kind, title, axes with their ranges, series, references."""
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
     ranges = [_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")]
     known = [text for text in ranges if text]

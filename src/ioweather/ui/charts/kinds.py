@@ -104,7 +104,7 @@ def _draw_cdf(view: View) -> Drawing:
 def _draw_curves(
     view: View, thin: Callable[[Floats, Floats, int], Indices], thinning: str, interpolate: str = "linear"
 ) -> Drawing:
-    """Lines, their bands, and points where a value is alone between gaps. `thinning` describes what `thin` keeps."""
+    """Lines, their bands, and points where a value is alone between gaps. `thinning` describes what `thin` leaves."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
     banded = "low" in chart.encoding and "high" in chart.encoding
@@ -628,7 +628,7 @@ MATRIX = PanelKind(("x", "y", "value"), _matrix_axes, _draw_matrix, size=_matrix
 
 
 _MOST_LABELS = 20
-_OVERHANG_PX = 24  # beside the plot there is nothing to cover
+_OVERHANG_PX = 24  # next to the plot there is nothing to cover
 _MOST_POINTS = 3000  # a printed point takes 130 bytes
 _OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center"))
 

@@ -1,4 +1,4 @@
-"""Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
+"""Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and provenance.
 
 Figures are drawn as SVG: no script, and a page opens wherever a ticket system shows it.
 
@@ -88,7 +88,7 @@ _STILL: Final = Drawn()
 
 
 def prose(text: str) -> Markup:
-    """A sentence as markup; what stands between backticks in it is a command."""
+    """A sentence as markup; text in backticks is a command."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
@@ -172,7 +172,7 @@ def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
 
 
 def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
-    """The same of an answer."""
+    """One answer for a place inside another page."""
     return _fragment(answer_section(answer, 3), answer.provenance, theme)
 
 
@@ -181,8 +181,8 @@ def _fragment(body: str, provenance: Provenance, theme: PageTheme) -> str:
 
 
 def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, later: bool = False) -> Markup:
-    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
-    from what stands above it."""
+    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` separates
+    it from the section above."""
     of_paper = exhibit.id.partition(".")[0] in PAPERS  # of others the id says nothing to a reader
     figures = []
     for number, chart in enumerate(exhibit.charts, 1):
@@ -228,7 +228,7 @@ def _inline_svg(specification: Spec, name: str, text: str) -> Markup:
 
 
 def table_html(table: ResultTable) -> Markup:
-    """A table with its headings; numbers stand to the right, in the units people read."""
+    """A table with its headings; numbers are right-aligned, in readable units."""
     kinds = [_kind_of(column, table.column(column.name)) for column in table.columns]
     heads = [(column.heading, kind) for column, kind in zip(table.columns, kinds, strict=True)]
     units = [column.unit for column in table.columns]

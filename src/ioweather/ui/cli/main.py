@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> None:
         atexit._run_exitfuncs()
     elif not any(thread.daemon for thread in others):
         sys.exit(code)  # after they are done; the dashboard's may be in native code, which cannot be stopped
-    # An interpreter that ends takes apart every object: a tenth of the time of most commands.
+    # The interpreter frees every object when it ends, a tenth of the time of most commands.
     with suppress(OSError, ValueError):  # the reader went away
         sys.stdout.flush()
     os._exit(code)
@@ -242,7 +242,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    """As click does; but its messages quote what was typed, which may be names that a shell found."""
+    """Print the error as click does, with control characters escaped: messages quote arguments, such as file names."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and error.message == context.get_help():  # a group alone: click's message is the help
         say(*error.message.splitlines(), err=True)
@@ -260,12 +260,15 @@ def _complain(error: IoweatherError) -> None:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Not a wish to end. A panic of Rust code is a BaseException of pyo3's, which has no class to import."""
+    """Whether this is an error, not a request to exit.
+
+    A panic of Rust code is a BaseException of pyo3, which has no class to import.
+    """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def explained(error: BaseException) -> IoweatherError:
-    """What is said in place of a traceback."""
+    """The error that is printed in place of a traceback."""
     for text in _DISK_FULL:
         if text in str(error):
             return IoweatherError(f"{text} while writing: {error}.")

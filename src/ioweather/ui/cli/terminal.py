@@ -55,7 +55,7 @@ _TEXT_WIDTHS = (24, 18, 14)
 
 
 def console() -> Console:
-    """Whatever it draws is text as it stands."""
+    """A console that draws text without interpreting it."""
     seen = sys.stdout.isatty()
     width = max(40, min(shutil.get_terminal_size((80, 24)).columns, 120)) if seen else 80
     file = None if seen else _Trimmed()
@@ -73,7 +73,7 @@ class _Trimmed(io.StringIO):
 
 
 def shown(text: str, style: str = "") -> Text:
-    """Whatever is drawn here passes this."""
+    """The text as one safe line; all text drawn here passes this function."""
     return Text(one_line(text), style=style)
 
 
@@ -250,7 +250,7 @@ def least_width(heading: str, texts: Sequence[str], most: int) -> int:
 
 
 def _telling(cells: Sequence[Sequence[str]], least: Sequence[int], width: int) -> int:
-    """How many leading columns it takes to tell the rows apart; the first alone where those leave little room."""
+    """The number of leading columns that identify a row; the first alone if those leave little room."""
     rows = len(cells[0])
     for count in range(1, len(cells)):
         if sum(least[:count]) + 2 * count > 0.7 * width:
@@ -275,7 +275,7 @@ def fitting_columns(least: Sequence[int], leading: int, width: int) -> list[list
 
 
 def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> list[int]:
-    """Every column its least width; what is left goes to those that want more, the modest ones first."""
+    """Widths of columns: the least width of each, and the remaining room for those that need least more."""
     widths = list(least)
     left = width - sum(least) - 2 * (len(least) - 1)
     for index in sorted(range(len(least)), key=lambda i: natural[i] - least[i]):
@@ -522,13 +522,13 @@ def _series(chart: Chart) -> dict[str, list[int]]:
 
 
 def _number(value: Cell) -> float | None:
-    """What is a number; NaN is none."""
+    """The value as a float; None for text, truth values and NaN."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
     return float(value) if known and value is not None else None
 
 
 def _share(value: float, top: float) -> float:
-    """Of the greatest; infinity is all of it."""
+    """The value as a share of the largest; infinity is 1."""
     return 1.0 if value == math.inf else value / top if 0 < top < math.inf else 0.0
 
 
@@ -551,7 +551,7 @@ def _timeline(chart: Chart, width: int) -> list[str]:
 
 
 def _umami(chart: Chart, width: int) -> list[str]:
-    """A line per metric: its history, this run's value, and where that lies among the quartiles."""
+    """A line per metric: its history, this run's value, and its place among the quartiles."""
     y, this = [_number(v) for v in _column(chart, "y")], _column(chart, "this")
     low, high = ([_number(v) for v in _column(chart, role)] for role in ("q25", "q75"))
     rows: dict[str, list[int]] = {}
@@ -609,7 +609,7 @@ def _bars(chart: Chart, width: int) -> list[str]:
 
 
 def _columns(chart: Chart, labels: list[str], y: list[float], width: int) -> list[str]:
-    """Too many bars for a line each: one line per series, a character per bar, and where the highest stands."""
+    """Too many bars for a line each: one line per series, a character per bar, and the place of the highest."""
     series = _series(chart)
     margin = min(18, max(map(len, series))) + 1
     lines = []

@@ -1,6 +1,7 @@
-"""The pages of a report for people: one sheet for who pays for the storage, then what its operators want to know.
+"""The pages of a report for people: one sheet for directors, one for operators.
 
-All of it comes from questions; the time before stands beside the period, so that a number has a direction."""
+All numbers come from questions, and are compared with the period before.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _FULL: Final = 0.8  # of its peak: a file system that needs more, or less work
 
 @dataclass(frozen=True)
 class Tile:
-    """A number that stands by itself, what it is, and how it was before."""
+    """A single number with its label and a note on how it changed."""
 
     label: str
     value: str
@@ -152,7 +153,7 @@ def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
 
 
 def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
-    """One A4 page. `compared` is the part of the period that is set beside the time before."""
+    """One A4 page. `compared` is the part of the period that is compared with the time before."""
     programs = _programs(now.runs)
     return Sheet(
         f"Storage of {name}",
@@ -190,7 +191,7 @@ def _trend_note(now: Found, compared: Found, before: Found) -> str:
 
 
 def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
-    """Numbers of the whole period. Where only its second half is compared, both numbers stand beside the arrow."""
+    """Numbers of the whole period. Where only its second half is compared, both numbers follow the arrow."""
 
     def trend(value: float | None, earlier: float | None, unit: str) -> str:
         if value is None or not earlier:

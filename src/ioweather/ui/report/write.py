@@ -122,7 +122,7 @@ def gather(
         for exhibit_id, outcome in next(results):
             if isinstance(outcome, Exhibit):
                 made.append(_labelled(outcome, task))
-            elif task.first:  # what a second file system lacks is no news
+            elif task.first:  # missing data of a second file system are not reported again
                 left_out.append(replace(outcome, title=titles[exhibit_id]))
     progress(len(tasks), len(tasks), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
@@ -186,7 +186,7 @@ def _labelled(exhibit: Exhibit, task: _Task) -> Made:
 
 
 def without_repeats(made: tuple[Made, ...]) -> tuple[Made, ...]:
-    """The file system that a study chose by itself is asked for by name again: its second copy goes."""
+    """Drop copies: the file system that a study chose by default is also requested by name."""
     first = {(m.exhibit.id, m.filesystem) for m in made if "@" not in m.exhibit.id}
     return tuple(
         m for m in made if (m.exhibit.id.partition("@")[0], m.filesystem) not in first or "@" not in m.exhibit.id
@@ -352,7 +352,7 @@ def _coverage_part(material: Material) -> str:
     return f'<h2 id="coverage">What the lake holds</h2>{text}{table}'
 
 
-# A page as PDF, by the browser that is installed: what it prints is what is seen.
+# PDF is printed by the installed browser, so it looks like the page.
 
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE_SECONDS: Final = 120
@@ -376,7 +376,7 @@ def print_pdf(browser: str, page: str, out: Path) -> None:
         source.write_text(page, encoding="utf-8")
         options = "--headless=new --disable-gpu --no-first-run --disable-background-networking --no-pdf-header-footer"
         line = [browser, *options.split(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={made}"]
-        # Chromium refuses to run as root with its sandbox; the page holds no script and may load nothing.
+        # Chromium refuses to run as root with its sandbox; the page has no script and may load nothing.
         line += ["--no-sandbox"] if os.geteuid() == 0 else []
         try:
             subprocess.run([*line, source.as_uri()], check=True, capture_output=True, timeout=_PATIENCE_SECONDS)
@@ -403,7 +403,7 @@ def write_report(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Write the report to `out` and return what it was written from. A place that cannot be written is found first.
+    """Write the report to `out` and return what it was written from. A place that cannot be written is reported first.
     `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
     if out.suffix.lower() not in (".html", ".htm", ".pdf"):
         raise UsageError(f"--out {out}: the ending must be .html or .pdf.")
@@ -413,7 +413,7 @@ def write_report(
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
-    # Many questions: its tables are opened once, and what several ask for is read once.
+    # Many questions: tables are opened once and shared results are read once.
     kept = KeptLake(lake.root, Kept(room_bytes=_ROOM_BYTES), lake.owner)
     of_tasks = kept if executor is None else lake  # which other processes are given too
     material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
@@ -437,7 +437,7 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
         low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
     if low >= high:
         return [Sheet(f"Storage of {material.facility.name}", ("The lake holds nothing of this period.",))]
-    if material.period_ns == ALL_TIME:  # there is no time before: its second half is compared with its first
+    if material.period_ns == ALL_TIME:  # without a period before, the second half is compared with the first
         middle = (low + high) // 2
         whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])
         now = replace(whole, slow=before.slow_with(compared))  # at one resolution, or shares do not compare

@@ -21,6 +21,7 @@ from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json,
 from ioweather.diagnosis.job_text import job_text
 from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
 from ioweather.topics.question_catalogue import QUESTIONS, title_of
+from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.live import Feed
 from ioweather.ui.web.queries import (
@@ -108,8 +109,6 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        from ioweather.ui.charts.render import exhibit_figure
-
         with view.facilities.drawing():
             return exhibit_figure(exhibit, form, theme)
 

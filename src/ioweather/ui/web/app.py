@@ -60,7 +60,7 @@ _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/sta
 
 
 class Guarded:
-    """Adds the headers to every answer. Not a function middleware: that would hold back a stream, and its end."""
+    """Adds the headers to every response. A function middleware would delay streams and their end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -221,7 +221,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect_request(self) -> None:
-        """From the first byte on: what comes later does not make it longer."""
+        """Start the deadline at the first byte; later bytes do not extend it."""
         if self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
 

@@ -25,6 +25,7 @@ from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.topics.ask import ask
 from ioweather.topics.source import SharedResults
+from ioweather.ui.charts.render import draw
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ioweather.web")
@@ -166,8 +167,6 @@ class Facilities:
         """Compute the parts of the first page in a background thread while the server starts."""
 
         def look() -> None:
-            from ioweather.ui.charts.render import draw
-
             with suppress(Exception):  # the request that needs it reports the error
                 draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
                 self.events(MAIN, None, ALL_TIME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from ioweather.core.errors import Busy, IoweatherError
 from ioweather.core.outcomes import HealthOutcome, Talker, WhoOutcome
 from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
 from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
 
@@ -77,7 +76,7 @@ class Feed:
                 self._event = b""
 
     def end(self) -> None:
-        """The server stops: it would wait for those who listen, and they for it."""
+        """End all streams when the server stops: it waits for open responses."""
         self.is_over = True
         self._changed.set()
 
@@ -101,7 +100,7 @@ class Feed:
 
 
 KINDS: Final = ("slow", "stalled", "capped", "absent", "busy", "overloaded")
-# An incident whose end lies no longer back goes on: the search looks at what has arrived.
+# An incident that ended less than this ago counts as current: rows arrive late.
 _CURRENT_NS: Final = 30 * MINUTE_NS
 # Users are reported for the last hour of rows, unless the rows are older than this.
 _OLDEST_NS: Final = 2 * HOUR_NS
@@ -113,19 +112,12 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Users:
-    """Who used one file system: with or without names."""
-
-    filesystem: str
-    seconds: float
-    talkers: tuple[Talker, ...]
-
-
-@dataclass(frozen=True)
 class Seen:
+    """The state of the main lake at one moment; `users` by file system."""
+
     filesystems: tuple[str, ...] = ()
     unhealthy: tuple[Unhealthy, ...] = ()
-    users: tuple[Users, ...] = ()
+    users: Mapping[str, WhoOutcome] = field(default_factory=dict)
 
 
 class LakeMetrics(Collector):
@@ -150,21 +142,15 @@ class LakeMetrics(Collector):
             yield from _of_components(seen, self._clock())
             yield from _of_users(seen.users, named=self._named)
 
-    def describe(self) -> Iterator[Metric]:
-        return iter(())  # nothing is looked up to register
-
 
 def look(facilities: Facilities, moment: int) -> Seen:
-    """Of the main lake."""
+    """Read the state of the main lake."""
     lake = facilities.lake(MAIN)
     with lake.snapshot() as snapshot:
         filesystems = snapshot.filesystems()[:_MOST_FILESYSTEMS]
     health = ask("health", lake).result
     assert isinstance(health, HealthOutcome)
-    return Seen(filesystems, health.unhealthy, tuple(_users(lake, filesystems, moment)))
-
-
-def _users(lake: Lake, filesystems: Sequence[str], moment: int) -> Iterator[Users]:
+    users = {}
     for filesystem in filesystems:
         try:
             found = ask("who", lake, {"filesystem": filesystem, "by": "user", "top": _MOST_USERS}).result
@@ -172,7 +158,8 @@ def _users(lake: Lake, filesystems: Sequence[str], moment: int) -> Iterator[User
             continue
         assert isinstance(found, WhoOutcome)
         if moment - found.end_ns <= _OLDEST_NS:
-            yield Users(filesystem, max((found.end_ns - found.start_ns) / NS, 1.0), found.talkers)
+            users[filesystem] = found
+    return Seen(filesystems, health.unhealthy, users)
 
 
 def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
@@ -199,21 +186,13 @@ def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
     yield from (count, probability)
 
 
-def _bytes(talker: Talker) -> float:
-    return talker.read_bytes + talker.write_bytes
-
-
-def _operations(talker: Talker) -> float:
-    return talker.metadata_operations
-
-
-_AMOUNTS: Final = (
-    ("bytes_per_second", "Bytes per second", _bytes),
-    ("metadata_operations_per_second", "Metadata operations per second", _operations),
+_AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
+    ("bytes_per_second", "Bytes per second", lambda talker: talker.read_bytes + talker.write_bytes),
+    ("metadata_operations_per_second", "Metadata operations per second", lambda talker: talker.metadata_operations),
 )
 
 
-def _of_users(found: Sequence[Users], *, named: bool) -> Iterator[Metric]:
+def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metric]:
     """The ten that do most, by rank; by name only where names may be seen."""
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:
@@ -222,11 +201,12 @@ def _of_users(found: Sequence[Users], *, named: bool) -> Iterator[Metric]:
             f"{words} of the users who do most, in the last hour of rows.",
             labels=("filesystem", label),
         )
-        for users in found:
+        for filesystem, users in found.items():
+            seconds = max((users.end_ns - users.start_ns) / NS, 1.0)
             ranked = sorted(users.talkers, key=amount, reverse=True)
             for rank, talker in enumerate(ranked, 1):
                 value = amount(talker)
                 who = (talker.user or "") if named else str(rank)
                 if value > 0:
-                    family.add_metric((users.filesystem, who), value / users.seconds)
+                    family.add_metric((filesystem, who), value / seconds)
         yield family

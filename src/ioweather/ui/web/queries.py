@@ -64,7 +64,7 @@ def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
     return list(found.values())
 
 
-# Where a row of a table ends, and whether the newest day has the last: a run lies in the day on which it began.
+# The end of a row, and whether the newest day has the last one: runs are stored by the day on which they began.
 _ENDS: Final = {
     "series": ("start_ns + interval_ns", True),
     "applications": ("end_ns", False),
@@ -74,7 +74,7 @@ TIMED_TABLES: Final = tuple(_ENDS)
 
 
 def last_ns(snapshot: Snapshot, table: str) -> int | None:
-    """Where the rows of a table end that may be seen."""
+    """The end of the last visible row of a table; None without rows."""
     days = snapshot.pinned[table].days()
     if not days:
         return None
@@ -121,9 +121,10 @@ JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
 
 
 def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
-    """Why it took so long, which a job without a log leaves open, and what it did. Only ids: a path would be read from
-    the server's own disk. Both parts of the job's page and its JSON show them; as bytes they take a twentieth of the
-    room."""
+    """The answers of `why` (None for a job without a log) and `job`, cached in compressed form.
+
+    Only ids are accepted: a path would be read from the disk of the server.
+    """
     if re.fullmatch(JOB_ID, job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
 
@@ -140,7 +141,7 @@ def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
 
 
 def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
-    """What can be made, and what is wrong."""
+    """The exhibits with their availability, and the error if the lake cannot be read."""
 
     def look() -> list[Availability]:
         with view.lake.snapshot() as snapshot:
@@ -180,7 +181,7 @@ _UPLOADS_AT_ONCE: Final = threading.BoundedSemaphore(4)
 
 @contextmanager
 def few_at_once() -> Iterator[None]:
-    """A log is in memory while it is looked at."""
+    """Limit the uploads in memory at the same time."""
     if not _UPLOADS_AT_ONCE.acquire(blocking=False):
         raise Busy("Others are sending logs.", hint="Try again in some seconds.")
     try:
@@ -190,8 +191,8 @@ def few_at_once() -> Iterator[None]:
 
 
 async def received(request: Request) -> bytes:
-    """The body, as long as it is not too long."""
-    # Another site's form cannot send this type without asking, and it is not asked.
+    """The body of an upload, within the size limit."""
+    # A form of another site cannot send this type without a preflight request, which is not answered.
     if not request.headers.get("content-type", "").startswith("application/octet-stream"):
         raise UsageError("Send the log as application/octet-stream.")
     parts, size = [], 0
@@ -208,7 +209,7 @@ async def received(request: Request) -> bytes:
 
 
 def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
-    """Why it took as long as it did, and what it did; compared with runs that the one who asks may see."""
+    """The answers of `why` and `job` for a log, compared with runs that the user may see."""
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)

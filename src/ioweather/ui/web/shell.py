@@ -32,7 +32,7 @@ from ioweather.ui.web.requests import TOPICS, presets, status_of
 from ioweather.ui.web.visible import View
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
-CHART_PX: Final = 190  # the height of time lines that stand side by side
+CHART_PX: Final = 190  # the height of time lines that are side by side
 NAVIGATION: Final = (
     ("/", "Overview"),
     ("/now", "Now"),
@@ -63,7 +63,7 @@ class Place:
 
     @property
     def kept(self) -> Mapping[str, str]:
-        """What forms carry along beside the range."""
+        """Parameters besides the range that forms carry along."""
         return {} if self.view.name == MAIN else {"lake": self.view.name}
 
     @property
@@ -175,7 +175,7 @@ def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
 
 
 def failed(error: IoweatherError, heading: str = "") -> Html:
-    """What is missing is said in the place where it is missing, and is no failure of the page."""
+    """The error in the place of the part; missing data are not a failure of the page."""
     return Html(problem(error, heading), 200 if isinstance(error, DataUnavailable) else status_of(error))
 
 
@@ -327,7 +327,7 @@ def where_address(place: Place, event: EventOutcome) -> str:
 
 
 def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
-    """A range that shows a stretch with what was before and after it, as an address has it."""
+    """Query parameters of a range that shows a period with some time before and after it."""
     length = max((end_ns or start_ns + 60 * MINUTE_NS) - start_ns, 30 * MINUTE_NS)
     low, high = start_ns - length, (end_ns or start_ns + length) + length
     return {name: minute_text(moment) for name, moment in (("from", low), ("to", high))}

@@ -190,7 +190,7 @@ def _upload_parts(data: bytes, view: View) -> str:
 
 
 FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
-# Of the answer about the job as if it had used no other file, what is of the file and not of the run.
+# Groups of facts that are about the file; the answer is that of the job restricted to this file.
 _FACTS = ("time", "speed", "accesses")
 _OF_THE_RUN = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
 
@@ -262,7 +262,7 @@ def _without(table: ResultTable, left_out: str, title: str) -> Listed:
 
 
 def _filesystem(view: View, answer: Answer) -> str | None:
-    """Of the mount that holds it: its path may be hidden."""
+    """The file system of the file, by its mount: the path may be hidden."""
     mounts = next((exhibit.tables[0] for exhibit in answer.exhibits if exhibit.id == "job.mounts"), None)
     found = view.lake.facility.filesystem_of_path(str(mounts.rows[0][0])) if mounts and mounts.rows else None
     return found.name if found else None

@@ -95,7 +95,7 @@ def forecast(view: PublicView) -> str:
         whole = answer_part(answer, view.drawn(), second=True)
     if _has_skill(answer):
         return whole
-    # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.
+    # A forecast without skill is folded below its headline.
     folded = Markup('<details><summary class="quiet">{}</summary>{}</details>')
     return folded.format(answer.headline, Markup(whole))
 

@@ -88,7 +88,7 @@ def _statuses(view: View) -> Iterator[Status]:
 
 
 def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
-    """`end` is what became of the agent, where it is no more."""
+    """`end` is the state of an agent that no longer runs."""
     for target in status.targets:
         errors = sum(operation.error_count for operation in target.operations)
         seen = (status.heard_ns, target.ticks, target.missed_ticks, errors, target.message)
