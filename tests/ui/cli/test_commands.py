@@ -129,21 +129,6 @@ def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch
     assert said in err
 
 
-def test_exhibits_lists_all_with_their_state(call, demo):
-    code, out, _ = call("show", "--lake", demo.lake, "--json")
-    assert code == 0
-    listed = json.loads(out)
-    assert len(listed) == 67
-    assert {item["id"] for item in listed if item["ready"]} >= {"car11.fig6", "car11.fig7", "car11.volume"}
-    assert all(item["ready"] or item["missing"] for item in listed)
-
-
-def test_lake_summary_as_json(call, demo):
-    body = json.loads(call("lake", "--lake", demo.lake, "--json")[1])
-    assert body["tables"]["series"]["rows"] > 0
-    assert body["series"][0]["filesystem"] == "scratch"
-
-
 def test_sql_answers_and_refuses(call, demo):
     code, out, _ = call("sql", "SELECT count(*) AS n FROM ingests", "--lake", demo.lake, "--json")
     assert code == 0
@@ -159,12 +144,6 @@ def test_facility_init_and_check(call, tmp_path, demo):
     assert call("facility", "init", "--lake", tmp_path / "new", "--zone", "Europe/Berlin")[0] == 0
     assert call("facility", "check", "--lake", tmp_path / "new")[0] == 0
     assert call("facility", "init", "--lake", tmp_path / "new2", "--zone", "Mars/X")[0] == 2
-
-
-def test_sources_are_listed(call):
-    code, out, _ = call("ingest", "--list-sources", "--csv")
-    assert code == 0
-    assert "iostat," in out
 
 
 def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
@@ -200,11 +179,6 @@ def test_examples_of_the_readme_answer_on_the_demonstration(call, demo, command)
     assert code == 0
     assert "No answer" not in out
     assert widest(out) <= 80
-
-
-def test_the_lake_is_found_by_environment(call, demo, monkeypatch):
-    monkeypatch.setenv("IOWEATHER_LAKE", str(demo.lake))
-    assert call("lake")[0] == 0
 
 
 def test_without_a_lake_the_catalogue_is_still_listed(call, tmp_path, monkeypatch):

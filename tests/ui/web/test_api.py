@@ -10,7 +10,6 @@ import pytest
 
 from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
-from ioweather.ui.web import api
 from ioweather.ui.web.api import exhibit_csv
 from ioweather.ui.web.queries import LIMIT_BYTES
 
@@ -86,13 +85,6 @@ def test_jobs_are_found_by_words_and_answered_by_id(client, job_id):
     refused(client.get(f"{API}/jobs/999999999"), 404, "DataUnavailable")
 
 
-def test_the_text_of_a_job_is_made_once(client, job_id, monkeypatch):
-    once = client.get(f"{API}/jobs/{job_id}/text?form=block").text
-    monkeypatch.setattr(api, "job_text", None)
-    assert client.get(f"{API}/jobs/{job_id}/text?form=block").text == once
-    assert once.count("\n") > 1
-
-
 @pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "run.darshan", "%00"])
 def test_a_job_is_never_a_path(client, name):
     response = client.get(f"{API}/jobs/{name}")
@@ -165,7 +157,7 @@ def test_few_logs_are_looked_at_at_once(client):
     from ioweather.ui.web import queries
 
     taken = 0
-    while queries._AT_ONCE.acquire(blocking=False):
+    while queries._UPLOADS_AT_ONCE.acquire(blocking=False):
         taken += 1
     try:
         response = client.post(f"{API}/jobs", content=b"x", headers=BINARY)
@@ -173,7 +165,7 @@ def test_few_logs_are_looked_at_at_once(client):
         refused(response, 503, "Busy")
     finally:
         for _ in range(taken):
-            queries._AT_ONCE.release()
+            queries._UPLOADS_AT_ONCE.release()
     assert client.post(f"{API}/jobs", content=b"x", headers=BINARY).status_code == 422
 
 

@@ -80,13 +80,6 @@ def test_an_exhibit_is_drawn_with_its_downloads(client):
     assert "<h1>" in client.get("/fragments/exhibits/car11.fig7?heading=1").text
 
 
-@pytest.mark.parametrize("path", ["/fragments/runs", "/fragments/events", "/fragments/lake", "/fragments/now"])
-def test_parts_answer(client, path):
-    response = client.get(path)
-    assert response.status_code == 200
-    assert response.headers["content-type"].startswith("text/html")
-
-
 def test_a_found_job_links_to_its_page_and_stays_in_the_facility(client, job_id):
     assert f'href="/jobs/{job_id}"' in client.get(f"/fragments/runs?q={job_id}").text
     text = client.get(f"/fragments/jobs/{job_id}").text

@@ -88,10 +88,6 @@ class _Task:
     params: Mapping[str, str]
     first: bool
 
-    @property
-    def spreads(self) -> bool:
-        return study_of(self.ids[0]).spreads
-
 
 def gather(
     lake: Lake,
@@ -101,8 +97,10 @@ def gather(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Run every study whose needs the lake meets: in this process, or on the executor (see make_exhibits). One that
-    fails is named and never ends the report. `only`: these exhibits, and no word of the others."""
+    """Make all exhibits that the lake allows, in this process or on the executor, for every file system.
+
+    A study that fails is listed with its reason. `only`: make these exhibits and do not list the others.
+    """
     with lake.snapshot() as snapshot:
         found = [item for item in availability(snapshot) if only is None or item.id in only] if only != () else []
         every = list(_tasks(found, snapshot.filesystems()))
@@ -110,7 +108,7 @@ def gather(
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Made] = []
     titles = {item.id: item.title for item in found}
-    here = [task for task in every if executor is not None and task.spreads]
+    here = [task for task in every if executor is not None and study_of(task.ids[0]).spreads]
     there = [task for task in every if task not in here]
     tasks = (*here, *there)
     results = chain(
@@ -121,7 +119,9 @@ def gather(
         progress(number, len(tasks), task.ids[0])
         for exhibit_id, outcome in next(results):
             if isinstance(outcome, Exhibit):
-                made.append(_labelled(outcome, task))
+                filesystem = str(outcome.provenance.params.get("filesystem") or "")
+                exhibit = outcome if task.first else replace(outcome, id=f"{outcome.id}@{task.filesystem}")
+                made.append(Made(exhibit, filesystem))
             elif task.first:  # missing data of a second file system are not reported again
                 left_out.append(replace(outcome, title=titles[exhibit_id]))
     progress(len(tasks), len(tasks), "")
@@ -162,27 +162,17 @@ def _outcomes(
 
 
 def _outcome(exhibit_id: str, found: Exhibit | Exception) -> Exhibit | LeftOut:
-    """An exhibit without content is none."""
-    if not isinstance(found, Exhibit):
-        return _failure(exhibit_id, found)
-    return LeftOut(exhibit_id, "", f"empty: {found.empty_because}") if found.empty_because else found
+    """The exhibit, or why it is left out: it would be empty, or it failed."""
+    if isinstance(found, Exhibit):
+        return LeftOut(exhibit_id, "", f"empty: {found.empty_because}") if found.empty_because else found
+    if isinstance(found, IoweatherError):
+        return LeftOut(exhibit_id, "", found.message)
+    return LeftOut(exhibit_id, "", f"it failed: {type(found).__name__}: {found}", failed=True)
 
 
 def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
     reason = "it failed: its worker died (killed, or out of memory)"
     return [(exhibit_id, LeftOut(exhibit_id, "", reason, failed=True)) for exhibit_id in task.ids]
-
-
-def _failure(exhibit_id: str, error: Exception) -> LeftOut:
-    if isinstance(error, IoweatherError):
-        return LeftOut(exhibit_id, "", error.message)
-    return LeftOut(exhibit_id, "", f"it failed: {type(error).__name__}: {error}", failed=True)
-
-
-def _labelled(exhibit: Exhibit, task: _Task) -> Made:
-    chosen = exhibit.provenance.params.get("filesystem")
-    filesystem = str(chosen) if chosen else ""
-    return Made(exhibit if task.first else replace(exhibit, id=f"{exhibit.id}@{task.filesystem}"), filesystem)
 
 
 def without_repeats(made: tuple[Made, ...]) -> tuple[Made, ...]:
@@ -194,7 +184,7 @@ def without_repeats(made: tuple[Made, ...]) -> tuple[Made, ...]:
 
 
 def _span(snapshot: Snapshot) -> tuple[int, int] | None:
-    """First and last moment that the lake knows of."""
+    """The first and last time of the rows in the lake."""
     times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
     for table, column in (("applications", "start_ns"), ("responses", "start_ns")):
         if snapshot.pinned[table].uris:
@@ -205,7 +195,7 @@ def _span(snapshot: Snapshot) -> tuple[int, int] | None:
     return (min(low for low, _ in times), max(high for _, high in times)) if times else None
 
 
-# In an equation they are set below and above the line.
+# Subscripts and superscripts of equations.
 _RAISED: Final = re.compile(r"([_^])\{([^}]*)\}")
 
 
@@ -325,8 +315,7 @@ def _period(material: Material) -> str:
 
 
 def _statements(made: Sequence[Made]) -> Iterator[tuple[str, str, dict[str, list[tuple[str, str]]]]]:
-    """What the papers state and this site contradicts first, for that is news; then what agrees with them: a heading,
-    its kind, and by subject the sentences with their exhibits."""
+    """Findings that contradict the papers, then those that agree: a heading, the kind, sentences by subject."""
     every = [m for m in made if not m.exhibit.id.startswith("pat19.observations")]  # it repeats what others found
     for kind, heading in (("refuted", "Different from the papers"), ("supported", "As in the papers")):
         groups: dict[str, list[tuple[str, str]]] = {}
