@@ -698,18 +698,17 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
 
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
-    from ioweather.ui.cli.data import forget as run
-    from ioweather.ui.report.sheets import find
+    from ioweather.lake.maintenance import find_file, forget_file
 
     opened = open_lake_at(lake_dir)
-    found = find(opened, file)
+    found = find_file(opened, file)
     rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
     shown = list(found.files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
     if not yes and not click.confirm("Take them out of the lake?"):
         say("Nothing was removed.")
         return 1
-    run(opened, found)
+    forget_file(opened, found)
     say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
     return 0
 
