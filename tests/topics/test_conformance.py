@@ -29,8 +29,8 @@ from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.testing import check_question
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.question_catalogue import QUESTIONS
-from ioweather.ui.answer_schema import answer_schema
 from ioweather.ui.cli.main import run as command
+from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_responses import FACILITY, SIZES, rows
 

@@ -1,4 +1,4 @@
-"""What works here, what is missing, and what to do about it."""
+"""Checks of an installation: what works, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.check import impossible_rows, last_check
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.facility_draft import systems_of
+from ioweather.ui.local_setup import systems_of
 
 State = Literal["ok", "note", "problem"]
-# Samples of a second cannot be told apart in time better than this.
+# Samples of one second are not ordered more finely than this.
 _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0

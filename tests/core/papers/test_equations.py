@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.papers import PAPERS, document, exhibits
-from ioweather.ui.report.page import equation_html
+from ioweather.ui.report.write import equation_html
 
 
 def test_every_exhibit_has_an_equation():
