@@ -25,7 +25,6 @@ from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict,
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import VERDICT_PARTS
-from ioweather.core.tables.schema import PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
@@ -344,7 +343,7 @@ def _outcome(row: dict[str, Any]) -> WhyOutcome:
         None
         if row[f"{part}_seconds"] is None
         else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
-        for part in PARTS
+        for part in VERDICT_PARTS
     ]
     try:
         worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
