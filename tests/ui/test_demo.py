@@ -15,10 +15,9 @@ from ioweather.core.clock import utc_day
 from ioweather.core.outcomes import HealthOutcome, WhoOutcome
 from ioweather.core.units import NS
 from ioweather.diagnosis.blame import NAMED_FROM, blame
+from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import similar_runs
-from ioweather.diagnosis.slowed_runs import slowed_run
-from ioweather.diagnosis.suspects import of_period
-from ioweather.job_io.job_in_lake import view_of_run
+from ioweather.job_io.job_query import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.topics.ask import ask

@@ -21,11 +21,11 @@ from typing import IO, Final
 
 from ioweather.agent.status import read_status
 from ioweather.core.clock import now_ns
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
-from ioweather.core.run_outcomes import WhyOutcome
+from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import NS
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake

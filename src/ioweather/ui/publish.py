@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from ioweather._version import __version__
-from ioweather.core.cells import csv_text
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
-from ioweather.core.papers.comparison import comparison_table
+from ioweather.core.outcomes import Outcome
+from ioweather.core.papers.claims import comparison_table
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
-from ioweather.core.run_outcomes import Outcome
+from ioweather.core.safe_files import write_whole
+from ioweather.core.tabular import csv_text
 from ioweather.core.units import format_time_ns, format_value
-from ioweather.core.whole_files import write_whole
 from ioweather.lake.lake import Lake
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers import PAPERS, exhibits
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, exhibits
 from ioweather.ui.report.write import equation_html
 
 

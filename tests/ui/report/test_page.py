@@ -10,8 +10,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome, RunOutcome
-from ioweather.core.papers import PAPERS, exhibits
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, exhibits
 from ioweather.core.results import Exhibit, Finding
 from ioweather.topics import analyse
 from ioweather.ui.cli.main import run

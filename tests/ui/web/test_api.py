@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
+from ioweather.core.tabular import plain
 from ioweather.ui.web.api import exhibit_csv
 from ioweather.ui.web.queries import LIMIT_BYTES
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Indices
-from ioweather.core.printable import marked
+from ioweather.core.foreign_text import marked
 from ioweather.core.results import Cell, Chart, Reference, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.core.words import names_of

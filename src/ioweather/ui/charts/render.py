@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import vl_convert
 
 from ioweather.core.errors import UnsafePlace, UsageError
-from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.results import Chart, Exhibit
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ui.charts.chart_data import describe, legible
 from ioweather.ui.charts.kinds import BAND, BARS, BOX, CDF, HEATMAP, HISTOGRAM, MATRIX, SCATTER, TIMELINE, UMAMI
 from ioweather.ui.charts.panels import HOVER, Kind, PanelKind

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
+from ioweather.core.safe_files import default_lake_dir
 from ioweather.core.words import names_of
 from ioweather.ui.cli.options import (
     F,
@@ -146,7 +146,7 @@ def ingest(
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.ingestion.ingest import IngestReport, is_address
     from ioweather.ingestion.ingest import ingest as run
-    from ioweather.ingestion.site_mapping import own_mapping
+    from ioweather.ingestion.mappings import own_mapping
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
@@ -205,7 +205,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
 
 
 def _no_map(table: str, file: Path) -> UsageError:
-    from ioweather.ingestion.sql_mapping import select_of
+    from ioweather.ingestion.mappings import select_of
 
     sql = select_of(_mapping(file))
     return UsageError(
@@ -314,7 +314,7 @@ def _watch(
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
     Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
-    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.agent.settings import watch_settings_from
     from ioweather.ingestion.watch import catch_up
 
     for path in directories:
@@ -402,7 +402,7 @@ def scan(
         raise UsageError("--resume and --restart exclude each other.")
     from ioweather.ingestion.scan_tree import ScanRequest
     from ioweather.ingestion.scan_tree import scan as run
-    from ioweather.lake.workers.local import usable_cores
+    from ioweather.lake.workers import usable_cores
 
     request = ScanRequest(
         root=path,
@@ -432,7 +432,7 @@ def _rule(text: str) -> ProjectRule:
 
 
 def _print_scan(report: ScanReport, form: str, paths: PathPolicy) -> None:
-    from ioweather.ingestion.scan_summary import summary
+    from ioweather.ingestion.scan_tree import summary
     from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
     from ioweather.ui.cli.terminal import print_answer, print_rows
 
@@ -530,7 +530,7 @@ def sql(
     query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
 ) -> None:
     """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
-    from ioweather.lake.usersql import Limits, run_user_sql
+    from ioweather.lake.sandbox import Limits, run_user_sql
     from ioweather.ui.cli.terminal import print_rows
 
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
@@ -647,10 +647,10 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
     components too. Those that come in are searched then.
     """
-    from ioweather.ingestion.daily import tend
+    from ioweather.ingestion.derivations import seal_and_search
 
     with progress_bar() as progress:
-        sealed, events = tend(open_lake_at(lake_dir), everything=everything, progress=progress)
+        sealed, events = seal_and_search(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
@@ -666,7 +666,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
     Raw samples go where minutes of them remain; then files that no version needs.
     """
-    from ioweather.lake.seal import apply_retention
+    from ioweather.lake.maintenance import apply_retention
 
     opened = open_lake_at(lake_dir)
     dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
@@ -698,8 +698,8 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
 
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
-    from ioweather.lake.forget import find
-    from ioweather.lake.forget import forget as run
+    from ioweather.ui.cli.data import forget as run
+    from ioweather.ui.report.sheets import find
 
     opened = open_lake_at(lake_dir)
     found = find(opened, file)
@@ -757,7 +757,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     The next time only new files are copied. DEST can be opened with --lake. Cached exhibits are left out.
     """
     from ioweather.core.units import format_bytes
-    from ioweather.lake.backup import backup as run
+    from ioweather.lake.copies import backup as run
 
     with progress_bar() as progress:
         done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
@@ -774,7 +774,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 @_of_lake
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
-    from ioweather.lake.backup import restore as run
+    from ioweather.lake.copies import restore as run
 
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
@@ -790,7 +790,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
 @period_options
 def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: str | None, to_text: str | None) -> None:
     """Write a table, or a part of it, as one Parquet or CSV file."""
-    from ioweather.lake.export import export_table
+    from ioweather.lake.copies import export_table
 
     opened = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, opened.facility.zone) if from_text or to_text else None

@@ -25,9 +25,9 @@ from typing import Any, Final
 import click
 
 from ioweather._version import __version__
-from ioweather.core.default_paths import errors_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.printable import joined, many_lines
+from ioweather.core.foreign_text import joined, many_lines
+from ioweather.core.safe_files import errors_dir
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.

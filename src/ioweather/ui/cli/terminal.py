@@ -20,9 +20,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ioweather.core.cells import as_text, plain
 from ioweather.core.errors import UsageError
-from ioweather.core.printable import one_line
+from ioweather.core.foreign_text import one_line
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -36,6 +35,7 @@ from ioweather.core.results import (
     result_json,
 )
 from ioweather.core.sparkline import sparkline
+from ioweather.core.tabular import as_text, plain
 from ioweather.core.units import format_bytes, format_value
 from ioweather.ui.cli.screen import say, say_csv, say_json, to_csv
 
@@ -121,8 +121,10 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     if form == "csv":
         say_csv(exhibit_csv(exhibit))
         return
-    from ioweather.core.papers.claims import LEGEND  # answers need no papers
-    from ioweather.core.papers.comparison import comparison_table
+    from ioweather.core.papers.claims import (
+        LEGEND,  # answers need no papers
+        comparison_table,
+    )
 
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))

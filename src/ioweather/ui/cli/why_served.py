@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from ioweather.core.errors import UsageError
-from ioweather.core.printable import many_lines
+from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
 
 SERVER_OPTIONS = (
@@ -44,7 +44,7 @@ def _ask(
 ) -> None:
     if others:
         raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
-    from ioweather.agent.push import ask_server  # every `why` comes by here, and most ask no server
+    from ioweather.agent.delivery import ask_server  # every `why` comes by here, and most ask no server
 
     form = "line" if line else "block"
     text = f"/api/v1/jobs/{quote(job)}/text?form={form}"

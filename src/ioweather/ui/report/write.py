@@ -21,13 +21,12 @@ from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.papers import PAPERS, exhibit_entry, exhibits
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, exhibit_entry, exhibits
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, ResultTable
+from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns
-from ioweather.core.whole_files import write_whole
-from ioweather.lake.cached_lake import Kept, KeptLake
+from ioweather.lake.caches import CachedLake, LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import Serial, WorkersDied, in_order
@@ -403,7 +402,7 @@ def write_report(
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
     # Many questions: tables are opened once and shared results are read once.
-    kept = KeptLake(lake.root, Kept(room_bytes=_ROOM_BYTES), lake.owner)
+    kept = CachedLake(lake.root, LakeCache(room_bytes=_ROOM_BYTES), lake.owner)
     of_tasks = kept if executor is None else lake  # which other processes are given too
     material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
     sheets = front_sheets(kept, material, operator=audience != "director")

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ioweather._version import __version__
-from ioweather.core.cells import csv_text
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
-from ioweather.diagnosis.job_text import job_text
+from ioweather.core.tabular import csv_text
+from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
 from ioweather.topics.question_catalogue import QUESTIONS, title_of
 from ioweather.ui.charts.render import exhibit_figure

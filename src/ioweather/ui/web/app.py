@@ -28,8 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
 from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
-from ioweather.core.facility import load_facility
-from ioweather.core.visibility import Visibility
+from ioweather.core.facility import Visibility, load_facility
 from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle

@@ -15,8 +15,7 @@ from prometheus_client.registry import Collector
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import Busy, IoweatherError
-from ioweather.core.outcomes import HealthOutcome, Talker, WhoOutcome
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.topics.ask import ask
 from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed

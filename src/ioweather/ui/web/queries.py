@@ -17,16 +17,16 @@ from typing import Any, Final, cast
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from ioweather.core.cells import plain
 from ioweather.core.errors import Busy, CorruptInput, EmptyInput, IoweatherError, UsageError
+from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import SCHEMA_VERSION, Answer
-from ioweather.core.run_outcomes import JobOutcome
+from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.lake.inventory import overlaps
 from ioweather.lake.lake import Lake
+from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
-from ioweather.lake.usersql import Limits, SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.ask import ask
 from ioweather.topics.source import SharedResults

@@ -21,8 +21,7 @@ from fastapi import Path as PathParam
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ioweather.agent.remote import keep_status
-from ioweather.agent.status import STATUS_VERSION, Status
+from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes
@@ -31,7 +30,7 @@ from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
+from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.requests import may_answer
 from ioweather.ui.web.visible import Sender

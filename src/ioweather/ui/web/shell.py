@@ -19,9 +19,8 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import ComponentState, EventOutcome, RunOutcome
+from ioweather.core.outcomes import ComponentState, EventOutcome, JobOutcome, RunOutcome
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts import Drawn, answer_section, provenance_html

@@ -21,9 +21,9 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from ioweather.core.errors import AccessDenied, TokenRefused
+from ioweather.core.facility import SOCKET, Owner, Visibility
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.visibility import SOCKET, Owner, Visibility
 from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period

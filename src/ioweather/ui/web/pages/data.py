@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from ioweather.core.cells import as_text
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.papers import exhibits
+from ioweather.core.tabular import as_text
 from ioweather.ui.web.queries import SqlQuestion, run_sql
 from ioweather.ui.web.requests import period_for
 from ioweather.ui.web.shell import Html, Listed, Place, failed, page, runs_table, tables_part

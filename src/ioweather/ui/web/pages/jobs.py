@@ -14,11 +14,10 @@ from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import RunsOutcome, StorageOutcome
+from ioweather.core.outcomes import JobOutcome, RunsOutcome, StorageOutcome, WhyOutcome
 from ioweather.core.results import Answer, Exhibit, Reference, ResultTable
-from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.run_targets import target_number
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received

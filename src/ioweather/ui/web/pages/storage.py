@@ -11,15 +11,14 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from markupsafe import Markup
 
-from ioweather.agent.remote import remote_agents
-from ioweather.agent.status import SpoolStatus, Status, read_status
+from ioweather.agent.status import SpoolStatus, Status, read_status, remote_agents
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import TROUBLES, EventOutcome, HealthOutcome, RunsOutcome, StorageOutcome, WhoOutcome
 from ioweather.core.results import Exhibit, Reference
 from ioweather.core.tables.series import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.run_targets import target_number
 from ioweather.ingestion.queue import Waiting, waiting
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.ui.charts import exhibit_section
