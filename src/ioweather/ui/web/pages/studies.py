@@ -138,7 +138,7 @@ def _downloads(made: Exhibit, query: Sequence[tuple[str, str]]) -> str:
             *links,
         ]
     kept = [(name, value) for name, value in query if name not in RESERVED - {"lake", "from", "to"}]
-    here = f"/exhibits/{made.id}" + (f"?{urlencode(cached_part)}" if kept else "")
+    here = f"/exhibits/{made.id}" + (f"?{urlencode(kept)}" if kept else "")
     return part("downloads.html", id=made.id, links=links, here=here)
 
 
