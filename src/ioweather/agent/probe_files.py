@@ -212,8 +212,8 @@ def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirect
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Start time in ticks since boot (proc_pid_stat(5), field 22), which tells if a pid is reused. None if the process is
-    dead, even if not reaped yet (field 3)."""
+    """Start time in ticks since boot (proc_pid_stat(5), field 22), which differs if a pid was reused. None if the
+    process is dead, even if not reaped yet (field 3)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -7,7 +7,7 @@ import datetime as dt
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -406,10 +406,11 @@ class Meter:
         osts, width = self._osts, self._width
         # Sums of differences leave errors of less than a byte.
         moved = np.maximum(amounts[:, : 4 * osts], 0.0)
-        parts = [moved[:, i * osts : (i + 1) * osts] for i in range(4)]
+        read, write, reads, writes = (moved[:, i * osts : (i + 1) * osts] for i in range(4))
         operations = np.maximum(amounts[:, 4 * osts : width], 0.0)
         stretch = np.maximum(amounts[:, width:] / self._step, 1.0)
-        return Readings(self._day, self._begin, round(self._step), *parts, operations, stretch)
+        amounts_moved = (read, write, reads, writes)
+        return Readings(self._day, self._begin, round(self._step), *amounts_moved, operations, stretch)
 
 
 _ROOM = 64
@@ -464,7 +465,7 @@ class Fluid:
         self.flows.append(flow)
         usual = flow.normal or flow.pattern
         pace = float(np.max(self._stretch(usual.demand, self._healthy) * (usual.demand > 0)))
-        values = {
+        values: dict[str, Any] = {
             "demand": flow.pattern.demand,
             "usual": usual.demand,
             "used": (flow.pattern.demand > 0) | (usual.demand > 0),

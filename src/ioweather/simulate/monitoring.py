@@ -138,7 +138,7 @@ def coarser(observed: Observed, step_seconds: int) -> Observed:
     )
     states: dict[str, Any] = {name: blocks(observed, name).mean(axis=1) for name in _STATES}
     stretch = blocks(observed.readings, "stretch").mean(axis=1)
-    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)  # type: ignore[arg-type]
+    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)
     # The collector asks again within a step: only what is silent for most of it is missing.
     missing = blocks(observed, "missing").mean(axis=1) > 0.5
     return replace(observed, readings=readings, missing=missing, **amounts, **states)
