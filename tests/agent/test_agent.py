@@ -19,7 +19,7 @@ from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import read_status
 from ioweather.core.contracts import ReadContext
-from ioweather.readers.segments import SOURCE
+from ioweather.readers.segments import SPOOL
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource
 
@@ -32,7 +32,7 @@ def rows_in(spool: Path) -> list[dict]:
     found = []
     for path in sorted((spool / "segments").iterdir()):
         if not path.name.startswith("."):
-            found += [row for _, frame in SOURCE.read(path, ReadContext()) for row in frame.records()]
+            found += [row for _, frame in SPOOL.read(path, ReadContext()) for row in frame.records()]
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from ioweather.agent.counters import SACCT_FIELDS, SlurmAccounting
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.readers.slurm import SOURCE
+from ioweather.readers.slurm import SACCT
 from live_reporter import HandClock, Heard
 
 
@@ -43,7 +43,7 @@ def test_a_poll_is_a_document_for_the_sacct_source(sacct, tmp_path):
     assert name.startswith("sacct-")
     document = tmp_path / name
     document.write_text(found)
-    ((table, frame),) = SOURCE.read(document, ReadContext())
+    ((table, frame),) = SACCT.read(document, ReadContext())
     assert (table, frame.rows, frame.array("start_ns")[0]) == ("jobs", 1, 1794724381 * 10**9)
     clock.pass_seconds(300)
     slurm.cycle(0, heard)

@@ -17,7 +17,7 @@ from ioweather.agent.spool import Spool, SpoolBusy, row_line
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.readers.segments import SOURCE
+from ioweather.readers.segments import SPOOL
 
 
 def event(n: int) -> str:
@@ -29,7 +29,7 @@ def open_spool(directory: Path, **options) -> Spool:
 
 
 def ids_in(path: Path) -> list[str]:
-    return [id_ for _, frame in SOURCE.read(path, ReadContext()) for id_ in frame.text("event_id").tolist()]
+    return [id_ for _, frame in SPOOL.read(path, ReadContext()) for id_ in frame.text("event_id").tolist()]
 
 
 def test_rows_are_flushed_then_closed_by_a_rename(tmp_path):

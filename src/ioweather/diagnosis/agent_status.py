@@ -17,7 +17,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.now_answer import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, SeenNow
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.stats.slowdown import (
     COUNTINGS,

@@ -54,7 +54,7 @@ from ioweather.facts.load_query import servers_of
 from ioweather.facts.run_environment import DATA_OPERATIONS, own_target_bytes
 from ioweather.facts.run_targets import target_contrast
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 

@@ -24,8 +24,7 @@ from ioweather.core.facility import load_facility
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
-from ioweather.lake.check import last_check
-from ioweather.lake.impossible import impossible_rows
+from ioweather.lake.check import impossible_rows, last_check
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.facility_draft import systems_of
 

@@ -21,7 +21,7 @@ from ioweather.ingestion.queue import draft_in
 from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
+from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.statuses import may_answer
 from ioweather.ui.web.visible import Sender
