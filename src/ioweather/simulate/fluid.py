@@ -140,10 +140,22 @@ def make_calendar(preset: Preset) -> Calendar:
 IncidentKind: TypeAlias = Literal["slow_ost", "raid_rebuild", "mds_overload", "failed_oss", "full_ost", "network_cap"]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 # Hours, and the share of the capacity that is left; of an overload, the demand in capacities of the server.
-_HOURS = {"slow_ost": (6, 14), "raid_rebuild": (10, 24), "mds_overload": (1, 4), "failed_oss": (3, 10),
-          "full_ost": (8, 20), "network_cap": (2, 6)}  # fmt: skip
-_STRENGTH = {"slow_ost": (0.08, 0.25), "raid_rebuild": (0.4, 0.6), "mds_overload": (2.0, 6.0),
-             "failed_oss": (0.45, 0.55), "full_ost": (0.25, 0.5), "network_cap": (0.15, 0.35)}  # fmt: skip
+_HOURS = {
+    "slow_ost": (6, 14),
+    "raid_rebuild": (10, 24),
+    "mds_overload": (1, 4),
+    "failed_oss": (3, 10),
+    "full_ost": (8, 20),
+    "network_cap": (2, 6),
+}
+_STRENGTH = {
+    "slow_ost": (0.08, 0.25),
+    "raid_rebuild": (0.4, 0.6),
+    "mds_overload": (2.0, 6.0),
+    "failed_oss": (0.45, 0.55),
+    "full_ost": (0.25, 0.5),
+    "network_cap": (0.15, 0.35),
+}
 # Until the partner has taken over, no request is served.
 _FAILOVER_SECONDS = 240.0
 _FAILOVER_HEALTH = 0.01
