@@ -150,7 +150,7 @@ def metric_names(expression: str) -> set[str]:
 
 
 def test_rules_and_dashboard_use_metrics_that_exist(found):
-    of_lake = (*_of_components(Seen(), 0), *_of_users((), named=True), *_of_verdicts(JUDGED, 0))
+    of_lake = (*_of_components(Seen(), 0), *_of_users({}, named=True), *_of_verdicts(JUDGED, 0))
     exported = {name for name, _ in found} | {metric.name for metric in of_lake}
     rules = (DOCS / "prometheus/rules.yml").read_text()
     recorded = set(re.findall(r"record: (\S+)", rules))

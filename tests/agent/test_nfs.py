@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ioweather.agent.counters import NfsClient, has_nfs
-from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import SourceError
-from live_reporter import Heard
+from live_reporter import HandClock, Heard
 
 NS = 10**9
-
-
-@dataclass
-class Time:
-    now: int = 1000 * NS
-    ahead: int = 0
-
-    def clocks(self) -> Clocks:
-        return Clocks(lambda: self.now + self.ahead, lambda: self.now)
 
 
 def write(root: Path, age: int, reads: int) -> None:
@@ -35,12 +24,13 @@ def write(root: Path, age: int, reads: int) -> None:
 
 
 def test_amounts_and_a_clock_that_is_set(tmp_path: Path):
-    time, heard = Time(), Heard()
-    client = NfsClient(root=tmp_path, host="node7", clocks=time.clocks())
-    for step, (age, reads, ahead) in enumerate(((100, 5, 0), (110, 9, 0), (120, 10, -500 * NS), (130, 11, -500 * NS))):
-        time.now, time.ahead = (1000 + 10 * step) * NS, ahead
+    clock, heard = HandClock(wall_ns=1000 * NS), Heard()
+    client = NfsClient(root=tmp_path, host="node7", clocks=clock.clocks)
+    for age, reads, jump_seconds in ((100, 5, 0), (110, 9, 0), (120, 10, -500), (130, 11, 0)):
+        clock.step_seconds(jump_seconds)
         write(tmp_path, age, reads)
         client.cycle(0, heard)
+        clock.pass_seconds(10)
     moved = [row for row in heard.of("series") if row["metric"] == "read_bytes"]
     assert [(row["start_ns"], row["interval_ns"], row["value"]) for row in moved] == [(1000 * NS, 10 * NS, 4 * 4096.0)]
     assert (moved[0]["system"], moved[0]["component"]) == ("mount:/scratch", "node7")

@@ -9,7 +9,6 @@ from collections import Counter
 import pytest
 
 from ioweather.agent import sampler
-from ioweather.agent.probe_files import _buffers
 from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
@@ -134,10 +133,10 @@ def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):
         Sampler(str(target), SamplerSettings((4096,), osts=(3,)), directory="other").prepare(Heard())
 
 
-def test_large_requests_take_little_memory(tmp_path):
-    """One piece of memory, repeated: a request of 1 GiB must not need 1 GiB."""
-    file = Sampler(str(tmp_path), SamplerSettings((1 << 30,)))._files[0][0]
-    pieces = _buffers(file._read_piece, 1 << 30)
-    assert sum(len(piece) for piece in pieces) == 1 << 30
-    assert len({id(piece) for piece in pieces}) == 1
-    assert [len(piece) for piece in _buffers(file._read_piece, (1 << 20) + 4096)] == [1 << 20, 4096]
+def test_a_request_larger_than_the_buffers_moves_all_of_its_bytes(tmp_path):
+    """Requests repeat a buffer of 1 MiB, here 4 MiB and a part: what is on storage afterwards has the whole size."""
+    size = (4 << 20) + 4096
+    source = Sampler(str(tmp_path), SamplerSettings((size,), modes=("nocache",), rounds=2))
+    rows = run_all(source).of("responses")
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {path.stat().st_size for path in source.folder.iterdir() if path.name != "lock"} == {size}

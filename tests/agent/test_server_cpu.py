@@ -8,35 +8,22 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent.counters import LustreServer, ServerCpu
-from ioweather.core.counters.growth import Clocks, Target
-from live_reporter import Heard
+from ioweather.core.counters.growth import Target
+from live_reporter import HandClock, Heard
 
 NS = 10**9
 OST, MDT, CLIENT = Target("fs1", "ost", "fs1-OST0000"), Target("fs1", "mdt", "fs1-MDT0000"), Target("fs1", "host", "n1")
 
 
-class Moments:
-    """The clock of the wall may be set back; the other goes on, ten seconds with every look."""
-
-    def __init__(self) -> None:
-        self.wall, self.monotonic = 1000 * NS, 0
-
-    def clocks(self) -> Clocks:
-        return Clocks(wall_ns=lambda: self.wall, monotonic_ns=lambda: self.monotonic)
-
-    def pass_by(self, shown_seconds: int = 10) -> None:
-        self.wall += shown_seconds * NS
-        self.monotonic += 10 * NS
-
-
 def told(folder: Path, texts: list[str], targets: set[Target], steps: tuple[int, ...] = ()) -> list[dict[str, object]]:
     (folder / "proc").mkdir(exist_ok=True)
-    moments, heard = Moments(), Heard()
-    cpu = ServerCpu(folder, "server1", moments.clocks())
+    clock, heard = HandClock(wall_ns=1000 * NS), Heard()
+    cpu = ServerCpu(folder, "server1", clock.clocks)
     for number, text in enumerate(texts):
         (folder / "proc/stat").write_text(text)
         cpu.cycle(targets, heard)
-        moments.pass_by(steps[number] if steps else 10)
+        clock.pass_seconds(10)
+        clock.step_seconds(steps[number] - 10 if steps else 0)
     return heard.of("series")
 
 
@@ -75,15 +62,15 @@ def test_a_clock_set_back_tells_of_no_minute_twice(tmp_path):
 
 
 def test_a_tree_without_it_and_a_server_with_it(tmp_path):
-    moments, heard = Moments(), Heard()
-    server = LustreServer(root=tmp_path, host="oss1", clocks=moments.clocks())
+    clock, heard = HandClock(), Heard()
+    server = LustreServer(root=tmp_path, host="oss1", clocks=clock.clocks)
     folder = tmp_path / "proc/fs/lustre/obdfilter/fs1-OST0000"
     folder.mkdir(parents=True)
     (folder / "stats").write_text("snapshot_time 1000.5 secs.usecs\nread_bytes 1 samples [bytes] 1 1 1\n")
     server.cycle(0, heard)  # no proc/stat: the rest goes on
     for n in range(2):
         (tmp_path / "proc/stat").write_text(f"cpu {n} 0 0 {3 * n} 0 0 0 0 0 0\n")
-        moments.pass_by()
+        clock.pass_seconds(10)
         server.cycle(0, heard)
     (row,) = (row for row in heard.of("series") if row["metric"] == "cpu_ratio")
     assert (row["component"], row["component_kind"], row["value"]) == ("oss1", "oss", 0.25)

@@ -212,9 +212,3 @@ def test_two_file_systems_share_people_and_accounts_and_nothing_else(tmp_path):
     rows = truth(made, "SELECT name, json_extract_string(details, 'filesystem') FROM truth WHERE kind = 'run'")
     shared = {name for name, where in rows if where == "scratch"} & {name for name, where in rows if where == "project"}
     assert shared, "a program of one name on both, which an analysis must keep apart"
-
-
-def test_a_preset_of_one_file_system_is_as_it_was():
-    """Its seed, its job numbers and its servers."""
-    assert LAPTOP.filesystems == (LAPTOP,)
-    assert make_resources(LAPTOP, 1).oss_names[0] == "oss001"

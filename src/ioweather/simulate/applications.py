@@ -220,13 +220,30 @@ def _program(number: int, kind: str, draw: _Draw) -> Program:
     account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
     io_share = float(str(made.pop("io_share", 1.0)))
     base = Program(
-        name=f"{kind}-{number:03d}", kind=kind, uid=uid, user=f"user{uid - 1000:03d}", account=account,
-        exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in", nprocs=nprocs,
-        nodes=max(1, -(-nprocs // preset.cores)), layout="unique", interface="POSIX", reads=False, random=False,
-        io_ranks=nprocs, files_per_rank=1, request_bytes=MIB, rank_bytes=MIB, stripe_count=1, steps=1,
-        compute_seconds=float(rng.lognormal(np.log(900), 0.7)), instances=int(rng.choice([1, 1, 2, 3])),
-        cached_ratio=0.0, extra_ops_per_file=1.0, popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
-    )  # fmt: skip
+        name=f"{kind}-{number:03d}",
+        kind=kind,
+        uid=uid,
+        user=f"user{uid - 1000:03d}",
+        account=account,
+        exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in",
+        nprocs=nprocs,
+        nodes=max(1, -(-nprocs // preset.cores)),
+        layout="unique",
+        interface="POSIX",
+        reads=False,
+        random=False,
+        io_ranks=nprocs,
+        files_per_rank=1,
+        request_bytes=MIB,
+        rank_bytes=MIB,
+        stripe_count=1,
+        steps=1,
+        compute_seconds=float(rng.lognormal(np.log(900), 0.7)),
+        instances=int(rng.choice([1, 1, 2, 3])),
+        cached_ratio=0.0,
+        extra_ops_per_file=1.0,
+        popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
+    )
     made["nprocs"] = nprocs
     if preset.checkpoint_seconds and kind in _SAVING:
         steps = int(rng.integers(4, 25))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.words import names_of
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.applications import Program
@@ -45,10 +46,16 @@ class LogWriter:
         start_ns = self._calendar.epoch_ns(start)
         end_ns = self._calendar.epoch_ns(run.end)
         job = DarshanJob(
-            uid=program.uid, job_id=run.job.number, nprocs=program.nprocs, start_ns=start_ns, end_ns=end_ns,
-            run_seconds=(end_ns - start_ns) / 1e9, metadata={"lib_ver": "3.4.1"}, exe=program.exe,
+            uid=program.uid,
+            job_id=run.job.number,
+            nprocs=program.nprocs,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            run_seconds=(end_ns - start_ns) / 1e9,
+            metadata={"lib_ver": "3.4.1"},
+            exe=program.exe,
             mounts=((self.mount, "lustre"), ("/home", "nfs"), ("/", "ext4")),
-        )  # fmt: skip
+        )
         modules: dict[str, Any] = {}
         names: dict[int, str] = {}
         if program.layout != "none":
@@ -195,6 +202,14 @@ def _bin(size: int) -> str:
     return _BIN_NAMES[int(np.searchsorted(_EDGES, size))]
 
 
+# Counters that the MPI-IO records share with those of POSIX.
+_SAME_IN_MPIIO = names_of("""
+    ACCESS1_ACCESS ACCESS1_COUNT SLOWEST_RANK SLOWEST_RANK_BYTES FASTEST_RANK FASTEST_RANK_BYTES F_META_TIME F_VERB_TIME
+    F_MAX_VERB_TIME F_SLOWEST_RANK_TIME F_FASTEST_RANK_TIME F_OPEN_START_TIMESTAMP F_OPEN_END_TIMESTAMP
+    F_VERB_START_TIMESTAMP F_VERB_END_TIMESTAMP F_CLOSE_START_TIMESTAMP F_CLOSE_END_TIMESTAMP
+""")
+
+
 def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
     """Collective calls of all ranks above the same files."""
     records = new_records("MPI-IO", len(posix))
@@ -205,10 +220,7 @@ def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
     records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
     records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
     records[f"MPIIO_SIZE_{verb}_AGG_{_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
-    for word in ("ACCESS1_ACCESS", "ACCESS1_COUNT", "SLOWEST_RANK", "SLOWEST_RANK_BYTES", "FASTEST_RANK",
-                 "FASTEST_RANK_BYTES", "F_META_TIME", f"F_{verb}_TIME", f"F_MAX_{verb}_TIME", "F_SLOWEST_RANK_TIME",
-                 "F_FASTEST_RANK_TIME", "F_OPEN_START_TIMESTAMP", "F_OPEN_END_TIMESTAMP",
-                 f"F_{verb}_START_TIMESTAMP", f"F_{verb}_END_TIMESTAMP", "F_CLOSE_START_TIMESTAMP",
-                 "F_CLOSE_END_TIMESTAMP"):  # fmt: skip
-        records[f"MPIIO_{word}"] = posix[f"POSIX_{word}"]
+    for word in _SAME_IN_MPIIO:
+        name = word.replace("VERB", verb)
+        records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
     return records

@@ -7,7 +7,7 @@ import datetime as dt
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -140,10 +140,22 @@ def make_calendar(preset: Preset) -> Calendar:
 IncidentKind: TypeAlias = Literal["slow_ost", "raid_rebuild", "mds_overload", "failed_oss", "full_ost", "network_cap"]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 # Hours, and the share of the capacity that is left; of an overload, the demand in capacities of the server.
-_HOURS = {"slow_ost": (6, 14), "raid_rebuild": (10, 24), "mds_overload": (1, 4), "failed_oss": (3, 10),
-          "full_ost": (8, 20), "network_cap": (2, 6)}  # fmt: skip
-_STRENGTH = {"slow_ost": (0.08, 0.25), "raid_rebuild": (0.4, 0.6), "mds_overload": (2.0, 6.0),
-             "failed_oss": (0.45, 0.55), "full_ost": (0.25, 0.5), "network_cap": (0.15, 0.35)}  # fmt: skip
+_HOURS = {
+    "slow_ost": (6, 14),
+    "raid_rebuild": (10, 24),
+    "mds_overload": (1, 4),
+    "failed_oss": (3, 10),
+    "full_ost": (8, 20),
+    "network_cap": (2, 6),
+}
+_STRENGTH = {
+    "slow_ost": (0.08, 0.25),
+    "raid_rebuild": (0.4, 0.6),
+    "mds_overload": (2.0, 6.0),
+    "failed_oss": (0.45, 0.55),
+    "full_ost": (0.25, 0.5),
+    "network_cap": (0.15, 0.35),
+}
 # Until the partner has taken over, no request is served.
 _FAILOVER_SECONDS = 240.0
 _FAILOVER_HEALTH = 0.01
@@ -406,10 +418,11 @@ class Meter:
         osts, width = self._osts, self._width
         # Sums of differences leave errors of less than a byte.
         moved = np.maximum(amounts[:, : 4 * osts], 0.0)
-        parts = [moved[:, i * osts : (i + 1) * osts] for i in range(4)]
+        read, write, reads, writes = (moved[:, i * osts : (i + 1) * osts] for i in range(4))
         operations = np.maximum(amounts[:, 4 * osts : width], 0.0)
         stretch = np.maximum(amounts[:, width:] / self._step, 1.0)
-        return Readings(self._day, self._begin, round(self._step), *parts, operations, stretch)
+        amounts_moved = (read, write, reads, writes)
+        return Readings(self._day, self._begin, round(self._step), *amounts_moved, operations, stretch)
 
 
 _ROOM = 64
@@ -464,7 +477,7 @@ class Fluid:
         self.flows.append(flow)
         usual = flow.normal or flow.pattern
         pace = float(np.max(self._stretch(usual.demand, self._healthy) * (usual.demand > 0)))
-        values = {
+        values: dict[str, Any] = {
             "demand": flow.pattern.demand,
             "usual": usual.demand,
             "used": (flow.pattern.demand > 0) | (usual.demand > 0),

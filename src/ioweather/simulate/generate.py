@@ -166,15 +166,34 @@ class TruthWriter:
         program = run.program
         moved = program.step_bytes * program.steps
         self.add(
-            "run", id=run.id, name=run.usual.name, start_ns=calendar.epoch_ns(run.start),
-            end_ns=calendar.epoch_ns(run.end), job_id=run.job.number, uid=program.uid, nprocs=program.nprocs,
-            observed_seconds=repr(run.io_seconds), alone_seconds=repr(parts[0]), incidents_seconds=repr(parts[1]),
-            others_seconds=repr(parts[2]), own_seconds=repr(parts[3]), change=program.change,
-            read_bytes=moved if program.reads else 0, write_bytes=0 if program.reads else moved,
-            cached_bytes=run.cached_bytes, darshan=run.job.darshan,
-            details={"class": program.kind, "incidents": by_incident, "instance": run.instance, "noise": run.noise,
-                     "hidden": run.hidden, "size": run.size, "filesystem": filesystem},
-        )  # fmt: skip
+            "run",
+            id=run.id,
+            name=run.usual.name,
+            start_ns=calendar.epoch_ns(run.start),
+            end_ns=calendar.epoch_ns(run.end),
+            job_id=run.job.number,
+            uid=program.uid,
+            nprocs=program.nprocs,
+            observed_seconds=repr(run.io_seconds),
+            alone_seconds=repr(parts[0]),
+            incidents_seconds=repr(parts[1]),
+            others_seconds=repr(parts[2]),
+            own_seconds=repr(parts[3]),
+            change=program.change,
+            read_bytes=moved if program.reads else 0,
+            write_bytes=0 if program.reads else moved,
+            cached_bytes=run.cached_bytes,
+            darshan=run.job.darshan,
+            details={
+                "class": program.kind,
+                "incidents": by_incident,
+                "instance": run.instance,
+                "noise": run.noise,
+                "hidden": run.hidden,
+                "size": run.size,
+                "filesystem": filesystem,
+            },
+        )
 
     def close(self) -> None:
         """Write the Parquet file."""
@@ -421,10 +440,19 @@ class _Making:
             for op in ("read", "write"):
                 for size in SIZES:
                     mean = mean_seconds(law, size, op)
-                    self.truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details={
-                        "mean_seconds": mean, "sd_seconds": law.sd_ratio * mean, "tail_ratio": law.tail_ratio,
-                        "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio), "alpha": law.alpha,
-                    })  # fmt: skip
+                    self.truth.add(
+                        "distribution",
+                        id=f"{op}-{size}",
+                        name=op,
+                        value=float(size),
+                        details={
+                            "mean_seconds": mean,
+                            "sd_seconds": law.sd_ratio * mean,
+                            "tail_ratio": law.tail_ratio,
+                            "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
+                            "alpha": law.alpha,
+                        },
+                    )
         for name, value in self.planted.values().items():
             self.truth.add("planted", id=name, name=name, value=value)
         for name, content in zip(("before", "after"), self.contents, strict=True):

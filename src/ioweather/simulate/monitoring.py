@@ -80,11 +80,17 @@ def observe(
             gone = (times >= silent[0]) & (times < silent[1])
             missing[np.ix_(np.flatnonzero(gone), np.array(failed_targets(incident, resources), np.int64))] = True
     return Observed(
-        readings, read, write,
+        readings,
+        read,
+        write,
         np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
         np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
-        operations, oss, mds[:, None], missing, float(hum[0].sum() + hum[1].sum()),
-    )  # fmt: skip
+        operations,
+        oss,
+        mds[:, None],
+        missing,
+        float(hum[0].sum() + hum[1].sum()),
+    )
 
 
 def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
@@ -138,7 +144,7 @@ def coarser(observed: Observed, step_seconds: int) -> Observed:
     )
     states: dict[str, Any] = {name: blocks(observed, name).mean(axis=1) for name in _STATES}
     stretch = blocks(observed.readings, "stretch").mean(axis=1)
-    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)  # type: ignore[arg-type]
+    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)
     # The collector asks again within a step: only what is silent for most of it is missing.
     missing = blocks(observed, "missing").mean(axis=1) > 0.5
     return replace(observed, readings=readings, missing=missing, **amounts, **states)
@@ -371,11 +377,20 @@ def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resource
     osts = resources.osts
     program, dot, uid = key.rpartition(".")
     common = {
-        "table": "job_operations", "start_ns": start_ns, "interval_ns": step_seconds * 10**9,
-        "system": resources.fsname, "job_key": key, "job_id": None if dot else int(key), "cluster": None,
-        "uid": int(uid) if dot else None, "exe": program or None, "host": None, "time_ns": None, "histogram": None,
+        "table": "job_operations",
+        "start_ns": start_ns,
+        "interval_ns": step_seconds * 10**9,
+        "system": resources.fsname,
+        "job_key": key,
+        "job_id": None if dot else int(key),
+        "cluster": None,
+        "uid": int(uid) if dot else None,
+        "exe": program or None,
+        "host": None,
+        "time_ns": None,
+        "histogram": None,
         "quality": 0,
-    }  # fmt: skip
+    }
     for side, operation in enumerate(_KINDS):
         for ost in np.flatnonzero(amounts[side * osts : (side + 1) * osts] >= 1.0).tolist():
             count = max(1, round(float(amounts[(2 + side) * osts + ost])))

@@ -103,54 +103,146 @@ class Preset:
 
 LAPTOP = Preset("laptop", "A small cluster for a week", days=7, jobs=200, osts=16)
 _CLUSTER = Preset(
-    "cluster", "A cluster for a month", days=30, jobs=2000, osts=64, osts_per_oss=4, applications=50,
-    mds_ops_per_s=40_000.0, probe_seconds=300, sampler_seconds=1800, scan_files=20_000, without_darshan_ratio=0.1,
+    "cluster",
+    "A cluster for a month",
+    days=30,
+    jobs=2000,
+    osts=64,
+    osts_per_oss=4,
+    applications=50,
+    mds_ops_per_s=40_000.0,
+    probe_seconds=300,
+    sampler_seconds=1800,
+    scan_files=20_000,
+    without_darshan_ratio=0.1,
     typical_io_seconds=60.0,
-)  # fmt: skip
+)
 _CORI = Preset(
-    "cori-year", "A Cray XC40 of 2018: 248 targets, every 5 seconds, for a year", days=365, jobs=180_000, osts=248,
-    osts_per_oss=1, ost_bytes_per_s=2.8 * GB, nodes=12_076, cores=68, node_bytes_per_s=4.0 * GB, applications=300,
-    mds_ops_per_s=400_000.0, read_share=0.71, step_seconds=5, zone="America/Los_Angeles", first_day="2018-01-01",
-    fsname="cscratch", typical_io_seconds=12.0, system_load=0.12, transfers_per_day=120.0,
-    background_ops_per_s=8000.0, probe_hosts=2, probe_seconds=600, sampler_seconds=7200,
-    scan_files=100_000, without_darshan_ratio=0.3, incidents_per_week=3.0, background_bytes_per_s=4e6, detail_day=3,
-)  # fmt: skip
+    "cori-year",
+    "A Cray XC40 of 2018: 248 targets, every 5 seconds, for a year",
+    days=365,
+    jobs=180_000,
+    osts=248,
+    osts_per_oss=1,
+    ost_bytes_per_s=2.8 * GB,
+    nodes=12_076,
+    cores=68,
+    node_bytes_per_s=4.0 * GB,
+    applications=300,
+    mds_ops_per_s=400_000.0,
+    read_share=0.71,
+    step_seconds=5,
+    zone="America/Los_Angeles",
+    first_day="2018-01-01",
+    fsname="cscratch",
+    typical_io_seconds=12.0,
+    system_load=0.12,
+    transfers_per_day=120.0,
+    background_ops_per_s=8000.0,
+    probe_hosts=2,
+    probe_seconds=600,
+    sampler_seconds=7200,
+    scan_files=100_000,
+    without_darshan_ratio=0.3,
+    incidents_per_week=3.0,
+    background_bytes_per_s=4e6,
+    detail_day=3,
+)
 
 # Equal runs differ by 5.7% (Theta) and 7.2% (Cori) at 68% (Isakov et al., SC'22).
 _HARD = (
-    replace(LAPTOP, name="laptop-noisy", title="Laptop whose equal runs differ as on Theta", noise_sd=0.057,
-            slow_service=True),
-    replace(LAPTOP, name="laptop-hidden", title="Laptop with incidents that no server sees, and harmless changes",
-            noise_sd=0.057, hidden_ratio=0.06, harmless_change_ratio=0.08, slow_service=True),
-    replace(LAPTOP, name="laptop-hard", title="Laptop with all that makes verdicts hard", noise_sd=0.072,
-            hidden_ratio=0.06, harmless_change_ratio=0.08, mild_changes=True, growth_ratio=0.6, traffic_sd=0.8,
-            slow_service=True,
-            jobs=400, typical_io_seconds=90.0, transfers_per_day=8.0, system_load=0.2, background_bytes_per_s=0.3e6),
-)  # fmt: skip
+    replace(
+        LAPTOP,
+        name="laptop-noisy",
+        title="Laptop whose equal runs differ as on Theta",
+        noise_sd=0.057,
+        slow_service=True,
+    ),
+    replace(
+        LAPTOP,
+        name="laptop-hidden",
+        title="Laptop with incidents that no server sees, and harmless changes",
+        noise_sd=0.057,
+        hidden_ratio=0.06,
+        harmless_change_ratio=0.08,
+        slow_service=True,
+    ),
+    replace(
+        LAPTOP,
+        name="laptop-hard",
+        title="Laptop with all that makes verdicts hard",
+        noise_sd=0.072,
+        hidden_ratio=0.06,
+        harmless_change_ratio=0.08,
+        mild_changes=True,
+        growth_ratio=0.6,
+        traffic_sd=0.8,
+        slow_service=True,
+        jobs=400,
+        typical_io_seconds=90.0,
+        transfers_per_day=8.0,
+        system_load=0.2,
+        background_bytes_per_s=0.3e6,
+    ),
+)
 
 # Long runs save their state at regular times; here they are most of the traffic, and servers count it by job.
 _REGULAR = replace(
-    _CLUSTER, name="cluster-checkpoints", title="Cluster whose long runs write checkpoints at regular times",
-    checkpoint_seconds=1800.0, typical_io_seconds=240.0, noise_sd=0.057, transfers_per_day=30.0, system_load=0.2,
-    background_bytes_per_s=0.3e6, jobs=1500, nodes=400, job_stats=True,
-)  # fmt: skip
+    _CLUSTER,
+    name="cluster-checkpoints",
+    title="Cluster whose long runs write checkpoints at regular times",
+    checkpoint_seconds=1800.0,
+    typical_io_seconds=240.0,
+    noise_sd=0.057,
+    transfers_per_day=30.0,
+    system_load=0.2,
+    background_bytes_per_s=0.3e6,
+    jobs=1500,
+    nodes=400,
+    job_stats=True,
+)
 
 # A pool that is the default of all directories: a busy run shares its targets with all others.
 _SHARED = replace(
-    LAPTOP, name="laptop-shared-stripes", title="Laptop where everybody's files lie on the same six targets",
-    pool_osts=6, jobs=300, noise_sd=0.057, transfers_per_day=8.0, system_load=0.4, closed_loop=True, job_stats=True,
-)  # fmt: skip
+    LAPTOP,
+    name="laptop-shared-stripes",
+    title="Laptop where everybody's files lie on the same six targets",
+    pool_osts=6,
+    jobs=300,
+    noise_sd=0.057,
+    transfers_per_day=8.0,
+    system_load=0.4,
+    closed_loop=True,
+    job_stats=True,
+)
 
 # Both have the same users; load and incidents are independent.
 _PROJECT = replace(
-    LAPTOP, name="project", title="The other file system", fsname="project", cluster="scratch", first_job=500_000,
-    first_server=LAPTOP.oss_count, osts=8, noise_sd=0.057, slow_service=True, transfers_per_day=8.0, system_load=0.4,
+    LAPTOP,
+    name="project",
+    title="The other file system",
+    fsname="project",
+    cluster="scratch",
+    first_job=500_000,
+    first_server=LAPTOP.oss_count,
+    osts=8,
+    noise_sd=0.057,
+    slow_service=True,
+    transfers_per_day=8.0,
+    system_load=0.4,
     detail_day=None,
-)  # fmt: skip
+)
 _TWO = replace(
-    _PROJECT, name="laptop-two-filesystems", title="Laptop with two file systems", fsname="scratch", first_job=100_000,
-    first_server=0, osts=LAPTOP.osts, detail_day=LAPTOP.detail_day, beside=_PROJECT,
-)  # fmt: skip
+    _PROJECT,
+    name="laptop-two-filesystems",
+    title="Laptop with two file systems",
+    fsname="scratch",
+    first_job=100_000,
+    first_server=0,
+    osts=LAPTOP.osts,
+    detail_day=LAPTOP.detail_day,
+    beside=_PROJECT,
+)
 
 PRESETS: dict[str, Preset] = {
     p.name: p

@@ -128,15 +128,13 @@ class AccountsWriter:
             ended = job.end is not None and job.end < self._until
             started = job.start is not None and job.start < self._until
             state = "COMPLETED" if ended else "RUNNING" if started else "PENDING"
-            program = job.program
-            self._file.write("|".join((
-                str(job.number), str(job.number), self._preset.cluster or self._preset.fsname, str(program.uid),
-                program.user, program.account, program.name, state, self._time(job.submit),
-                self._time(job.start) if started else "Unknown",
-                self._time(job.end) if ended else "Unknown", str(program.nodes),
-                str(program.nodes * self._preset.cores),
-                _nodes(job, self._preset.nodes) if started else "None assigned",
-            )) + "\n")  # fmt: skip
+            program, number = job.program, str(job.number)
+            row = [number, number, self._preset.cluster or self._preset.fsname, str(program.uid), program.user]
+            row += [program.account, program.name, state, self._time(job.submit)]
+            row += [self._time(job.start) if started else "Unknown", self._time(job.end) if ended else "Unknown"]
+            row += [str(program.nodes), str(program.nodes * self._preset.cores)]
+            row.append(_nodes(job, self._preset.nodes) if started else "None assigned")
+            self._file.write("|".join(row) + "\n")
 
     def close(self) -> None:
         self._file.close()
@@ -164,24 +162,38 @@ def write_result(path: Path, benchmark: Benchmark, resources: Resources, calenda
 
     speeds: dict[str, float] = {}
     folder = f"/{resources.fsname}/io500"
-    lines = ["[run]", f"procs           = {PROCESSES}", "version         = io500-sc24_v1", "config-hash     = 1D2C3B4A",
-             f"result-dir      = {folder}/results", "mode            = standard",
-             f"; START {moment(benchmark.start)}", ""]  # fmt: skip
+    text = f"""[run]
+procs           = {PROCESSES}
+version         = io500-sc24_v1
+config-hash     = 1D2C3B4A
+result-dir      = {folder}/results
+mode            = standard
+; START {moment(benchmark.start)}
+
+"""
     for name, flow in benchmark.flows:
         amount, is_data = _amount(flow, resources)
         speeds[name] = amount / flow.seconds
-        score = speeds[name] / 2**30 if is_data else speeds[name] / 1000.0
-        exe = f"./ior -e -o {folder}/ior -t 2m -F" if is_data else f"./mdtest -n 100000 -w 3901 -d {folder}/mdt"
-        lines += ["", f"[{name}]", f"t_start         = {moment(flow.start)}", f"exe             = {exe}",
-                  f"score           = {score:.6f}", f"t_delta         = {flow.seconds:.4f}",
-                  f"t_end           = {moment(flow.end)}"]  # fmt: skip
+        text += f"""
+[{name}]
+t_start         = {moment(flow.start)}
+exe             = {f"./ior -e -o {folder}/ior -t 2m -F" if is_data else f"./mdtest -n 100000 -w 3901 -d {folder}/mdt"}
+score           = {speeds[name] / (2**30 if is_data else 1000.0):.6f}
+t_delta         = {flow.seconds:.4f}
+t_end           = {moment(flow.end)}
+"""
     bandwidths = [speed / 2**30 for name, speed in speeds.items() if name.startswith("ior")]
     rates = [speed / 1000.0 for name, speed in speeds.items() if name.startswith("mdtest")]
     bandwidth, rate = (float(np.exp(np.mean(np.log(values)))) for values in (bandwidths, rates))
-    lines += ["", "[SCORE]", f"MD              = {rate:.6f}", f"BW              = {bandwidth:.6f}",
-              f"SCORE           = {float(np.sqrt(rate * bandwidth)):.6f}", "hash            = 5A5A5A5A",
-              f"; END {moment(benchmark.flows[-1][1].end)}", ""]  # fmt: skip
-    path.write_text("\n".join(lines), encoding="utf-8")
+    text += f"""
+[SCORE]
+MD              = {rate:.6f}
+BW              = {bandwidth:.6f}
+SCORE           = {float(np.sqrt(rate * bandwidth)):.6f}
+hash            = 5A5A5A5A
+; END {moment(benchmark.flows[-1][1].end)}
+"""
+    path.write_text(text, encoding="utf-8")
     return speeds
 
 
@@ -483,13 +495,17 @@ def append_tokio(folder: Path, observed: Observed, used_bytes: float, resources:
     with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
         file.attrs["version"] = np.bytes_("1")
         for name, (times, datasets) in groups.items():
-            group = file.require_group(name)
-            group.attrs["source"] = np.bytes_("simulated")
-            _append(group, "timestamps", times.astype("i8"))
-            for dataset, (values, columns, unit) in datasets.items():
-                made = _append(group, dataset, values)
-                made.attrs["columns"] = np.array([column.encode() for column in columns])
-                made.attrs["units"] = np.bytes_(unit)
+            _append_group(file.require_group(name), times, datasets)
+
+
+def _append_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[str, ...], str]]) -> None:
+    """Append to the datasets of a group; they are closed before the next group, which fixes the layout of the file."""
+    group.attrs["source"] = np.bytes_("simulated")
+    _append(group, "timestamps", times.astype("i8"))
+    for dataset, (values, columns, unit) in datasets.items():
+        made = _append(group, dataset, values)
+        made.attrs["columns"] = np.array([column.encode() for column in columns])
+        made.attrs["units"] = np.bytes_(unit)
 
 
 def _append(group: Any, name: str, values: Any) -> Any:
