@@ -37,8 +37,8 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import readers
 from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import Serial, in_order, local_executor, opened
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days

@@ -59,7 +59,7 @@ print(json.dumps([own, own + children.ru_utime + children.ru_stime, clock]))
 READ = """
 import sys, time
 from pathlib import Path
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 files = [str(path) for path in Path(sys.argv[1]).iterdir()]
 begun = time.process_time()
 for file in files:

@@ -15,8 +15,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.cadence import Cadence
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion.reading import Reading, _regular, read_batch
-from ioweather.readers.prometheus.amounts import Amounts
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, mappings_of
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")
 T0 = 1_767_225_600
@@ -111,7 +110,7 @@ def test_points_out_of_order_are_sorted_and_what_cannot_be_is_said(
     path.write_text("".join(lines[i] for i in np.random.default_rng(5).permutation(len(lines)).tolist()))
     outcome, rows = read(path)
     assert (outcome.status, rows) == ("ok", expected)
-    monkeypatch.setattr("ioweather.readers.prometheus.monitors._MOST_WAITING", 10)
+    monkeypatch.setattr("ioweather.readers.prometheus.exposition._MOST_WAITING", 10)
     outcome, rows = read(path)
     assert (outcome.status, outcome.reason) == ("partial", "corrupt_input")
     assert "left out" in (outcome.message or "")

@@ -22,7 +22,7 @@ from ioweather.lake.workers import opened
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
-from ioweather.simulate.score.card import score
+from ioweather.simulate.score import score
 from ioweather.studies.pat19 import matrices
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.report import gather as gathering

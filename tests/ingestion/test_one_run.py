@@ -12,7 +12,7 @@ import pytest
 from darshan_logs import LogParts
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.writer import new_records
 
 FORMS = [None, "text", "export", "totals"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.agent.watch_settings import WatchSettings
+from ioweather.agent.settings import WatchSettings
 from ioweather.ingestion import watch as catching
 from ioweather.ingestion import watched
 from ioweather.ingestion.watch import catch_up

@@ -25,8 +25,7 @@ from ioweather.core.results import Answer, result_json, to_jsonable
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.lake.lake import Lake
-from ioweather.planning.stripe_width import recommend_stripe
-from ioweather.planning.transfer_times import predict_transfer
+from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.testing import check_question
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.question_catalogue import QUESTIONS

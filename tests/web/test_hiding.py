@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.units import format_time_ns
 from ioweather.core.visibility import parse_visibility
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import program_of
 from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import LOOPBACK, create_app
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.ui.web.facilities import MAIN, Facilities
 from ioweather.ui.web.lake_metrics import KINDS, LakeMetrics
 from planted_association import START_NS
@@ -30,7 +30,7 @@ def facilities(tmp_path_factory: pytest.TempPathFactory) -> Facilities:
         Incident("OST0001", "slow", END - 9 * MINUTE_NS, END, 0.85, 3.0, ("probe",)),
         Incident("OST0000", "absent", BEGAN - HOUR_NS, BEGAN - 30 * MINUTE_NS, 0.95, None, ("silence",)),
     ]
-    lake.append("events", health_events(incidents, "scratch"), source="health")
+    lake.append("events", to_events(incidents, "scratch"), source="health")
     work = TABLES["job_operations"].frame({
         "start_ns": [END - 20 * MINUTE_NS] * 2, "interval_ns": [MINUTE_NS] * 2, "component": ["OST0000"] * 2,
         "job_key": [str(HEAVY), str(LIGHT)], "job_id": [HEAVY, LIGHT], "bytes": [36 * 10**9, 36 * 10**8],

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.core.visibility import parse_visibility
-from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_culprit import BEGAN, HEAVY, LIGHT, SLOWED, make_culprit_lake
 
@@ -28,7 +28,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
     slow = Incident(
         "OST0001", "slow", BEGAN, BEGAN + 30 * MINUTE_NS, 0.97, 3.0, ("service",), runs=2, lost_seconds=600.0
     )
-    lake.append("events", health_events([slow], "scratch"), source="health")
+    lake.append("events", to_events([slow], "scratch"), source="health")
     return create_app(lake.root, [folder / "spool"], hosts=(*LOOPBACK, "testserver"), visibility=OWN)
 
 

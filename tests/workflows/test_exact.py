@@ -13,7 +13,7 @@ from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.lake import open_lake
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.cli.main import run
 

@@ -29,10 +29,8 @@ from ioweather.ingestion.reading import context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.amounts import Amounts
-from ioweather.readers.prometheus.exposition_files import Known
-from ioweather.readers.prometheus.mapping import mappings_of
-from ioweather.readers.prometheus.remote_write import decoded
+from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.server import decoded
 
 _SOURCE: Final = "prometheus"
 _VERSION: Final = 1

@@ -39,7 +39,7 @@ from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.tables.cadence import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.suggest import nearest

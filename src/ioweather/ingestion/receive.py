@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ioweather.agent.remote import keep_heard
+from ioweather.agent.status import keep_heard
 from ioweather.core.errors import (
     AccessDenied,
     CorruptInput,

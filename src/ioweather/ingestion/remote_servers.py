@@ -28,7 +28,7 @@ from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.reading import FileOutcome
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.readers.lmt.database import MysqlDatabase, MysqlServer, read_database, recorded_ns
+from ioweather.readers.lmt_database import MysqlDatabase, MysqlServer, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 
 # Of a server that was never read; older samples are read with --start.

@@ -29,8 +29,7 @@ from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, ns
 from ioweather.lake import layout
 from ioweather.lake.workers import workers_of
 from ioweather.readers.scan.scan_rows import ScanFacts, TreeFacts, tree_facts
-from ioweather.readers.scan.scanner import Scan, plan_scan
-from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import (
     FUTURE,
     Cells,
@@ -238,7 +237,7 @@ def _write(
     """Write entries and bins first and the scan last: a stored scan is complete. Returns added and refused rows."""
     from ioweather.core.tables import Complaints
     from ioweather.lake.lake import Lake, new_ingest_id
-    from ioweather.readers.scan.find_list import entry_frames
+    from ioweather.readers.scan.path_lists import entry_frames
     from ioweather.readers.scan.scan_rows import scan_frames
 
     opened, ingest_id, complaints = Lake(lake), new_ingest_id(), Complaints()

@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.counters import has_sacct, poll_accounting
-from ioweather.agent.watch_settings import WatchSettings
+from ioweather.agent.settings import WatchSettings
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
 from ioweather.core.whole_files import write_whole
-from ioweather.diagnosis.job_text import text_of_row
-from ioweather.diagnosis.recorded_verdicts import counts, judge_due
+from ioweather.diagnosis.recorded_verdicts import counts, judge_due, text_of_row
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.reading import UNREADABLE, context_of

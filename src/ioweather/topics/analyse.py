@@ -24,7 +24,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS
-from ioweather.facts.job_volumes import server_volumes
+from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot

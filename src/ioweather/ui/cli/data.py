@@ -308,7 +308,7 @@ def _watch(
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
     Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
-    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.agent.settings import watch_settings_from
     from ioweather.ingestion.watch import catch_up
 
     for path in directories:

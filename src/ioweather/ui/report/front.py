@@ -22,7 +22,7 @@ from ioweather.core.outcomes import (
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
-from ioweather.diagnosis.now_answer import SLOW
+from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import Period
 from ioweather.topics.ask import ask

@@ -18,7 +18,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
-from ioweather.diagnosis.job_text import job_text
+from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
 from ioweather.topics.question_catalogue import QUESTIONS, title_of
 from ioweather.ui.answer_schema import answer_schema

@@ -16,8 +16,7 @@ from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
-from ioweather.diagnosis.agent_status import History, lake_history
-from ioweather.diagnosis.now import recent_history
+from ioweather.diagnosis.now import History, lake_history, recent_history
 from ioweather.lake import layout
 from ioweather.lake.caches import CachedLake, LakeCache, mark_of
 from ioweather.lake.lake import Lake

@@ -15,7 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.results import Answer, Exhibit, ResultTable
 from ioweather.core.run_outcomes import JobOutcome
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.run_targets import target_number
 from ioweather.ui.web.links import around_ns, where_to
 from ioweather.ui.web.parts import answer_part, kept
 from ioweather.ui.web.shell import Html, Listed, Place, page, part

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.results import Exhibit
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.run_targets import target_number
 from ioweather.ui.charts import exhibit_section
 from ioweather.ui.web.links import components_table, events_table
 from ioweather.ui.web.parts import answer_part, behind, kept
