@@ -53,8 +53,8 @@ _EXCEPT = (
     "ioweather.core.papers.catalogue._PRINTED",
     "ioweather.core.tables.texts._NUMBERS",
     "ioweather.core.tables.texts._HISTOGRAM",
-    "ioweather.lake.workers.settings._WALLTIME",
-    "ioweather.lake.workers.settings._MEMORY",
+    "ioweather.lake.workers._WALLTIME",
+    "ioweather.lake.workers._MEMORY",
 )
 PATTERNS = [found for name in _modules() for found in _patterns(name) if found[0] not in _EXCEPT]
 
