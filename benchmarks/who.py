@@ -32,7 +32,7 @@ import numpy as np
 
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
-from ioweather.core.run_outcomes import WhyOutcome
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run

@@ -21,7 +21,7 @@ from ioweather.job_io.job_query import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.topics.ask import ask
-from ioweather.ui.demo import _SEED, PRESET, Step, make_demo, tour
+from ioweather.ui.local_setup import _SEED, PRESET, Step, make_demo, tour
 from made_once import made_once
 
 ALL_TIME = (0, 2**62)

@@ -50,9 +50,9 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 _EXCEPT = (
     "ioweather.readers.darshan.binary._ENTRY",
     "ioweather.readers.darshan.binary._ENTRIES",
-    "ioweather.core.papers.catalogue._PRINTED",
-    "ioweather.core.tables.texts._NUMBERS",
-    "ioweather.core.tables.texts._HISTOGRAM",
+    "ioweather.core.papers._PRINTED",
+    "ioweather.core.tables.schema._NUMBERS",
+    "ioweather.core.tables.schema._HISTOGRAM",
     "ioweather.lake.workers._WALLTIME",
     "ioweather.lake.workers._MEMORY",
 )

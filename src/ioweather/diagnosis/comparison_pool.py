@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Change
+from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.file_records import file_records, quotient
 from ioweather.facts.runs import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names

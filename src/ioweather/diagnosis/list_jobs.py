@@ -11,9 +11,8 @@ from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import RunOutcome, RunsOutcome
+from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, columns_of
-from ioweather.core.run_outcomes import VerdictKind
 from ioweather.core.units import format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns

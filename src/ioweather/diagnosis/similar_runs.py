@@ -20,7 +20,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Cells, Frame
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS

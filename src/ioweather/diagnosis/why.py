@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ioweather.core.choices import JOB, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.question_parameters import JOB, UID
+from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
-from ioweather.core.run_outcomes import Reason, WhyOutcome
 from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
