@@ -344,17 +344,15 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
 
 @pytest.mark.usefixtures("reading_here")
 def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, monkeypatch):
-    from ioweather.ingestion import reading
-
     logs = [write_climate(tmp_path / f"{number}.darshan", job_id=number) for number in (1, 2, 3)]
-    right = reading.DERIVED["darshan"]
+    right = reading.job_io
 
-    def fail_on_two(made):
-        if 2 in made["applications"].array("job_id"):
+    def fail_on_two(applications, files):
+        if 2 in applications.array("job_id"):
             raise ZeroDivisionError("two")
-        return right(made)
+        return right(applications, files)
 
-    monkeypatch.setitem(reading.DERIVED, "darshan", fail_on_two)
+    monkeypatch.setattr(reading, "job_io", fail_on_two)
     report = ingest(lake, logs)
     assert [(outcome.path, outcome.reason) for outcome in report.bad] == [(logs[1], "reader_failed")]
     with lake.snapshot() as snapshot:

@@ -109,12 +109,12 @@ class IngestReport:
 
     @property
     def flagged(self) -> list[FileOutcome]:
-        """Files that are in, with rows that were kept with a complaint."""
+        """Files that were read, with rows that were stored with a complaint."""
         return [outcome for outcome in self.good if outcome.flagged_rows]
 
     @property
     def noted(self) -> list[FileOutcome]:
-        """Files that are in, and hold more than could be taken."""
+        """Files that were read, with content that no table takes."""
         return [outcome for outcome in self.good if outcome.message and not outcome.flagged_rows]
 
     @property

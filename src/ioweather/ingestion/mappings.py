@@ -27,7 +27,7 @@ from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line,
 
 # Part of the key of rows: rows that an older version mapped by TOML have the same one.
 SOURCE_NAME: Final = "mapped"
-# What most files do not say, and what it then is.
+# Values of columns that most files do not have.
 _DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "series": {"quality": 0},
     "jobs": {"step": "", "restart": 0},
@@ -37,7 +37,7 @@ _DELIMITERS: Final = (",", ";", "\t", "|")
 
 
 def check_select(table: str, sql: str) -> None:
-    """Raises UsageError where the table or the statement cannot be meant."""
+    """Raise UsageError if the table does not exist or the statement is not one SELECT."""
     if table not in TABLES or table == "ingests":
         raise UsageError(
             f"There is no table {table!r} to read into.",
@@ -74,8 +74,8 @@ def _form(head: bytes) -> Literal["csv", "json", "parquet"]:
 
 @contextmanager
 def _whole(path: Path, form: str) -> Iterator[Path]:
-    """The file; of text that is zipped or ends in the middle of a line, a copy that is neither. A last line without a
-    line end is whole where a quote closes it, or a bracket in JSON."""
+    """The file; for text that is zipped or ends in the middle of a line, a copy that is neither. A last line without a
+    line end is complete if a quote closes it, or a bracket in JSON."""
     closing = b'"' if form == "csv" else b"}]"
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"

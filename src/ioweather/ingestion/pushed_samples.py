@@ -149,7 +149,7 @@ def _read_state(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
 
 
 def _read_file(file: Queued, names: _Names, samples: _Samples) -> int:
-    """Add the samples of a queued file; returns how many it has. We wrote it: a mistake in it is the disk's."""
+    """Add the samples of a queued file; returns how many it has. We wrote the file, so an error in it is damage."""
     try:
         header, *lines = file.path.read_text(encoding="utf-8").splitlines()
         latest = json.loads(header)["came_ns"] + _AHEAD_NS

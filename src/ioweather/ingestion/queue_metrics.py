@@ -33,7 +33,7 @@ class QueueCollector(Collector):
 
 
 def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
-    """What others pushed and the lake does not hold yet."""
+    """Pushed files that are not in the lake yet."""
     yield gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
     yield gauge("ioweather_queue_bytes", "Their size.", found.bytes)
     yield gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))

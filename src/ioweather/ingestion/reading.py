@@ -103,7 +103,7 @@ def limits_of(facility: Facility) -> Limits:
 def context_of(
     facility: Facility, *, mapping: Mapping[str, Any] | None = None, hosts: str | None = None
 ) -> ReadContext:
-    """The context of files that nobody describes: the zone of the facility, and its cluster if there is one only."""
+    """The context of files without a description: the zone of the facility, and its cluster if it has only one."""
     return ReadContext(
         zone=zone_named(facility.zone) if facility.zone else None,
         cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,

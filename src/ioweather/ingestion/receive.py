@@ -58,7 +58,7 @@ class Received(NamedTuple):
 
 
 def check_names(host: str, name: str) -> None:
-    """Both become parts of a path."""
+    """Raise UsageError where a name could not be part of a path."""
     if re.fullmatch(HOST, host) is None:
         raise UsageError(f"{host!r} is not the name of a host.")
     if re.fullmatch(NAME, name) is None:
@@ -68,7 +68,7 @@ def check_names(host: str, name: str) -> None:
 
 
 def check_room(found: queue.Waiting) -> None:
-    """A writer that is slow or dead must not fill the disk: the agents' spools have room of their own."""
+    """Raise QueueFull: a slow or dead writer must not fill the disk, and agents have spools of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
         raise QueueFull(f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.")
 
@@ -76,7 +76,7 @@ def check_room(found: queue.Waiting) -> None:
 def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
     """Check the file at `draft` and put it into the queue. `hosts` is the pattern of hosts whose rows it may contain.
 
-    A refused file is described in the ledger. Messages name the file and not its place in the lake."""
+    A refused file is described in the ledger. Messages have the name of the file, not its path in the lake."""
     check_names(host, name)
     reading = reading_of(lake.facility, name, hosts)
     digest = digest_of(draft, reading)

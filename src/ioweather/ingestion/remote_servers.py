@@ -54,9 +54,9 @@ class PolledPrometheus:
     def __init__(self, server: PrometheusServer, context: ReadContext) -> None:
         self._poll = Poll(server, context)
         own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
-        kept = {"mapping": own} if context.mapping else {}
-        kept |= {"resolution": "raw"} if context.keep_raw else {}
-        self.where = server.where + (f"#{urlencode(kept)}" if kept else "")
+        options = {"mapping": own} if context.mapping else {}
+        options |= {"resolution": "raw"} if context.keep_raw else {}
+        self.where = server.where + (f"#{urlencode(options)}" if options else "")
 
     def period_ns(self) -> tuple[int, int]:
         until = self._poll.settled_ns()

@@ -54,7 +54,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What the person asked for. `projects` come before the facility's own rules."""
+    """Options of a scan. `projects` come before the facility's own rules."""
 
     root: Path
     workers: int = 1
@@ -68,7 +68,7 @@ class ScanRequest:
 
 @dataclass(frozen=True)
 class ScanReport:
-    """What was found, and how long it took."""
+    """Result of a scan."""
 
     facts: ScanFacts
     tally: Tally
@@ -103,7 +103,7 @@ def scan(
 
 
 class _Files:
-    """Where a scan of one root keeps what it needs between two runs."""
+    """Files of a scan of one root that stay between two runs."""
 
     def __init__(self, stem: Path) -> None:
         self.lock = stem.with_suffix(".lock")
@@ -131,7 +131,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
-    """The state to go on from, or a new one; and what the scan noted of itself when it began."""
+    """The state to resume, or a new one; and the id, start and options of the scan."""
     if request.restart:
         files.remove_state()
     state = ScanState(files.state)
@@ -175,7 +175,7 @@ def _run(
     tree = tree_facts(plan.root)
     with _listing(files.listing, request.entries) as listing:
         expected = _expected(files.last, plan.root, tree)
-        # With a cluster there are always others: this process only begins the walk.
+        # With a cluster, this process only begins the walk.
         hands = request.workers if executor is None else max(2, workers_of(executor))
         work = Scan(plan, state, hands, expected, progress, listing, executor)
         tally = work.run()
@@ -198,14 +198,14 @@ def _run(
 
 
 def _since(start_ns: int) -> int | None:
-    """Now; not known where the clock was set back meanwhile."""
+    """The current time; None if the clock was set back during the scan."""
     now = now_ns()
     return now if now >= start_ns else None
 
 
 @contextmanager
 def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
-    """The list of entries, appended to; a record that an interruption cut is cut off first."""
+    """The list of entries, opened for appending, without a last record that an interruption cut."""
     if not wanted:
         yield None
         return
@@ -224,7 +224,7 @@ def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
 
 
 def _expected(last: Path, root: str, tree: TreeFacts) -> int | None:
-    """How many entries there may be: as many as last time; of a whole file system, its inodes."""
+    """Expected number of entries: that of the last scan; of a whole file system, its used inodes."""
     try:
         return int(json.loads(last.read_text(encoding="utf-8"))["entries"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -234,7 +234,7 @@ def _expected(last: Path, root: str, tree: TreeFacts) -> int | None:
 def _write(
     lake: Path, facts: ScanFacts, tally: Tally, request: ScanRequest, listing: Path
 ) -> tuple[dict[str, int], Complaints]:
-    """Entries and bins first, the scan last: a scan that is there is all there. What was added, and what was not."""
+    """Write entries and bins first and the scan last: a stored scan is complete. Returns added and refused rows."""
     from ioweather.core.tables import Complaints
     from ioweather.lake.lake import Lake, new_ingest_id
     from ioweather.readers.scan.path_lists import entry_frames
@@ -363,6 +363,6 @@ def _bytes(cells: Cells) -> int:
 
 
 def _printable(text: str) -> str:
-    """Names may hold anything, escape sequences of terminals too."""
+    """The text without escape sequences of terminals, which names may contain."""
     shown: Iterable[str] = (c if c.isprintable() else f"\\x{ord(c):02x}" for c in stored_text(text)[0])
     return "".join(shown)

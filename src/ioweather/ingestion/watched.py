@@ -26,7 +26,7 @@ MOST_BYTES: Final = GIB
 FIRST_LOOK_NS: Final = DAY_NS
 OVERLAP_NS: Final = 30 * MINUTE_NS
 _QUIET_NS: Final = 2 * DAY_NS
-# A file that somebody is writing this moment is left for the next pass.
+# A file that was just written to is left for the next pass.
 _SETTLED_NS: Final = 3 * NS
 # A large file that grows (a day of LMT in HDF5) is read again no more often than this.
 _LARGE_BYTES: Final = 16 * MIB

@@ -31,7 +31,7 @@ _RECORD: Final = "checked.json"
 
 @dataclass(frozen=True)
 class LakeCheck:
-    """What a check of all table files found. Paths are relative to the lake's tables."""
+    """Result of a check of all table files. Paths are relative to the lake's tables."""
 
     checked_ns: int
     files: int

@@ -48,7 +48,7 @@ class Copied:
 
 
 def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress = silent) -> Copied:
-    """Bring `target` to the versions of this moment. With `verify`, every file there is read again and compared."""
+    """Bring `target` to the current versions. With `verify`, every file of it is read again and compared."""
     known = _known(lake.root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions
@@ -102,7 +102,7 @@ def _is_there(root: Path, target: Path, relative: str, size: int, *, changes: bo
 
 
 def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, int]:
-    """Every file is there and has its digest; returns the versions."""
+    """Check that every file exists and has its digest; returns the versions."""
     manifest = _manifest(source)
     for position, (relative, entry) in enumerate(manifest["files"].items()):
         progress(position, len(manifest["files"]), "files checked")
@@ -112,7 +112,7 @@ def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, i
 
 
 def restore(source: Path, target: Path, *, progress: Progress = silent) -> Copied:
-    """A lake at `target`, which must not be there yet, from a backup; each file is compared with its digest."""
+    """Make a lake at `target`, which must not exist, from a backup; each file is compared with its digest."""
     manifest = _manifest(source)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise LakeError(f"{target} is there already.", hint="Restore into a new directory, then move it.")
@@ -147,7 +147,7 @@ def _manifest(source: Path) -> dict[str, Any]:
 
 
 def _known(root: Path, target: Path) -> dict[str, Any]:
-    """Files of the backup before this one. Whatever else lies at the target is not touched, but refused."""
+    """Files of the previous backup at the target. Anything else at the target is refused and not changed."""
     if target.resolve() == root.resolve() or root.resolve() in target.resolve().parents:
         raise LakeError(f"{target} lies in the lake itself.", hint="Name a directory on another disk.")
     if not target.exists() or not any(target.iterdir()):
@@ -166,7 +166,7 @@ def _known(root: Path, target: Path) -> dict[str, Any]:
 
 
 def _is_draft(path: Path) -> bool:
-    """What an interrupted backup leaves beside the files that it was writing."""
+    """Whether this is a draft that an interrupted backup left."""
     return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
 
 
@@ -175,7 +175,7 @@ def _created(root: Path) -> Any:
 
 
 def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int], commits: list[str]) -> None:
-    """A copy that somebody wrote to, or of a lake that was set back since, must not be mixed with this one."""
+    """Refuse a copy that was written to, or whose lake was set back to an earlier state since."""
     for relative in commits:
         there = target / relative
         if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
@@ -189,7 +189,7 @@ def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int],
 
 
 def _remove_strangers(target: Path, wanted: set[str]) -> int:
-    """Data files that compaction or retention took out of the lake; seals of days that went; drafts."""
+    """Remove data files and seals that the lake no longer has, and drafts; returns how many."""
     removed = 0
     for draft in filter(_is_draft, target.iterdir()):
         draft.unlink()
@@ -202,7 +202,7 @@ def _remove_strangers(target: Path, wanted: set[str]) -> int:
 
 
 def _make_folder(target: Path) -> None:
-    """As private as the lake: what others planted there is refused, and below a folder of ours nobody plants."""
+    """Make the directory as private as a lake, so that no other user can place files in it."""
     try:
         layout.lake_directory(target, new=True).close()
     except OSError as error:
@@ -210,7 +210,7 @@ def _make_folder(target: Path) -> None:
 
 
 def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
-    """Whole or not at all; the digest is that of the bytes that were written."""
+    """Copy a file, complete or not at all; returns its size and the digest of the bytes that were written."""
     digest, size = hashlib.sha256(), 0
     draft = target.with_name(f".{target.name}.partial")
     try:

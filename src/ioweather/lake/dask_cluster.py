@@ -1,6 +1,6 @@
 """A Dask cluster as an Executor: one that runs already, or workers that this process starts as Slurm jobs.
 
-Dask runs the tasks of a lost worker again on another one. What it says meanwhile is not for the terminal.
+Dask runs the tasks of a lost worker again on another one. Its warnings are not shown on the terminal.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def connected(address: str) -> DaskExecutor:
 def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) -> DaskExecutor:
     """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them.
 
-    Scheduler and workers speak TLS with keys made for this run: whoever else reaches the port is refused.
+    Scheduler and workers use TLS with keys made for this run: other clients are refused.
     """
     _require_dask("distributed", "dask_jobqueue", "cryptography")
     if shutil.which("sbatch") is None:
@@ -128,7 +128,7 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
 
 
 def _keys(folder: Path) -> Security:
-    """A certificate of this run alone, in files that the jobs read and nobody else may."""
+    """A certificate of this run, in files that only this user can read."""
     from distributed.security import Security
 
     made = Security.temporary().get_tls_config_for_role("worker")
@@ -142,7 +142,7 @@ def _keys(folder: Path) -> Security:
 
 
 def _check_submission(script: str) -> None:
-    """Slurm's own opinion before anything is queued: a wrong partition or account is said at once."""
+    """Let Slurm check the job before it is submitted: a wrong partition or account is reported at once."""
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
         file.write(script)
         file.flush()
@@ -164,10 +164,10 @@ def _await_first(executor: DaskExecutor, progress: Progress) -> None:
 
 
 class DaskExecutor(Executor):
-    """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
+    """An executor whose tasks run on the cluster, one at a time (a task is a batch already)."""
 
     def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
-        """`folder` holds keys, and what the workers said, which is kept if a task was lost."""
+        """`folder` has the keys, and the logs of the workers, which stay if a task was lost."""
         self._client, self._cluster = client, cluster
         self._planned = planned
         self._folder, self._trouble = folder, False
@@ -181,7 +181,7 @@ class DaskExecutor(Executor):
 
     @property
     def workers(self) -> int:
-        """At least those that were ordered: they come one by one, and work must wait for them, not they for work."""
+        """Number of workers, at least those that were requested: work is ready for each that starts."""
         now = time.monotonic()
         if now - self._counted > _COUNT_SECONDS:
             try:
@@ -199,7 +199,7 @@ class DaskExecutor(Executor):
         return max(self._known, 1)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        # Not pure: two equal calls are two tasks, and no result is kept for a third.
+        # Not pure: equal calls are different tasks, and no result is cached.
         remote = self._client.submit(_call, __version__, fn, args, kwargs, pure=False)
         here: Future[Any] = Future()
         here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
@@ -207,7 +207,7 @@ class DaskExecutor(Executor):
         return here
 
     def _deliver(self, remote: RemoteFuture, here: Future[Any]) -> None:
-        """In a thread of Dask's, when a task has ended one way or the other."""
+        """Pass on the result or the error of a task; runs in a thread of Dask."""
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
@@ -233,7 +233,7 @@ class DaskExecutor(Executor):
             remote.release()  # the worker may now forget it
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        # What a closing connection complains about concerns nobody.
+        # Errors of a closing connection have no consequence.
         with suppress(Exception):
             self._client.close(timeout=5)
         if self._cluster is not None:
@@ -247,7 +247,7 @@ class DaskExecutor(Executor):
 
 
 def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """In the worker. Another version would read other rows: better none than a mixture."""
+    """Run a task in the worker. Another version of ioweather is refused: it could read other rows."""
     if version != __version__:
         raise UsageError(
             f"A worker has ioweather {__version__}, but {version} asked.",
@@ -265,7 +265,7 @@ def _gone() -> IoweatherError:
 
 
 def _quiet() -> None:
-    """Dask's warnings of lost workers and closing connections would run through the progress bar."""
+    """Silence Dask's warnings of lost workers and closing connections, which would break the progress bar."""
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     for name in ("distributed", "distributed.client", "distributed.scheduler", "distributed.worker", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -239,7 +239,7 @@ class Table:
         if not dry_run:
             self._delta.cleanup_metadata()
             if not _SETTINGS.items() <= self._delta.metadata().configuration.items():  # made by an earlier version
-                with suppress(Refused), self._on_disk():  # beside another writer: next time
+                with suppress(Refused), self._on_disk():  # another writer was first: set them the next time
                     self._delta.alter.set_table_properties(_SETTINGS)
         return len(removed)
 

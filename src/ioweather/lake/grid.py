@@ -60,7 +60,7 @@ class Selection:
         return tuple(group for group in self.groups if group.metric == metric)
 
     def regular(self, metrics: Collection[str]) -> bool:
-        """Every row lies within one cell."""
+        """Whether every row is within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
     def has_whole(self, day: str) -> bool:
@@ -68,7 +68,7 @@ class Selection:
         return self.start_ns <= low and self.end_ns >= low + DAY_NS
 
     def excludes(self, groups: Sequence[SeriesGroup]) -> bool:
-        """Some of their rows have flags that are not wanted."""
+        """Whether some of their rows have excluded flags."""
         return any(Quality[name.upper()] & self.excluded_quality for group in groups for name in group.flagged)
 
     def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
@@ -261,7 +261,7 @@ _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present",
 
 @dataclass(frozen=True)
 class _Piece:
-    """Part of a block. If `complete`, its rows are those of sealed days of one system, all there and in grid order."""
+    """Part of a block. If `complete`, it has all rows of sealed days of one system, in grid order."""
 
     low_ns: int
     high_ns: int

@@ -219,8 +219,8 @@ def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str
         if len(by_source) > 1:
             low, high = min(by_source.values()), max(by_source.values())
             named = dict(zip(("filesystem", "component_kind", "metric", "day"), key, strict=True))
-            apart = (high - low) / high if high else 0.0
-            found.append({**named, "sources": sorted(by_source), "read": chosen[key], "disagreement_ratio": apart})
+            ratio = (high - low) / high if high else 0.0
+            found.append({**named, "sources": sorted(by_source), "read": chosen[key], "disagreement_ratio": ratio})
     return found
 
 

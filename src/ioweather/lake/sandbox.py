@@ -34,7 +34,7 @@ from ioweather.lake.confinement import confine
 if TYPE_CHECKING:
     from ioweather.lake.snapshot import Snapshot
 
-# They show where files are, or run a text as SQL that was not checked.
+# They show paths of files, or run unchecked text as SQL.
 _HIDDEN_FUNCTIONS: Final = frozenset(
     names_of("current_setting duckdb_settings duckdb_external_file_cache query query_table json_execute_serialized_sql")
 )
@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, repr=False)
 class SqlResult(Tabular):
-    """What a query gave. `truncated`: there are more rows than were asked for."""
+    """Result of a query. `truncated`: there are more rows than the limit."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
@@ -103,7 +103,7 @@ def _run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
     )
 
 
-# What Python's own types hold in full. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
+# Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
 # times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
 _WHOLE: Final = frozenset(
     names_of("""
@@ -114,7 +114,7 @@ _WHOLE: Final = frozenset(
 
 
 def _readable(types: Sequence[Any]) -> str:
-    """The columns by their places, as names may be there twice."""
+    """The columns by position, because names may be there twice."""
     return ", ".join(
         f"#{place}" if _is_whole(kind) else f"CAST(#{place} AS {_textual(kind)})"
         for place, kind in enumerate(types, start=1)
@@ -130,7 +130,7 @@ def _is_whole(kind: Any) -> bool:
 
 
 def _textual(kind: Any) -> str:
-    """The type with text in the place of what Python cannot hold. Keys of a map need not be hashable there."""
+    """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
     if kind.id in ("list", "array"):
         return f"{_textual(kind.children[0][1])}[]"
     if kind.id == "struct":
@@ -278,7 +278,7 @@ def start_child(module: str, *, stderr: int) -> subprocess.Popen[bytes]:
     )
 
 
-# JSON and not pickle: the child ran what a stranger wrote. Values without a form in JSON are objects with one key.
+# JSON and not pickle: the child ran untrusted SQL. Values without a form in JSON are objects with one key.
 _ENCODERS: Final[dict[type, tuple[str, Any]]] = {
     decimal.Decimal: ("$decimal", str),
     uuid.UUID: ("$uuid", str),

@@ -36,12 +36,12 @@ Where = Mapping[str, "Cell | Sequence[Cell]"]
 OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})
 _UIDS, _LOGS, _JOBS, _IDS = "__own_uids", "__own_logs", "__own_jobs", "__own_job_ids"
 _OWN_LOG = f"log_digest IN (SELECT log_digest FROM {_LOGS})"
-# Which rows of a table are a person's; `$user` stands for the name.
+# Conditions for the rows of a person; `$user` is replaced by the name.
 OF_PEOPLE: Final[Mapping[str, str]] = {
     "applications": _OWN_LOG,
     "files": _OWN_LOG,
     "job_io": _OWN_LOG,
-    # Without user and cluster: accounting must know one cluster only, and nobody else's job of that id.
+    # Without user and cluster: accounting must have one cluster only, and no other user's job with that id.
     "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})) "
     f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
@@ -51,7 +51,7 @@ OF_PEOPLE: Final[Mapping[str, str]] = {
     "scan_bins": f"(owner_kind = 'all' OR (owner_kind = 'user' AND owner IN (SELECT uid::VARCHAR FROM {_UIDS})))",
     "scan_entries": f"uid IN (SELECT uid FROM {_UIDS})",
 }
-# Columns that name paths of others in rows that are everybody's, and jobs of others in a person's own rows.
+# Columns with paths of others in public rows, and with jobs of others in a person's rows.
 _HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
 
 

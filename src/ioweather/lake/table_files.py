@@ -83,9 +83,9 @@ class TableFiles:
     def _newest(self, days: set[str] | None, columns: Collection[str]) -> str:
         key = ", ".join(quote(name) for name in self.spec.key)
         newest = newest_first(self.spec, "ingest_id")
-        kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
+        valid = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
-        return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days, columns))}) QUALIFY {ranked} = 1{kept}"
+        return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days, columns))}) QUALIFY {ranked} = 1{valid}"
 
 
 def _parquet(uris: Iterable[str], *options: str) -> str:

@@ -61,11 +61,11 @@ def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> 
 
 def revoke_token(root: Path, name: str) -> None:
     with _changing(root) as tokens:
-        kept = [token for token in tokens if token.name != name]
-        if len(kept) == len(tokens):
+        others = [token for token in tokens if token.name != name]
+        if len(others) == len(tokens):
             known = ", ".join(token.name for token in tokens) or "none"
             raise UsageError(f"There is no token {name}.", hint=f"There are: {known}.")
-        tokens[:] = kept
+        tokens[:] = others
 
 
 def list_tokens(root: Path) -> list[Token]:
