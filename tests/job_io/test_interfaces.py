@@ -10,7 +10,7 @@ from ioweather.facts.file_records import file_records
 from ioweather.job_io.job_page import LIBRARIES, usages
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN, LogFacts, ModuleRecords
-from ioweather.readers.darshan.record_layout import NATIVE, fixed_dtype
+from ioweather.readers.darshan.format import NATIVE, fixed_dtype
 from planted_logs import MIB, write_climate
 
 
@@ -126,7 +126,7 @@ def test_object_stores_have_their_own_counters(name):
 
 
 def test_every_counter_that_a_library_names_exists_in_some_version():
-    from ioweather.readers.darshan.counter_names import FIXED
+    from ioweather.readers.darshan.format import FIXED
 
     known = {name for names in FIXED.values() for name in (*names.counters, *names.fcounters)}
     for library in LIBRARIES:

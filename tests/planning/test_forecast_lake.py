@@ -21,7 +21,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning.forecast import history
-from ioweather.stats.job_load import expected_load
+from ioweather.stats.forecast import expected_load
 from ioweather.stats.rollups import all_intervals
 from ioweather.ui.cli.main import run
 

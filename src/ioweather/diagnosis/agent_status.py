@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.agent.journal import troubles
-from ioweather.agent.remote import Remote, remote_agents
-from ioweather.agent.status import OperationStatus, Status, TargetStatus, read_status
+from ioweather.agent.status import OperationStatus, Remote, Status, TargetStatus, read_status, remote_agents, troubles
 from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
 from ioweather.core.default_paths import default_spool_dir
@@ -19,7 +17,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.now_answer import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, SeenNow
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.stats.slowdown import (
     COUNTINGS,

@@ -53,7 +53,7 @@ from ioweather.facts.file_records import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 

@@ -39,7 +39,7 @@ from ioweather.diagnosis.work_in_time import near_windows, united
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 
 FILES: Final = names_of("""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ioweather.diagnosis.blame import Party
 from ioweather.job_io.view import JobView
-from ioweather.lake.per_user_view import own_uids
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.snapshot import Snapshot, own_uids
 
 
 def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:

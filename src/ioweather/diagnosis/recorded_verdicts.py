@@ -25,7 +25,7 @@ from ioweather.core.tables.verdicts import PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_query import find_named_log, view_of_run
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask

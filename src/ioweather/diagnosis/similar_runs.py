@@ -57,12 +57,11 @@ from ioweather.facts.runs import find_similar_runs, group_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.view import JobView
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame, literal
+from ioweather.lake.caches import LakeRecords
+from ioweather.lake.database import fetch_frame, literal
 from ioweather.lake.inventory import seal_of
-from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.grid import SystemGrid
-from ioweather.stats.rollup_steps import MIN_COVERAGE, steps_of
+from ioweather.stats.grid import MIN_COVERAGE, SystemGrid, steps_of
 from ioweather.stats.series import window_sums
 
 # What targets and metadata servers can do: the most that they did in a second, on a few days of a calendar month, so

@@ -35,8 +35,8 @@ from ioweather.diagnosis.similar_runs import SimilarRuns, runs_in
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
 from ioweather.diagnosis.work_in_time import united
 from ioweather.facts.runs import program_names
+from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import Lake
-from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
 
 # Similar runs are looked for so many days before and after.

@@ -23,8 +23,10 @@ from ioweather.core.results import Coverage, Estimate
 from ioweather.core.units import MIB, NS, format_bytes
 from ioweather.core.words import names_of
 from ioweather.facts.incidents import EVENT_COLUMNS
-from ioweather.stats.intervals import LEVEL
+from ioweather.stats.estimates import LEVEL
+from ioweather.stats.families import Mixture
 from ioweather.stats.mixture import (
+    Combination,
     MixtureFit,
     Selection,
     bootstrap,
@@ -33,9 +35,7 @@ from ioweather.stats.mixture import (
     refitted,
     share_again,
 )
-from ioweather.stats.tails.sample import Sample, sample_of
-from ioweather.stats.tails.splits import Combination
-from ioweather.stats.tails.truncated import Mixture
+from ioweather.stats.samples import Sample, sample_of
 
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")

@@ -16,7 +16,7 @@ from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import NS
 from ioweather.facts.file_records import first_of_each
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 
 _SERIES: Final = ("system", "component", "job_key", "operation")

@@ -42,9 +42,8 @@ from ioweather.job_io.view import (
     main_run_of,
     printable,
 )
-from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 from ioweather.topics.source import DataSource
 
 if TYPE_CHECKING:

@@ -43,6 +43,7 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
+from ioweather.stats.bootstrap import BlockBootstrap
 from ioweather.stats.climatology import (
     HOURS,
     MEMORY_DAYS,
@@ -52,11 +53,19 @@ from ioweather.stats.climatology import (
     climate_tables,
     hourly_means,
 )
-from ioweather.stats.forecast import CANDIDATES, COMBINED, LEVEL, Rolling, Timed, rolling_forecasts, rolling_intervals
-from ioweather.stats.intervals import Intervals, surely
-from ioweather.stats.job_load import Work, expected_load
-from ioweather.stats.local_calendar import facility_zone, local_clock
-from ioweather.stats.resampling import BlockBootstrap
+from ioweather.stats.estimates import Intervals, surely
+from ioweather.stats.forecast import (
+    CANDIDATES,
+    COMBINED,
+    LEVEL,
+    Rolling,
+    Timed,
+    Work,
+    expected_load,
+    rolling_forecasts,
+    rolling_intervals,
+)
+from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.summary_tables import table
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))

@@ -20,7 +20,7 @@ from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, F
 from ioweather.core.units import NS, format_value
 from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import target_number
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
 

@@ -43,7 +43,7 @@ from ioweather.facts.striped_transfers import (
     striping_exhibit,
     targets_together,
 )
-from ioweather.stats.orderstats import BySize, MaximumOf
+from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
 
 MINIMUM: Final = 100
