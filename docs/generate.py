@@ -17,26 +17,25 @@ from typing import Any
 import click
 
 import ioweather
-from ioweather.job_io.advisor.advise import RULES
-from ioweather.ui.cli.main import COMMANDS, cli
-from ioweather.ui.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
-from ioweather.core.papers import PAPERS, published
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
-from ioweather.ui.report.page import equation_html
-from ioweather.readers.reader_catalogue import SOURCES, FileReader
-from ioweather.readers.darshan.log import DarshanLog
-from ioweather.stats.mixture import MixtureFit
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.ingestion.ingest import IngestReport
+from ioweather.job_io.advisor.advise import RULES
 from ioweather.lake.lake import Lake
 from ioweather.lake.sandbox import SqlResult
 from ioweather.lake.snapshot import Snapshot
+from ioweather.readers.darshan.log import DarshanLog
+from ioweather.readers.reader_catalogue import SOURCES, FileReader
+from ioweather.stats.mixture import MixtureFit
+from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 from ioweather.topics.study_catalogue import STUDIES
-from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.ui.cli.main import COMMANDS, cli
+from ioweather.ui.publish import answer_schema
 from ioweather.ui.python_api import signature_of
-from ioweather.ingestion.ingest import IngestReport
+from ioweather.ui.report.write import equation_html
 
 REFERENCE = Path(__file__).parent / "reference"
 MAN = REFERENCE.parents[1] / "deploy" / "man"
@@ -319,8 +318,8 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
-from ioweather.ui.report.api import write_report as write_report
 from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
+from ioweather.ui.python_api import write_report as write_report
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.lake.lake import Lake
 from ioweather.lake.lake import open_lake as open_lake

@@ -13,7 +13,7 @@ from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.diagnosis.unhealthy_components import Incident, health_events
+from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.incidents import in_incidents
 from ioweather.planning import predict
 from ioweather.planning.transfers import recommend_stripe, setstripe
@@ -120,10 +120,10 @@ def test_an_incident_of_one_target_is_no_law(sampled: Frame) -> None:
     start, target = sampled.ints("start_ns"), sampled.text("component").equals("OST0003")
     sick = target & (start >= first) & (start < last)
     slow = sampled.with_columns(duration_ns=np.where(sick, 8, 1) * sampled.ints("duration_ns"))
-    events = health_events([Incident("OST0003", "slow", first, last, 0.99, 8.0, ("probe",))], "snx11025")
+    events = to_events([Incident("OST0003", "slow", first, last, 0.99, 8.0, ("probe",))], "snx11025")
     hit = in_incidents(slow, events, FACILITY)
     assert np.array_equal(hit, sick)
-    elsewhere = health_events([Incident("MDS", "slow", first, last, 0.99, 8.0, ("metadata",))], "another")
+    elsewhere = to_events([Incident("MDS", "slow", first, last, 0.99, 8.0, ("metadata",))], "another")
     assert not in_incidents(slow, elsewhere, FACILITY).any()
     truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
     _asked_without_it(slow, events, int(sick.sum()))

@@ -132,7 +132,7 @@ def test_shutdowns_at_the_ends_and_nothing_at_all():
 
 
 def test_half_a_day_at_work_has_none(half_day: Path):
-    from ioweather.readers.lmt.hdf5 import TTS as SOURCE
+    from ioweather.readers.lmt_hdf5 import TTS as SOURCE
 
     moved = np.zeros(720)
     read = Read(SOURCE.read(half_day, ReadContext()))

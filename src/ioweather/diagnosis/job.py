@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ioweather.core.choices import JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.question_parameters import JOB, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import format_value
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
@@ -80,7 +80,7 @@ def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | No
     """What `why` says of the run, if a lake was named or is open and has similar runs."""
     if not source.has_lake:
         return None
-    from ioweather.diagnosis.compared_job import conditions_of_job, similar_to_job
+    from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 
     try:
         similar_to_job(source, params)

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Bools
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import Unhealthy
 
 EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 

@@ -18,9 +18,8 @@ from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.results import Coverage, Estimate
-from ioweather.core.units import MIB, NS, format_bytes
+from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes
 from ioweather.core.words import names_of
 from ioweather.facts.incidents import EVENT_COLUMNS
 from ioweather.stats.estimates import LEVEL

@@ -17,9 +17,9 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
-from ioweather.diagnosis.health_search import find_sick_components
-from ioweather.diagnosis.slow_episodes import find_episodes
-from ioweather.diagnosis.slowed_runs import learn_slowness
+from ioweather.diagnosis.blame_query import learn_slowness
+from ioweather.diagnosis.events import find_episodes
+from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import Sealed, compact
 from ioweather.readers.scan.lists import Entries, ListTally

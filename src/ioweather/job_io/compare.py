@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core import question_parameters as parameters
+from ioweather.core import choices
 from ioweather.core.contracts import Inventory, Param, Params, Question, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
@@ -62,8 +62,8 @@ QUESTION = Question(
             many=True,
             metavar="LOG|JOBID...",
         ),
-        parameters.PROCESSES_PER_NODE,
-        parameters.PATHS,
+        choices.PROCESSES_PER_NODE,
+        choices.PATHS,
     ),
     help="Compare runs before and after a change: how much faster, and what changed in their I/O.",
     epilog="""\b

@@ -20,8 +20,8 @@ from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
+from ioweather.core.foreign_text import shown_command, shown_path
 from ioweather.core.frames import Frame
-from ioweather.core.hidden_paths import shown_command, shown_path
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns
 from ioweather.facts.accounting import job_numbers, match_jobs

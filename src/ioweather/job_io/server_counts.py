@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, numbered
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import NS, format_bytes, format_time_ns
 from ioweather.facts.server_io import Done, ServerIo
 from ioweather.job_io.view import JobView, printable

@@ -21,8 +21,8 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import AllRuns
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, ResultColumn, ResultTable, columns_of
-from ioweather.core.run_outcomes import AllRuns
 from ioweather.core.tables import encode_text
 from ioweather.core.units import NS
 from ioweather.facts.file_records import file_records, rows_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -32,7 +32,6 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
 )
-from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import PredictOutcome, StripeOutcome
-from ioweather.core.question_parameters import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
 from ioweather.facts.incidents import without_incidents

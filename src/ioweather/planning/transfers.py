@@ -18,9 +18,8 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import PredictOutcome, Quantile, StripeOutcome, WidthOutcome
+from ioweather.core.outcomes import Outcome, PredictOutcome, Quantile, StripeOutcome, WidthOutcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import Outcome
 from ioweather.core.units import MIB, format_bytes, format_seconds
 from ioweather.facts.response_samples import (
     FittedSample,

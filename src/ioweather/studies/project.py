@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from ioweather.core.choices import PROCESSES_PER_NODE
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.core.question_parameters import PROCESSES_PER_NODE
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs

@@ -29,7 +29,7 @@ from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.parameters import check_names, resolve_params
-from ioweather.topics.stamp import of_people, provenance_of, standing_caveats
+from ioweather.topics.source import of_people, provenance_of, standing_caveats
 from ioweather.topics.study_catalogue import STUDIES
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]

@@ -42,7 +42,7 @@ _LINES = {
         "ioweather.diagnosis.triage:QUESTION",
         "List the programs where a fix wins most, and what was fixed since.",
     ),
-    "what_if": ("ioweather.diagnosis.what_if:QUESTION", "Say how long others' I/O would have taken without a job."),
+    "what_if": ("ioweather.diagnosis.who:WHAT_IF", "Say how long others' I/O would have taken without a job."),
     "who": ("ioweather.diagnosis.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),
     "why": ("ioweather.diagnosis.why:QUESTION", "Was it my job or the storage system?"),
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from ioweather.stats.shutdown import shutdown_steps
 from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
+from ioweather.stats.grid import shutdown_steps
 
 
 def test_a_shutdown_is_long_silence():

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.run_outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.units import format_seconds
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advice_findings, advise, brief_lines, with_advice
 from ioweather.job_io.advisor.profile import Advice, Promise

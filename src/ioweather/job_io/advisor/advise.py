@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
 from ioweather.job_io.advisor.profile import LEVEL, Advice, Rule, profile_of

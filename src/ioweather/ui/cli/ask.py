@@ -29,8 +29,8 @@ from ioweather.ui.cli.options import (
     period_options,
     progress_bar,
 )
-from ioweather.ui.cli.render import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.screen import say, say_json
+from ioweather.ui.cli.terminal import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.why_served import SERVER_OPTIONS
 
 Shown = Callable[..., int | None]
@@ -237,7 +237,7 @@ def _show_why(
 ) -> None:
     given = click.get_current_context().params
     if line or block or recorded:
-        from ioweather.diagnosis.job_text import job_text
+        from ioweather.diagnosis.recorded_verdicts import job_text
 
         text = job_text(given["lake_dir"], given["job"], _uid(given["uid"]), recorded=recorded)
         say(*([text.line()] if line else text.block().splitlines()))
