@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -137,7 +139,8 @@ def _asked_without_it(slow: Frame, events: Frame, count: int) -> None:
     said = f"{count} response times of unhealthy components were left out."
     data = StudyData({"responses": slow, "events": events})
     params = params_of(predict.QUESTION, size=64 * MIB, width=8, op="write")
-    predicted = predict.QUESTION.answer(data, FACILITY, params)
+    source = SimpleNamespace(reads_files=False, facility=FACILITY, fetch=lambda *_, **__: data)
+    predicted = predict.run(source, params)
     assert said in predicted.caveats
     (exhibit,) = STRIPING.run(data, FACILITY, params_of(STRIPING, replicates=0, transfer_size=64 * MIB))
     assert said in exhibit.caveats

@@ -58,10 +58,10 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
-    from ioweather.job_io.job_query import Which, counted_by_servers  # a log alone needs no database
+    from ioweather.job_io.job_query import counted_by_servers  # a log alone needs no database
 
     source.note_logs("job")
-    return counted_by_servers(source.snapshot, params["job"], Which(params["uid"], source.period_ns))
+    return counted_by_servers(source, params)
 
 
 def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:

@@ -162,6 +162,7 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
     # Representatives: the first instance, and the one that moved most.
     first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
+    most_common = _last_of(group, job_io.ints("common_access_count", missing=-1), jobs)
     columns: dict[str, Column] = {
         "log_digest": job_io.text("log_digest")[first],
         "start_ns": minimum(start, group, jobs),
@@ -171,7 +172,7 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
         "create_rule": _agreed(job_io.text("create_rule"), group, jobs),
         "interfaces": _united(job_io.text("interfaces"), group, jobs),
         "main_mount": job_io.text("main_mount")[busiest],
-        **_most_common(job_io, group, jobs),
+        **{name: job_io.array(name)[most_common] for name in ("common_access_bytes", "common_access_count")},
     }
     ratios = set(ratio_columns(job_io.take(slice(0, 0))))
     for spec in JOB_IO.columns:
@@ -230,11 +231,6 @@ def _united(interfaces: Text, group: Ints, groups: int) -> Text:
     union = np.zeros(groups, np.int64)
     np.bitwise_or.at(union, group, np.array([*bits, 0], np.int64)[interfaces.codes])
     return Text(union.astype(np.int32), INTERFACE_SETS)
-
-
-def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:
-    best = _last_of(group, job_io.ints("common_access_count", missing=-1), groups)
-    return {name: job_io.array(name)[best] for name in ("common_access_bytes", "common_access_count")}
 
 
 def _running_end(end: Ints, new_key: Bools) -> Ints:

@@ -113,7 +113,9 @@ def _during_io(
         f"{name}_steps": np.ma.MaskedArray(steps, mask=steps == 0),
     }
     if own:
-        before, after = _cut_seconds(grid, stretches, first_ns, last_ns)
+        first, last = stretches.ends
+        # The parts of the first step before the first I/O, and of the last step after the last I/O.
+        before, after = (first_ns - grid.stamp(first)) / 1e9, (grid.stamp(last + 1) - last_ns) / 1e9
         found["inside_seconds"] = np.where(steps > 0, steps * grid.step_seconds - before - after, np.nan)
     eta = dict(zip(("read_bytes", "write_bytes"), own_bytes(spans, monitored=with_mounts), strict=True))
     for metric, ending in VOLUMES.items():
@@ -124,12 +126,6 @@ def _during_io(
             found[f"others_io_low_{metric}"] = amount.low - eta[metric]
             found[f"others_io_high_{metric}"] = amount.high - eta[metric]
     return found
-
-
-def _cut_seconds(grid: SystemGrid, stretches: Stretches, start_ns: Ints, end_ns: Ints) -> tuple[Floats, Floats]:
-    """Return the seconds of the first step before the first I/O, and of the last step after the last I/O."""
-    first, last = stretches.ends
-    return (start_ns - grid.stamp(first)) / 1e9, (grid.stamp(last + 1) - end_ns) / 1e9
 
 
 def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,7 +95,7 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     elif files and path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
     elif JOB_ID.fullmatch(target):
-        view = view_in(place.snapshot, target, Which(params.get("uid"), source.period_ns), paths)
+        view = view_in(source, params, target, paths)
     elif files:
         raise UsageError(f"There is no file {target}, and it is not a job id.")
     else:
@@ -181,22 +181,15 @@ def _recorded(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
 _MOST_LISTED = 8
 
 
-@dataclass(frozen=True)
-class Which:
-    """Selects one of several jobs with one id."""
-
-    uid: int | None = None
-    period_ns: tuple[int, int] = (0, 2**62)
-
-
-def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
-    """Return the run by which the job is judged.
+def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) -> JobView:
+    """Return the run by which the job is judged, of the user and period of the question.
 
     Raises UsageError if there are several jobs of that id, with a line for each.
     """
+    snapshot, uid = source.snapshot, params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
-    applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
+    where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
+    applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id} here.",
@@ -250,14 +243,15 @@ def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
     return dict(zip(map(str, ledger.text("digest").tolist()), map(str, ledger.text("path").tolist()), strict=True))
 
 
-def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:
-    """Return the job's operations as the servers counted them; None without any.
+def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
+    """Return the operations of the parameter `job` as the servers counted them; None without any.
 
     Raises UsageError if jobs of several users or clusters have that id.
     """
+    snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
-    rows = snapshot.frame("job_operations", where=where, period_ns=which.period_ns)
+    where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
+    rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
         several = sorted({str(value) for value in values if value is not None})

@@ -26,7 +26,7 @@ from ioweather.stats.climatology import MEMORY_DAYS
 from ioweather.stats.forecast import Jobs, laid_out
 from ioweather.stats.grid import steps_of
 from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import OperationSeries, operation_series
+from ioweather.stats.slowdown import operation_series
 from ioweather.topics.source import DataSource
 
 WINDOW_NS = 5 * MINUTE_NS
@@ -181,15 +181,11 @@ def _slowdown(
     series = max(operation_series(rows, names, step), key=lambda s: int(s.count.sum()), default=None)
     if series is None:
         raise DataUnavailable(f"No probe has timed {chosen} on {name} in this period.", hint="Try a later --at.")
-    return Quantity(name, "slowdown", chosen), _windows(series)
-
-
-def _windows(series: OperationSeries) -> History:
-    """Return windows on a complete grid; windows without an operation are missing."""
-    first, step = int(series.start_ns[0]), series.interval_ns
-    values = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
-    values[(series.start_ns - first) // step] = series.slowdown("median")
-    return History(first, step, values)
+    # On a complete grid: windows without an operation are missing.
+    first = int(series.start_ns[0])
+    slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
+    slowdown[(series.start_ns - first) // step] = series.slowdown("median")
+    return Quantity(name, "slowdown", chosen), History(first, step, slowdown)
 
 
 def _probed(snapshot: Snapshot) -> dict[tuple[str, str], int]:

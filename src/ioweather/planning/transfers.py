@@ -179,9 +179,13 @@ def predict_transfer(
             "Sample that size; nothing is extrapolated."
         )
         return Lacking(reason, times.samples.coverage).answer(question, "predict", unanswered)
-    drawn = _transfers(laws, size, width, rounds, np.random.default_rng(0))
+    # Each replicate of the fit draws the same number of transfers, to include its uncertainty.
+    rng, used = np.random.default_rng(0), laws[1:] or laws
+    each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
+    samples = (MaximumOf(law.at(size), width).sample(each * rounds, rng).reshape(each, rounds) for law in used)
+    drawn = np.concatenate([sample.sum(axis=1) for sample in samples])
     asked = replace(unanswered, op=times.op, filesystem=times.fitted[0].sample.filesystem)
-    return _answer(question, times, drawn, laws[1:] or laws, asked)
+    return _answer(question, times, drawn, used, asked)
 
 
 def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
@@ -190,14 +194,6 @@ def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
     laws = [BySize(sizes, tuple(item.fit.distribution for item in times.fitted))]
     laws += [BySize(sizes, tuple(item.laws[b] for item in times.fitted)) for b in range(replicates)]
     return laws
-
-
-def _transfers(laws: list[BySize], size: float, width: int, rounds: int, rng: np.random.Generator) -> Floats:
-    """Draw times of whole transfers, the same number from each replicate of the fit, to include its uncertainty."""
-    used = laws[1:] or laws
-    each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
-    drawn = [MaximumOf(law.at(size), width).sample(each * rounds, rng).reshape(each, rounds) for law in used]
-    return np.concatenate([part.sum(axis=1) for part in drawn])
 
 
 def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], asked: PredictOutcome) -> Answer:
@@ -311,9 +307,15 @@ def recommend_stripe(
     command = setstripe(best.width, chosen.request_bytes, directory)
     test, _ = targets_together(single.fitted)
     exhibit = striping_exhibit(single.samples, single.fitted, predictions, piece_bytes, single.caveats)
+    headline = _stripe_headline(single, predictions, best, chosen, command)
+    if piece_bytes < file_bytes:
+        headline += (
+            f" That is for each {format_bytes(piece_bytes)}, the largest size that was sampled; the file has "
+            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, one after the other."
+        )
     return Answer(
         question=question,
-        headline=_stripe_headline(single, predictions, best, chosen, command) + _in_pieces(file_bytes, piece_bytes),
+        headline=headline,
         facts=tuple(_stripe_facts(single, predictions, best, chosen, command)),
         exhibits=(exhibit,),
         findings=(*_worth(predictions, best), independence_finding(test)),
@@ -339,15 +341,6 @@ def _is_confounded(times: RequestTimes) -> bool:
     """Whether two sizes have too few targets in common to separate the effects of size and target."""
     sets = [targets_of(item.sample) for item in times.fitted]
     return any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in itertools.combinations(sets, 2))
-
-
-def _in_pieces(file_bytes: int, piece_bytes: int) -> str:
-    if piece_bytes == file_bytes:
-        return ""
-    return (
-        f" That is for each {format_bytes(piece_bytes)}, the largest size that was sampled; the file has "
-        f"{math.ceil(file_bytes / piece_bytes):,} such pieces, one after the other."
-    )
 
 
 def _quantiles(prediction: WidthPrediction) -> tuple[Quantile, ...]:

@@ -13,8 +13,7 @@ import numpy as np
 from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
-from ioweather.job_io.advisor import parallel_rules as parallel
-from ioweather.job_io.advisor import request_rules as requests
+from ioweather.job_io.advisor import parallel_rules, request_rules
 from ioweather.job_io.advisor.profile import LEVEL, Advice, Rule, profile_of
 from ioweather.job_io.view import JobView, as_one_run
 
@@ -198,19 +197,14 @@ def advice_exhibit(advised: Advised) -> Exhibit:
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 
 
-_MODULES: Final = {"parallel": parallel, "requests": requests}
-
-
 def _rules() -> tuple[Rule, ...]:
     """Read the rules from rules.toml; the function of a rule's name finds the pattern.
 
     Rules of equal cost are shown in the order of that file.
     """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
-    return tuple(
-        Rule(name, look=getattr(_MODULES[entry.pop("module")], name), **entry)
-        for name, entry in tomllib.loads(text).items()
-    )
+    looks = vars(parallel_rules) | vars(request_rules)
+    return tuple(Rule(name, look=looks[name], **entry) for name, entry in tomllib.loads(text).items())
 
 
 RULES: Final = _rules()
