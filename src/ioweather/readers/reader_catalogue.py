@@ -31,7 +31,7 @@ class FileReader:
     """One kind of file: how to recognise it, how to read it, and what the reference of sources says about it.
 
     `tried` lists the versions that were read from real files, `made_by` is the command that makes such a file, `lost`
-    what is not kept, and `used_by` which question or exhibit uses the rows.
+    what is not stored, and `used_by` which question or exhibit uses the rows.
     """
 
     name: str
