@@ -40,8 +40,7 @@ from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.tables.cadence import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
 from ioweather.lake.workers import limit_memory, limit_seconds
-from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.readers.suggest import nearest
+from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
 _CHANGED: Final = ChangedInput("").reason

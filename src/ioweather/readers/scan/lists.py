@@ -213,21 +213,23 @@ class ListTally:
     def _count_linked(self, entries: Entries, index: int, name: str) -> None:
         self._tally.counts["linked_names"] += 1
         owner = _owner(entries, index)
-        values = [_at(column, index) for column in (entries.size, entries.capacity)]
-        times = [_seconds(_at(column, index)) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns)]
-        record = (
-            _at(entries.device, index) or 0,
-            _at(entries.inode, index),
-            owner.uid,
-            owner.gid,
-            "",
-            *values,
-            *times,
-            _at(entries.links, index),
-            entries.paths[index].count("/"),
-            extension_of_name(name),
+        mtime, atime, ctime = (_at(each, index) for each in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
+        record = LinkRecord(
+            device=_at(entries.device, index) or 0,
+            inode=_at(entries.inode, index) or 0,
+            uid=owner.uid,
+            gid=owner.gid,
+            project="",
+            size=_at(entries.size, index),
+            capacity=_at(entries.capacity, index),
+            mtime=_seconds(mtime),
+            atime=_seconds(atime),
+            ctime=_seconds(ctime),
+            links=_at(entries.links, index) or 0,
+            depth=entries.paths[index].count("/"),
+            extension=extension_of_name(name),
         )
-        self._links.add_links([LinkRecord(*record)])  # type: ignore[arg-type]
+        self._links.add_links([record])
         if entries.size is not None:
             self._tally.note("files", entries.size[index], entries.paths[index], owner.uid or 0)
 
