@@ -22,13 +22,13 @@ from scipy.stats import binom
 
 from ioweather.core import choices
 from ioweather.core.units import MINUTE_NS
-from ioweather.diagnosis.comparison_pool import compared_rows, pool_of, sync_counts
+from ioweather.diagnosis.comparison_pool import make_pool, select_runs, sync_counts
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, Servers, run_conditions, runs_in
 from ioweather.diagnosis.verdict import KINDS, judge
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
-from ioweather.simulate.score.card import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
+from ioweather.simulate.score import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
 from verdict import calibration
 
 
@@ -50,15 +50,15 @@ def judged_in_one_pass(evidence: Evidence) -> list[Judged]:
         name = choices.busiest_filesystem(snapshot)
         assert name is not None
         servers = Servers(name, choices.traffic_kind(snapshot, {"filesystem": name}), MINUTE_NS)
-        system = run_conditions(snapshot, runs, files, runs, servers).rows
+        system = run_conditions(snapshot, runs, files, runs, servers)[0]
     found, seen = [], Counter[int]()
     for row in np.argsort(runs.ints("start_ns"), kind="stable").tolist():
         job = int(runs.array("job_id")[row])
         true = truth.get((job, seen[job]))
         seen[job] += 1
         if true is not None:
-            rows, group = compared_rows(runs, row)
-            found.append(Judged(true, judge(pool_of(runs.take(rows), system.take(rows), group), 0)))
+            rows, group = select_runs(runs, row)
+            found.append(Judged(true, judge(make_pool(runs.take(rows), system.take(rows), group), 0)))
     return found
 
 

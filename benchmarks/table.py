@@ -45,7 +45,7 @@ import json, resource, sys, time
 from pathlib import Path
 from ioweather.lake.workers import Serial, local_executor
 from ioweather.lake.lake import open_lake
-from ioweather.ingestion.bounded_reading import readers
+from ioweather.ingestion.reading import readers
 from ioweather.ingestion.ingest import ingest
 lake, workers = open_lake(Path(sys.argv[2]), create=True), int(sys.argv[3])
 own, clock = time.process_time(), time.perf_counter()

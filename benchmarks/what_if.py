@@ -21,8 +21,8 @@ import numpy as np
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.units import NS
-from ioweather.diagnosis.without_job import saved
-from ioweather.diagnosis.without_job_query import supposed
+from ioweather.diagnosis.blame import total_gain
+from ioweather.diagnosis.blame_query import suppose_without
 from ioweather.simulate import world
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
@@ -60,12 +60,12 @@ def compared(seed: int, jobs: int) -> list[tuple[float, float, float]]:
         before = hours(made.truth)
         with lake.snapshot() as snapshot:
             for job in worst_jobs(made.truth, jobs):
-                told = supposed(snapshot, {**asked, "without": job}, ALL_TIME)
+                told = suppose_without(snapshot, {**asked, "without": job}, ALL_TIME)
                 after = hours(without(job, Path(folder, f"without-{job}"), seed))
                 about = [name for name, (start, seconds, of) in before.items() if of != job and name in after
                          and start < told.end_ns and start + seconds * NS > told.start_ns]  # fmt: skip
                 was, now = (sum(each[name][1] for name in about) / 3600 for each in (before, after))
-                gain = saved(told)
+                gain = total_gain(told)
                 assert gain.value is not None
                 found.append((was, was - gain.value / 3600, now))
     return found

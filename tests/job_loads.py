@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.arrays import Ints
-from ioweather.diagnosis.shared_work import JobLoads
+from ioweather.diagnosis.job_loads import JobLoads
 
 S = 10**9
 

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 def read(path: Path, context: ReadContext) -> tuple[FileOutcome, Tables]:
     tables: dict[str, list[Any]] = {}
-    for item in read_file(path, None, path.stat().st_size, Reading(context)):
+    for item in read_file(path, path.stat().st_size, Reading(context)):
         if isinstance(item, FileOutcome):
             return item, {name: concat(frames).records() for name, frames in tables.items()}
         tables.setdefault(item[1], []).append(item[2])

@@ -76,7 +76,7 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
 
 
 def outcome_of(path: Path, source: str | None, select: Any = None) -> FileOutcome:
-    *_, outcome = read_file(path, "0" * 32, path.stat().st_size, Reading(CONTEXT, source=source, select=select))
+    *_, outcome = read_file(path, path.stat().st_size, Reading(CONTEXT, source=source, select=select))
     assert isinstance(outcome, FileOutcome)
     return outcome
 

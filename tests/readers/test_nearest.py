@@ -73,7 +73,7 @@ def test_thousands_of_warnings_before_the_file_begins(tmp_path):
     """A line each of 4,000 processes: far beyond what is looked at."""
     path = tmp_path / "jobs.txt"
     path.write_text(NOISE * 4000 + "JobID|State|Submit|Start|End\n7|COMPLETED|100|101|110\n8|COMPLETED|100|101|x\n")
-    *_, outcome = read_file(path, None, path.stat().st_size, Reading(ReadContext()))
+    *_, outcome = read_file(path, path.stat().st_size, Reading(ReadContext()))
     assert isinstance(outcome, FileOutcome)
     assert (outcome.source, outcome.status, dict(outcome.rows)) == ("sacct", "partial", {"jobs": 1})
     assert "line 4003" in (outcome.message or "")

@@ -15,7 +15,7 @@ from ioweather.core.errors import LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.diagnosis import health_search as health
+from ioweather.diagnosis import health_query as health
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run
 from ioweather.ui.web.app import LOOPBACK, create_app
@@ -117,7 +117,7 @@ def test_time_without_samples_is_not_searched(tmp_path: Path) -> None:
     for year in (2001, 2013, 2025):
         lake.append("series", _samples((year - 1970) * 365 * DAY_NS), source="lustre")
     with lake.snapshot() as snapshot:
-        assert len([*health._searches(snapshot, 0)]) == 3
+        assert len([*health.list_windows(snapshot, 0)]) == 3
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(health, "incidents_of", fail)
+    monkeypatch.setattr(health, "find_incidents", fail)
     assert run(samples) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "The search for unhealthy components did not finish" in said
@@ -148,7 +148,7 @@ def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
 
 BEYOND = [
     ("_MOST_COMPONENTS", 3, "home has 4 components, more than can be compared"),
-    ("_MOST_STRETCHES", 0, "only the newest 0 of 1 stretches of time were searched"),
+    ("_MOST_WINDOWS", 0, "only the newest 0 of 1 stretches of time were searched"),
 ]
 
 

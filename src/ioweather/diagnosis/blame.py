@@ -1,11 +1,11 @@
-"""How many seconds each job cost a run, and how likely it cost it a slowdown at all. Pure.
+"""Blame: how many seconds each job cost a run, and with which probability it slowed the run at all.
 
-What a run lost is D - B - J: its I/O time beyond the usual, less what its own change cost. Without job k it would have
-taken k's work on the targets it waited for less, but not less than the usual: seconds(k) = min(D - B - J, work(k)).
-The probability is the product of two: that a run which met so much work of others was slowed by it at all, as far as
-work explains slowness at this facility (`slowness`); and if so, that the run lost h or more, the least that counts as
-a slowdown, and that k took h / 2 of it. Errors of B, of J and of the work are drawn, and draws count for more in which
-everybody's work together, recorded or not, explains what was lost. Seconds of several jobs need not add up: without
+What a run lost is D - B - J: its I/O time beyond the usual, less the cost of its own change. Without job k it would
+have waited less by k's work on the targets it waited for, but never for less than the usual time:
+seconds(k) = min(D - B - J, work(k)). The probability has two factors: that a run which met so much work of others was
+slowed by it at all, as far as work explains slowness at this facility (`Slowness`); and that the run lost h or more,
+the least that counts as a slowdown, of which k took h / 2. Errors of B, of J and of the work are drawn, and draws weigh
+more in which everybody's work, recorded or not, explains the loss. Seconds of several jobs need not add up: without
 either of two the run may still wait for the other.
 """
 
@@ -17,87 +17,165 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Amount
+from ioweather.core.units import DAY_NS
+from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
+from ioweather.diagnosis.time_model import MAD_TO_SD
+from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
 
-# How much of a facility's slowness is due to others' work. Pure.
+# Similar runs are searched this many days before and after.
+REACH_DAYS: Final = 10
+# With fewer similar runs nothing is usual.
+_LEAST_SIMILAR: Final = 4
+_CHANCE_SPREAD: Final = 0.4
+_Z_90: Final = 1.645
+
+
+@dataclass(frozen=True, eq=False)
+class UsualTimes:
+    """I/O seconds of some runs, the usual seconds, and the spread of the logarithm of similar runs' times.
+
+    NaN with too few similar runs.
+    """
+
+    seconds: Floats
+    usual: Floats
+    spread: Floats
+
+    def take(self, rows: Ints) -> UsualTimes:
+        """The times of some of the runs."""
+        return UsualTimes(self.seconds[rows], self.usual[rows], self.spread[rows])
+
+    @property
+    def harm(self) -> Floats:
+        """The least seconds that count as a slowdown."""
+        return np.asarray(np.maximum(HARM_SHARE, HARM_MADS / MAD_TO_SD * self.spread) * self.usual)
+
+    @property
+    def slow(self) -> Bools:
+        """Runs with a slowdown."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.seconds - self.usual >= self.harm)
+
+    def amount(self, row: int) -> Amount:
+        """Usual seconds of one run with their 90% interval."""
+        usual, spread = float(self.usual[row]), float(self.spread[row])
+        if not np.isfinite(usual):
+            return Amount(None)
+        low, high = (usual * float(np.exp(sign * _Z_90 * spread)) for sign in (-1, 1))
+        return Amount(usual, low, high)
+
+
+def usual_times(runs: Frame, rows: Ints) -> UsualTimes:
+    """Usual times of the runs in `rows`.
+
+    From runs of the same user, program, processes and file system, with the same pattern, in the days around; the run
+    itself included.
+    """
+    seconds, patterns, day = runs.floats("io_seconds"), find_patterns(runs), runs.ints("start_ns") // DAY_NS
+    usual, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    for index, (row, peers) in enumerate(find_peers(runs, rows, runs.text("main_mount").codes)):
+        if len(peers) < _LEAST_SIMILAR:
+            continue
+        peers = peers[(np.abs(day[peers] - day[row]) <= REACH_DAYS) & match_pattern(patterns[peers], patterns[row])]
+        if len(peers) >= _LEAST_SIMILAR:
+            centre, half = shortest_half(np.log(seconds[peers]))
+            usual[index] = np.exp(centre)
+            spread[index] = max(MAD_TO_SD * half, _CHANCE_SPREAD / len(peers))  # few may agree by chance
+    return UsualTimes(seconds[rows], usual, spread)
+
+
+def shortest_half(values: Floats) -> tuple[float, float]:
+    """(median, half the length) of the shortest interval with more than half of the values.
+
+    Where many runs were slowed, the median of all is not usual; otherwise these are the median and the MAD.
+    """
+    ordered = np.sort(values)
+    count = len(ordered) // 2 + 1
+    lengths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
+    first = int(np.argmin(lengths))
+    return float(np.median(ordered[first : first + count])), float(lengths[first]) / 2
+
+
+# How much of a facility's slowness is due to the work of other jobs.
 #
-# Runs that met much work of others in their usual time are slow more often than runs that met none; the rest are slow
-# for reasons of their own. With x, the work met as a share of the usual time,
+# Runs that meet much work of others in their usual time are slow more often than runs that meet none; the rest are slow
+# for other reasons. With x, the work met as a share of the usual time,
 #
 #     P(slow | x) = p0 + (1 - p0) g(x),    g(x) = 1 - exp(-(x / theta)^1.75)
 #
-# where p0 is how often runs are slow that met nothing and theta the work that slows most runs. Of slow runs that met
-# x, (1 - p0) g / P(slow | x) would not have been slow without it (the attributable share of epidemiology, Miettinen
-# 1974). Both numbers are learned of each facility; where few runs are known, as elsewhere.
+# where p0 is the rate of slow runs that meet nothing and theta the work that slows most runs. Of slow runs that met x,
+# (1 - p0) g / P(slow | x) would not have been slow without it (attributable share; Miettinen 1974). Both parameters
+# have a posterior on a grid, learned from the facility's runs.
 
 _THETA: Final = np.geomspace(0.15, 9.0, 40)[:, None]
 _P0: Final = np.geomspace(0.002, 0.4, 30)[None, :]
 _STEEPNESS: Final = 1.75
-# Before any run is seen: the median of theta and the spread of its logarithm; p0 as of half a slow run among twenty.
-# With the steepness chosen on the simulated facilities of seeds 208 to 245 of benchmarks/who.py. [ours]
-_USUAL_THETA, _THETA_SPREAD = 0.6, 1.0
-_SLOW_BEFORE, _RUNS_BEFORE = 0.5, 20.0
+# Prior: median of theta and standard deviation of its logarithm; p0 as of half a slow run among twenty. With the
+# steepness chosen on the simulated facilities of seeds 208 to 245 of benchmarks/who.py. [ours]
+_THETA_MEDIAN, _THETA_SD = 0.6, 1.0
+_PRIOR_SLOW, _PRIOR_RUNS = 0.5, 20.0
 
 
-def _before() -> Floats:
-    log = -0.5 * (np.log(_THETA / _USUAL_THETA) / _THETA_SPREAD) ** 2
-    log = log + _SLOW_BEFORE * np.log(_P0) + (_RUNS_BEFORE - 1.0) * np.log1p(-_P0)
-    return np.asarray(log)
+def _log_prior() -> Floats:
+    log_theta = -0.5 * (np.log(_THETA / _THETA_MEDIAN) / _THETA_SD) ** 2
+    return np.asarray(log_theta + _PRIOR_SLOW * np.log(_P0) + (_PRIOR_RUNS - 1.0) * np.log1p(-_P0))
 
 
-def _harmful(work: float) -> Floats:
+def _slowing(work: float) -> Floats:
     return np.asarray(-np.expm1(-((work / _THETA) ** _STEEPNESS)))
 
 
 @dataclass(frozen=True, eq=False)
 class Slowness:
-    """How likely each pair of theta and p0 is here: the logarithm, but for a constant."""
+    """Unnormalized log posterior of theta and p0 at a facility."""
 
-    log_weight: Floats = field(default_factory=_before)
+    log_posterior: Floats = field(default_factory=_log_prior)
 
-    def due_to_work(self, work: float) -> float:
-        """Of slow runs that met so much work (in usual times), the share that would not have been slow without it."""
-        weight = np.exp(self.log_weight - self.log_weight.max())
-        by_work = (1.0 - _P0) * _harmful(work)
+    def attributable_share(self, work: float) -> float:
+        """Share of slow runs that met this work (in usual times) and would not have been slow without it."""
+        weight = np.exp(self.log_posterior - self.log_posterior.max())
+        by_work = (1.0 - _P0) * _slowing(work)
         return float((weight * by_work / (_P0 + by_work)).sum() / weight.sum())
 
 
-def learned(work: Floats, slow: Bools) -> Slowness:
-    """From runs of a facility: the work that each met in its usual time, as a share of it, and whether it was slow."""
-    found = _before()
+def fit_slowness(work: Floats, slow: Bools) -> Slowness:
+    """Posterior from runs of a facility: the work that each met, as a share of its usual time, and if it was slow."""
+    log_posterior = _log_prior()
     for met, was_slow in zip(work.tolist(), slow.tolist(), strict=True):
-        chance = _P0 + (1.0 - _P0) * _harmful(met)
-        found = found + (np.log(chance) if was_slow else np.log1p(-np.minimum(chance, 1.0 - 1e-9)))
-    return Slowness(found)
+        p_slow = _P0 + (1.0 - _P0) * _slowing(met)
+        log_likelihood = np.log(p_slow) if was_slow else np.log1p(-np.minimum(p_slow, 1.0 - 1e-9))
+        log_posterior = log_posterior + log_likelihood
+    return Slowness(log_posterior)
 
 
 Evidence: TypeAlias = Literal["servers", "log", "usual"]
-# Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:
-# counted by servers; from a log, whose bytes are spread over its time; by what the job usually does. [ours]
+# Standard deviation of the logarithm of a job's work on the right targets at the right time: counted by servers; from a
+# log, whose bytes are spread over its time; from what the job usually does. [ours]
 WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.9, "usual": 0.9}
-# What targets can do differs with what is asked of them: one error for all jobs. [ours]
+# The capacity of targets varies with the kind of requests: one error for all jobs. [ours]
 CAPACITY_SPREAD: Final = 0.3
-# What a run lost is what all others' work explains, give or take so much (of the logarithm), but for this share of the
-# runs, which lose time for other reasons. [ours]
+# Standard deviation of the logarithm of the loss around all others' work, and the share of runs that lose time for
+# other reasons. [ours]
 _LOSS_SPREAD: Final = 0.6
 _OTHER_REASONS: Final = 0.05
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
-# Of what logs show beside a run on a sick target, this share counts. [ours]
+# On an unhealthy target, this share of the work in logs counts. [ours]
 _ON_SICK: Final = 0.25
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
 SURE_FROM: Final = 0.9
-# Who did less than this share of a slowdown's worth of work is no suspect.
+# With less than this share of a slowdown's work, a job is no suspect.
 _LEAST_SHARE: Final = 0.1
-_TO_SD: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
+_WIDTH_90: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
 
 
 @dataclass(frozen=True)
 class Party:
-    """Somebody's job. `key` is what the record calls it. Where visibility hides it, it tells hidden ones apart, and
-    all names are None."""
+    """A job and its owner. `key` is its name in the records. Hidden parties have a distinct key and no names."""
 
     key: str
     job_id: int | None = None
@@ -110,8 +188,11 @@ class Party:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A job that was active while the run did I/O. `data_seconds`, `metadata_seconds`: what the run would have waited
-    less without it. Shares are of everything on the run's targets meanwhile, as far as it is known."""
+    """A job that was active while the run did I/O.
+
+    `data_seconds` and `metadata_seconds` are what the run would have waited less without it. Ratios are shares of all
+    known work on the run's targets at the time.
+    """
 
     party: Party
     evidence: Evidence
@@ -128,12 +209,14 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Suspects:
-    """Of one run: `known_ratio` is the share of what its targets did meanwhile that anybody's record explains, None
-    where nothing was sampled; `busiest` is the target with most work of others. Without work that is in nobody's
-    record the run would have waited `unrecorded_seconds` less. `met_seconds` is all others' work that it meets in its
-    usual time: who takes longer, for whatever reason, meets more. `on_sick`: one of its targets was found sick then.
-    In `metadata_ratio` of its time it may have waited for metadata, in `data_ratio` for data: together more than all,
-    for the time in close() may be either."""
+    """The suspects of one run.
+
+    `known_ratio` is the recorded share of the work on its targets, None without samples; `busiest` the target with most
+    work of others. Without unrecorded work the run would have waited `unrecorded_seconds` less. `met_seconds` is all
+    others' work that it meets in its usual time: a run that takes longer, for any reason, meets more. `on_sick`: one of
+    its targets was unhealthy. It may have waited for metadata in `metadata_ratio` of its time and for data in
+    `data_ratio`; together more than 1, since close() may wait for either.
+    """
 
     found: tuple[Suspect, ...]
     known_ratio: float | None = None
@@ -149,8 +232,10 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Slowed:
-    """A run beside its usual time and what its own change cost, with their 90% intervals; a usual time without a value
-    is not known. `here` is how far work explains slowness about then."""
+    """A run with its usual time and the cost of its own change, and their 90% intervals.
+
+    A usual time without a value is unknown. `here` is how far work explains slowness at that time.
+    """
 
     party: Party
     io_seconds: float
@@ -163,23 +248,28 @@ class Slowed:
 
     @property
     def is_slow(self) -> bool:
+        """Whether it lost enough to count as slowed."""
         return self.usual.value is not None and self.io_seconds - self.usual.value >= self.harm_seconds
 
     @property
     def met_work(self) -> float:
-        """Of the usual time, in which a target does no more than that."""
+        """Work met as a share of the usual time; a target does not work longer than that."""
         return min(1.0, self.suspects.met_seconds / (self.usual.value or self.io_seconds))
 
     @property
     def attributable(self) -> float:
-        """The share of runs so slow, beside as much work of others, that would not have been slow without it. On a
-        target that was found sick, logs do not tell what it did from what jobs did to it."""
+        """Share of runs so slow, with as much work of others, that would not have been slow without it.
+
+        On an unhealthy target, logs do not separate its own slowness from the work of jobs.
+        """
         blurred = self.suspects.on_sick and not self.suspects.has_servers
-        return self.here.due_to_work(self.met_work) * (_ON_SICK if blurred else 1.0)
+        return self.here.attributable_share(self.met_work) * (_ON_SICK if blurred else 1.0)
 
 
 @dataclass(frozen=True)
 class Blame:
+    """Seconds that a suspect cost a run, with a 90% interval, and the probability that it slowed the run."""
+
     suspect: Suspect
     probability: float
     seconds: float
@@ -188,97 +278,99 @@ class Blame:
 
 
 def blame(run: Slowed) -> tuple[Blame, ...]:
-    """Of each suspect, the one with most seconds first."""
-    work, lost, weight = _drawn(run)
+    """Return the blame of each suspect, the one with most seconds first."""
+    work, lost, weight = _draw(run)
     due = run.attributable
-    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run, due) for suspect, each in work]
+    result = [_blame_suspect(suspect, np.minimum(lost, each), lost, weight, run, due) for suspect, each in work]
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Two suspects of whom one did it, though of neither alone that is as sure."""
+    """Two suspects of which one slowed the run, though neither alone is as certain."""
 
     parties: tuple[Party, Party]
     probability: float
 
 
 def one_of_two(run: Slowed) -> OneOf | None:
-    work, lost, weight = _drawn(run)
+    """Return the two likeliest suspects if one of them is the culprit for sure, but neither alone is."""
+    work, lost, weight = _draw(run)
     took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
     alone = [float(weight[each].sum()) for each in took]
     first, *others = sorted(range(len(work)), key=lambda which: -alone[which])[:2] or [-1]
     if not others:
         return None
     due, second = run.attributable, others[0]
-    both = due * float(weight[took[first] | took[second]].sum())
-    told = due * alone[first] < SURE_FROM <= both
-    return OneOf((work[first][0].party, work[second][0].party), both) if told else None
+    either = due * float(weight[took[first] | took[second]].sum())
+    is_either = due * alone[first] < SURE_FROM <= either
+    return OneOf((work[first][0].party, work[second][0].party), either) if is_either else None
 
 
-def _drawn(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
-    """Suspects with draws of their work, draws of what was lost, and how much each draw counts."""
+def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
+    """(suspects with draws of their work, draws of the loss, weight of each draw)."""
     found, usual = run.suspects.found, run.usual
     if not found or usual.value is None:
         return [], np.zeros(0), np.zeros(0)
     rng = np.random.default_rng(1)
-    lost = run.io_seconds - _draws(usual, rng)
+    lost = run.io_seconds - _draw_amount(usual, rng)
     if run.own is not None and run.own.value is not None:
-        lost -= np.maximum(_draws(run.own, rng), 0.0)
+        lost -= np.maximum(_draw_amount(run.own, rng), 0.0)
     lost = np.maximum(lost, 0.0)
     capacity = np.exp(CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
-    in_data, in_metadata = (
+    most_data, most_metadata = (
         min(1.0, max(0.0, ratio)) * run.io_seconds for ratio in (run.suspects.data_ratio, run.suspects.metadata_ratio)
     )
     spread = WORK_SPREAD["log"]
-    unrecorded = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
+    explained = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
     work = []
-    # In an order that does not depend on who asks: each has its own draws.
+    # The order is the same for every asker, since each suspect has its own draws.
     for suspect in sorted(found, key=lambda each: (-each.data_seconds, -each.metadata_seconds)):
         if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
             continue
         factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
-        data = np.minimum(suspect.data_seconds * factor, in_data)
-        work.append((suspect, data + np.minimum(suspect.metadata_seconds * factor, in_metadata)))
-    return work, lost, _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
+        data = np.minimum(suspect.data_seconds * factor, most_data)
+        work.append((suspect, data + np.minimum(suspect.metadata_seconds * factor, most_metadata)))
+    explained = explained + sum(each for _, each in work)
+    # Draws weigh more the better all work explains the loss.
+    has_loss = lost > 0
+    log_ratio = np.log(np.where(has_loss, lost, 1.0) / (explained + _OTHER_REASONS * run.harm_seconds)) / _LOSS_SPREAD
+    likelihood = np.exp(-0.5 * np.where(has_loss, log_ratio, 0.0) ** 2)
+    weight = _OTHER_REASONS + (1.0 - _OTHER_REASONS) * likelihood
+    return work, lost, np.asarray(weight / weight.sum())
 
 
-def _weights(lost: Floats, explained: Floats, harm_seconds: float) -> Floats:
-    """Of draws, by how well everybody's work explains what the run lost."""
-    seen = lost > 0
-    off = np.log(np.where(seen, lost, 1.0) / (explained + _OTHER_REASONS * harm_seconds)) / _LOSS_SPREAD
-    weight = _OTHER_REASONS + (1.0 - _OTHER_REASONS) * np.exp(-0.5 * np.where(seen, off, 0.0) ** 2)
-    return np.asarray(weight / weight.sum())
-
-
-def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed, due: float) -> Blame:
-    """As far as others' work does not explain slowness here, the job may have cost nothing."""
+def _blame_suspect(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed, due: float) -> Blame:
+    """Blame of one suspect. With probability 1 - `due` it cost nothing, since work does not explain slowness here."""
     probability = due * float(weight[(seconds >= run.harm_seconds / 2) & (lost >= run.harm_seconds)].sum())
     nothing = 1.0 - due
     order = np.argsort(seconds)
-    seconds, reached = seconds[order], np.cumsum(weight[order])
+    seconds, cumulative = seconds[order], np.cumsum(weight[order])
 
     def quantile(level: float) -> float:
-        return float(seconds[min(int(np.searchsorted(reached, level)), _DRAWS - 1)])
+        return float(seconds[min(int(np.searchsorted(cumulative, level)), _DRAWS - 1)])
 
     low, high = (quantile((level - nothing) / (1.0 - nothing)) if level > nothing else 0.0 for level in (_LOW, _HIGH))
-    middle = quantile(_MIDDLE)
-    return Blame(suspect, probability, middle, min(low, middle), max(high, middle))
+    median = quantile(_MIDDLE)
+    return Blame(suspect, probability, median, min(low, median), max(high, median))
 
 
-def _draws(amount: Amount, rng: np.random.Generator) -> Floats:
-    """From a value with its 90% interval, whose halves may differ."""
+def _draw_amount(amount: Amount, rng: np.random.Generator) -> Floats:
+    """Draws from a value with a 90% interval, whose halves may differ."""
     assert amount.value is not None
     low, high = (amount.value if each is None else each for each in (amount.low, amount.high))
     normal = rng.standard_normal(_DRAWS)
-    below, above = 2 * (amount.value - low) / _TO_SD, 2 * (high - amount.value) / _TO_SD
+    below, above = 2 * (amount.value - low) / _WIDTH_90, 2 * (high - amount.value) / _WIDTH_90
     return np.asarray(amount.value + np.where(normal < 0, below, above) * normal)
 
 
 @dataclass(frozen=True)
 class Accused:
-    """What one party cost all slowed runs together. Its errors are alike in all of them, so the ends of the intervals
-    add up; `probability` is that of the run that shows it best."""
+    """What one party cost all slowed runs together.
+
+    Its errors are the same in all runs, so the ends of the intervals add up. `probability` is that of the run with the
+    best evidence, `worst` the blame with most seconds.
+    """
 
     party: Party
     probability: float
@@ -288,24 +380,124 @@ class Accused:
     runs: int
     worst: Blame
 
-    @property
-    def may_be_named(self) -> bool:
-        return self.probability >= NAMED_FROM
 
+def accused(
+    blamed: Sequence[tuple[Slowed, Sequence[Blame]]], name_of: Callable[[Party], str | None]
+) -> tuple[Accused, ...]:
+    """Sum blames by `name_of` (a job's key, a user), the most seconds first; parties without a name are left out.
 
-def accused(blamed: Sequence[tuple[Slowed, Sequence[Blame]]], of: Callable[[Party], str | None]) -> tuple[Accused, ...]:
-    """By what `of` gives (a job's key, a user), the one with most seconds first. Of blames too weak to be named no
-    seconds are added up: many slight suspicions are no evidence. Parties without a name (None) are left out."""
+    Blames below `NAMED_FROM` are not added: many slight suspicions are no evidence.
+    """
     found: dict[str, list[Blame]] = {}
     for _, blames in blamed:
         for each in blames:
-            key = of(each.suspect.party)
-            if key is not None and each.probability >= NAMED_FROM:
-                found.setdefault(key, []).append(each)
+            name = name_of(each.suspect.party)
+            if name is not None and each.probability >= NAMED_FROM:
+                found.setdefault(name, []).append(each)
     result = []
     for parts in found.values():
         seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
-        worst = max(parts, key=lambda part: (part.probability, part.seconds))
-        most = max(parts, key=lambda part: part.seconds)
-        result.append(Accused(worst.suspect.party, worst.probability, seconds, low, high, len(parts), most))
+        surest = max(parts, key=lambda part: (part.probability, part.seconds))
+        worst = max(parts, key=lambda part: part.seconds)
+        result.append(Accused(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))
+
+
+# I/O time of all other jobs without one job.
+#
+# A run waits for the busiest of its targets. It gains the work of the job on that target, but no more than it lost
+# beyond its usual time. A run for which `who` names the job gains the seconds that `who` states.
+
+_GAIN_DRAWS: Final = 500
+
+
+@dataclass(frozen=True)
+class Affected:
+    """A run of another job, as affected by the removal of one job.
+
+    `saved_seconds` is what it would wait less, `lost_seconds` its time beyond the usual (0 if unknown), `blamed` what
+    the job cost it, if the job is named for it.
+    """
+
+    party: Party
+    io_seconds: float
+    lost_seconds: float
+    saved_seconds: float
+    blamed: Blame | None = None
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """A period without one job; `runs` are all other runs with a log."""
+
+    party: Party
+    evidence: Evidence
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    runs: tuple[Affected, ...]
+
+
+def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
+    """Seconds that each run would save; negative if it would lose."""
+    return [
+        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, run.saved_seconds * factor)
+        for run in runs
+    ]
+
+
+def total_gain(supposed: Supposed) -> Amount:
+    """Seconds that all runs would save. The error of the job's work is common, so the ends of intervals add up."""
+    rng = np.random.default_rng(1)
+    spread = float(np.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD))
+    rest = [run for run in supposed.runs if run.blamed is None]
+    draws = [sum(gains(rest, float(factor))) for factor in np.exp(spread * rng.standard_normal(_GAIN_DRAWS))]
+    low, high = (float(q) for q in np.quantile(draws, (_LOW, _HIGH)))
+    blamed = [run.blamed for run in supposed.runs if run.blamed is not None]
+    low, high = low + sum(each.low for each in blamed), high + sum(each.high for each in blamed)
+    return Amount(sum(gains(supposed.runs)), low, high)
+
+
+# Who did what in a period.
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What a job did in the period; `known_by` is servers or log."""
+
+    party: Party
+    read_bytes: float
+    write_bytes: float
+    metadata_operations: float
+    known_by: str
+
+
+@dataclass(frozen=True)
+class MetadataStorm:
+    """The strongest interval of a job that used much of the metadata servers' capacity."""
+
+    party: Party
+    start_ns: int
+    end_ns: int
+    operations_per_s: float
+    capacity_ratio: float
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Activity on one file system in a period.
+
+    `slowed` are the runs that took longer than similar ones; `runs` counts all runs with a log; `known_ratio` is the
+    share of the storage's traffic that jobs' records explain, None without samples. `is_last_hour`: no period was
+    chosen, so it is the last hour with jobs.
+    """
+
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    slowed: tuple[Slowed, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storms: tuple[MetadataStorm, ...] = ()
+    runs: int = 0
+    known_ratio: float | None = None
+    is_last_hour: bool = False

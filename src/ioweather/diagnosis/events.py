@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
+import numpy as np
+
+from ioweather.core.arrays import Bools
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import EventOutcome, EventsOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
+from ioweather.lake.lake import Lake
+from ioweather.stats.rollups import ROLLUP_COLUMNS
+from ioweather.stats.slowdown import Episode, all_episodes, operation_series, usual_requests
 from ioweather.topics.source import DataSource
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
@@ -51,7 +62,7 @@ _NOTHING: Final = "No events recorded."
 
 
 def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
-    """Those that began together always in the same order."""
+    """Sort events by time, the newest first; ties in a fixed order."""
     return sorted(events, key=lambda each: (-each.start_ns, each.kind, each.label, each.filesystem, each.event_id))
 
 
@@ -93,3 +104,87 @@ QUESTION = Question(
     page=False,
     table="events",
 )
+
+
+# Slow episodes: found in the roll-ups of responses when rows arrive, and stored as events.
+
+SOURCE: Final = "episodes"
+_THRESHOLD: Final = 2.0
+# Longer histories are searched by the hour.
+_FINE_NS: Final = 14 * 24 * HOUR_NS
+_DETAILS: Final = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
+
+
+def find_episodes(lake: Lake) -> int:
+    """Store new and changed episodes and withdraw those no longer found; return the number of these rows.
+
+    A moving baseline, late rows and another interval change the bounds of an episode: of overlapping episodes, the new
+    one counts.
+    """
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["response_rollups"].uris:
+            return 0
+        last = snapshot.scalar("SELECT max(start_ns) FROM response_rollups")
+        first = snapshot.scalar("SELECT min(start_ns) FROM response_rollups")
+        assert isinstance(last, int)
+        assert isinstance(first, int)
+        interval = MINUTE_NS * 10 if last - first <= _FINE_NS else HOUR_NS
+        rollups = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval})
+        stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
+    # Episodes have raw system names; readers map them to file systems.
+    series = usual_requests(operation_series(rollups, {}, interval))
+    found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
+    gone = _is_gone(stored, found, interval)
+    return settle(lake, found, stored.take(gone), SOURCE)
+
+
+def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
+    """Store the events found and withdraw those that are gone; return the number of new rows."""
+    withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
+    return lake.append("events", concat([found, withdrawn]), source=source)
+
+
+def _is_gone(stored: Frame, found: Frame, interval_ns: int) -> Bools:
+    """Stored episodes that are replaced or no longer found.
+
+    An episode that was found with shorter intervals, and has ended, may be too short to be found with this one.
+    """
+    known = set(found.text("event_id").tolist())
+    by_series: dict[Hashable, list[Mapping[str, Any]]] = {}
+    for event in found.records():
+        by_series.setdefault(_series_of(event), []).append(event)
+    gone = []
+    for event in stored.records():
+        is_replaced = any(_overlap(event, other) for other in by_series.get(_series_of(event), ()))
+        found_by = json.loads(event["details"] or "{}").get("interval_ns", interval_ns)
+        is_too_short = found_by < interval_ns and event["end_ns"] is not None
+        gone.append(event["event_id"] not in known and (is_replaced or not is_too_short))
+    return np.array(gone, np.bool_)
+
+
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two events overlap; an event without an end continues."""
+    return all(a["end_ns"] is None or a["end_ns"] > b["start_ns"] for a, b in ((one, other), (other, one)))
+
+
+def _series_of(event: Mapping[str, Any]) -> Hashable:
+    details = json.loads(event["details"] or "{}")
+    return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
+
+
+def _episode_rows(found: list[Episode]) -> Frame:
+    def event_id(episode: Episode) -> str:
+        series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
+        return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]
+
+    return TABLES["events"].frame(
+        event_id=[event_id(e) for e in found],
+        kind="episode",
+        system=[e.filesystem for e in found],
+        start_ns=[e.start_ns for e in found],
+        end_ns=[None if e.ongoing else e.end_ns for e in found],
+        label=[f"slow {e.op}" for e in found],
+        strength_ratio=[e.peak_ratio for e in found],
+        details=[json.dumps({name: getattr(e, name) for name in _DETAILS}) for e in found],
+        rows=len(found),
+    )

@@ -26,12 +26,12 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import events_of, newest_first
-from ioweather.diagnosis.now_answer import SLOW
-from ioweather.facts.load_query import loads as loads_of
+from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
+from ioweather.facts.loads import loads as loads_of
 from ioweather.topics.source import DataSource
 
-# What is shaded in a time line: something was wrong, or nobody worked.
+# Events that are shaded in time lines.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
 _MOST_SHADED: Final = 8
 _MOST_RATES: Final = 96
@@ -61,14 +61,21 @@ def run(source: DataSource, params: Params) -> Answer:
         exhibits=exhibits,
         coverage=_coverage(loads),
         result=StorageOutcome(
-            loads.where, loads.kind, loads.filesystem, loads.start_ns, loads.end_ns, loads.step_ns, states, components,
+            loads.where,
+            loads.kind,
+            loads.filesystem,
+            loads.start_ns,
+            loads.end_ns,
+            loads.step_ns,
+            states,
+            components,
             tuple(events),
         ),
-    )  # fmt: skip
+    )
 
 
 def _events(every: Sequence[EventOutcome], loads: Loads) -> list[EventOutcome]:
-    """Of this place and time, the newest first."""
+    """Events of this place and time, the newest first."""
     found = [e for e in every if e.start_ns < loads.end_ns and (e.end_ns is None or e.end_ns > loads.start_ns)]
     if loads.kind == "filesystem":
         found = [e for e in found if _is_of(e, loads.where)]
@@ -122,7 +129,7 @@ def _busiest(traffic: Traffic | None) -> str | None:
 
 
 def _thinned(values: Floats) -> tuple[float | None, ...]:
-    """The highest of each of at most so many stretches, for a small picture."""
+    """Maxima of at most `_MOST_RATES` stretches, for a small chart."""
     size = -(-len(values) // _MOST_RATES) or 1
     parts = [values[i : i + size] for i in range(0, len(values), size)]
     return tuple(_number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
@@ -136,13 +143,19 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
     for i, name in enumerate(traffic.components):
         moved = float(read[i] + write[i])
         yield ComponentState(
-            name, traffic.component_kind, traffic.filesystem, loads.servers.get(name), float(read[i]),
-            float(write[i]), moved / whole if whole else None, float(both[:, i].max(initial=0.0)),
-        )  # fmt: skip
+            name,
+            traffic.component_kind,
+            traffic.filesystem,
+            loads.servers.get(name),
+            float(read[i]),
+            float(write[i]),
+            moved / whole if whole else None,
+            float(both[:, i].max(initial=0.0)),
+        )
 
 
 def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:
-    """The strongest stretches in which something was wrong: what overlaps is one, named by the strongest in it."""
+    """The strongest events as shaded periods; overlapping events are merged and named by the strongest."""
     stretches: list[tuple[int, int, list[EventOutcome]]] = []
     for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
         low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
@@ -220,7 +233,7 @@ def _exhibits(
 
 
 def _load_chart(loads: Loads, shaded: tuple[Reference, ...]) -> Chart:
-    """Reads and writes of one file system; of several their sums."""
+    """Time line of reads and writes of one file system, or of the sum of each of several."""
     one = len(loads.traffic) == 1
     rows: list[tuple[int, str, float | None]] = []
     for traffic in loads.traffic:

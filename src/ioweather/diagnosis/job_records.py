@@ -1,12 +1,13 @@
-"""What jobs did to storage, read from the lake: servers' counts of jobs, Darshan logs, and who the jobs are of."""
+"""Reads records of jobs from the lake: counts of servers, Darshan logs, owners of jobs; and capacity of targets."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,27 +20,30 @@ from ioweather.core.tables import ColumnSpec, Quality
 from ioweather.core.tables.schema import build_column, specs_of
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
-from ioweather.diagnosis.blame import Evidence, Party
-from ioweather.diagnosis.job_activity_in_period import MetadataStorm, Volume
-from ioweather.diagnosis.placement_in_samples import Samples, placed_in_samples
-from ioweather.diagnosis.shared_work import (
+from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
+from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
+    Degraded,
     JobLoads,
-    Sick,
+    Samples,
+    align_to_logs,
     capacity_of_loads,
-    common_times,
-    joined_loads,
+    concat_loads,
+    intersect_spans,
     loads_of_logs,
     loads_of_servers,
-    within_logs,
+    merge_windows,
+    overlapping_stretches,
+    place_in_samples,
 )
-from ioweather.diagnosis.similar_runs import REQUESTS, capacity_of, health_events, metadata_capacity
-from ioweather.diagnosis.work_in_time import near_windows, united
-from ioweather.facts.io_spans import on_mounts
-from ioweather.facts.signatures import program_of
+from ioweather.diagnosis.similar_runs import health_events
+from ioweather.facts.job_metrics import on_mounts
+from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.caches import LakeRecords
+from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.inventory import seal_of
 from ioweather.lake.snapshot import Snapshot
 
 FILES: Final = names_of("""
@@ -47,13 +51,13 @@ FILES: Final = names_of("""
     stat_count sync_count first_open_ns last_close_ns first_read_ns last_read_ns first_write_ns last_write_ns
     consecutive_read_count consecutive_write_count osts
 """)
-# A run that spends more of its time in metadata is at work also while targets are not busy. [ours]
+# A run with a larger share of metadata time is also at work while targets are idle. [ours]
 _IN_METADATA: Final = 0.5
-# Jobs beside a run are placed by what was sampled so long before and after it. [ours]
+# Competing jobs are placed by samples within this time of the run. [ours]
 _PLACED_WITHIN_NS: Final = 3 * HOUR_NS
-# Who is counted in intervals of so many samples is not counted finely. [ours]
+# Counts in intervals longer than so many samples are coarse. [ours]
 _COARSE: Final = 3
-# A storm is so much of the most that metadata servers did, and so many operations. [ours]
+# Least share of the metadata capacity, and least number of operations, of a storm. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
 
@@ -68,10 +72,12 @@ SERVER_SUMS: Final = """
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Jobs on one file system in some stretch of time, and what they did: `evidence` is how each is known, `work` the
-    seconds of a target that each entry of `loads` takes. `runs` are the logs (`job_io` with uid, exe and job id),
-    `run_job` the job of each, `by_run` what the logs say, by row of `runs`. `spans` are the loads in all of the
-    intervals in which they were counted: who was slowed was busy in them for longer than at its usual pace."""
+    """Jobs on one file system in some period.
+
+    `evidence` is how each job is known, `work` the seconds of a target for each entry of `loads`. `runs` are the logs
+    (`job_io` with uid, exe and job id), `run_job` the job of each, `by_run` their loads by row of `runs`. `spans` are
+    loads in the whole intervals of the counts: a slowed job was busy in them for longer than at its usual pace.
+    """
 
     filesystem: str
     components: tuple[str, ...]
@@ -90,80 +96,85 @@ class Records:
 
     @cached_property
     def light_work(self) -> Floats:
-        """What `work` would be by bytes alone."""
+        """`work` of the bytes alone."""
         return self.capacity.work(self.loads, of_bytes=True)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(jobs, targets with metadata)."""
         return len(self.parties), len(self.components) + 1
 
     def windows(self, row: int) -> tuple[Ints, Ints]:
-        """[first, last) in which a run did I/O: as its log says, and only while servers counted it where they did. A
-        file that is written now and then stays open between, and a log tells its first and last write alone."""
+        """[first, last) of a run's I/O: times in its log, and in counts of servers if there are any.
+
+        A log has only the first and last write of a file, which may be written rarely between.
+        """
         mine = self.by_run.stretches_of(row)
         logged = self.by_run.first_ns[mine], np.maximum(self.by_run.last_ns[mine], self.by_run.first_ns[mine] + 1)
         job = int(self.run_job[row])
         if not self.tells_when(row) or not len(mine):
             return logged
         own = self.spans.stretches_of(job)
-        both = common_times(logged, (self.spans.first_ns[own], self.spans.last_ns[own]))
+        both = intersect_spans(logged, (self.spans.first_ns[own], self.spans.last_ns[own]))
         return both if len(both[0]) else logged
 
     @cached_property
     def _in_data(self) -> Bools:
-        """Runs that spend most of their I/O time in data; when others are at work, targets do not tell."""
+        """Runs with most of their I/O time in data; targets do not show when others are at work."""
         return np.asarray(np.nan_to_num(self.runs.floats("metadata_ratio")) <= _IN_METADATA)
 
     def tells_when(self, row: int) -> bool:
-        """Whether `loads` say when a run did I/O better than its log: as servers counted it, or as its targets did."""
+        """Whether `loads` show when a run did I/O better than its log: from counts of servers or from its targets."""
         by_servers = self.evidence[int(self.run_job[row])] == "servers"
         return by_servers or (self.is_placed and bool(self._in_data[row]))
 
     def is_coarse(self, step_ns: int) -> bool:
-        """What jobs did is known by their logs alone, or servers were asked for it much less often than so."""
+        """Whether jobs are known only from logs, or from counts in much longer steps."""
         counted = np.array([each == "servers" for each in self.evidence], np.bool_)[self.loads.job]
         lengths = (self.loads.last_ns - self.loads.first_ns)[counted]
         return not len(lengths) or bool(np.median(lengths) > _COARSE * step_ns)
 
     def reached(self, low: int, high: int) -> tuple[int, int]:
-        """The time of the jobs at work in [low, high), as far as these are placed."""
-        near = near_windows(self.loads, (np.array([low]), np.array([high])))
+        """Time of all jobs at work in [low, high), within the limit of placement."""
+        near = overlapping_stretches(self.loads, (np.array([low]), np.array([high])))
         first, last = self.loads.first_ns[near].min(initial=low), self.loads.last_ns[near].max(initial=high)
         return max(int(first), low - _PLACED_WITHIN_NS), min(int(last) + 1, high + _PLACED_WITHIN_NS)
 
     def placed(self, row: int, samples: Samples | None) -> Records:
-        """What the jobs beside a run did, at the times that samples of the targets show."""
+        """Records with the loads of competing jobs at the times that samples of the targets show."""
         if samples is None or not len(samples.start_ns) or not self.is_coarse(int(np.median(samples.length_ns))):
             return self
-        # By their logs, runs of one job are told apart.
+        # Logs separate the runs of one job.
         number = self.run_job if self.has_servers else np.arange(self.runs.rows)
-        loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.numbered(number)
+        loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.renumber(number)
         first, last = windows = self.windows(row)
         low, high = self.reached(int(first.min()), int(last.max()))
         samples = samples.touching(np.array([low]), np.array([high]))
-        near = near_windows(loads, windows)
-        near = near_windows(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
+        near = overlapping_stretches(loads, windows)
+        near = overlapping_stretches(loads, (loads.first_ns[near], loads.last_ns[near]))
         count = int(loads.job.max(initial=-1)) + 1
         moving = np.bincount(number, weights=~self._in_data, minlength=count)[loads.job[near]] == 0
         seconds = _io_seconds(self.runs, number, count)
-        found = placed_in_samples(loads, near[moving], samples, self.capacity, seconds)
-        loads = joined_loads([within_logs(found, logs, seconds), loads.taken(near[~moving])])
-        loads = loads if self.has_servers else loads.numbered(self.run_job)
+        found = place_in_samples(loads, near[moving], samples, self.capacity, seconds)
+        loads = concat_loads([align_to_logs(found, logs, seconds), loads.take(near[~moving])])
+        loads = loads if self.has_servers else loads.renumber(self.run_job)
         return replace(self, loads=loads, work=self.capacity.work(loads), spans=loads, is_placed=True)
 
 
 def _io_seconds(runs: Frame, number: Ints, count: int) -> Floats:
-    """Of all runs of one number."""
+    """I/O seconds by number."""
     return np.bincount(number, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=count).astype(np.float64)
 
 
-def records_of(
+def read_records(
     snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]]
 ) -> Records:
-    """`runs` and their `files` are the logs that count; what servers counted is read within the windows, which begin in
-    one month."""
+    """Return the records of `runs` with their `files`, and of counts of servers within the windows.
+
+    The windows begin in one month.
+    """
     period = min(low for low, _ in windows), max(high for _, high in windows)
-    components, capacity = capacity_of(snapshot, filesystem, period[0])
+    components, capacity = read_capacity(snapshot, filesystem, period[0])
     files = _on_filesystem(files, snapshot, filesystem)
     rows = _server_rows(snapshot, filesystem, windows)
     components = components or rows.text("component").categories or ("all targets",)
@@ -174,21 +185,31 @@ def records_of(
     counted = np.zeros(len(keys), np.bool_)
     counted[row_job] = True
     by_run = loads_of_logs(runs, files, components)
-    by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
+    by_log = by_run.select_jobs(~counted[run_job]) if len(run_job) else by_run
     counts = loads_of_servers(rows, components, row_job)
-    by_servers = within_logs(counts, by_run.numbered(run_job), _io_seconds(runs, run_job, len(keys)))
-    loads, spans = (joined_loads([by_log.numbered(run_job), each]) for each in (by_servers, counts))
+    by_servers = align_to_logs(counts, by_run.renumber(run_job), _io_seconds(runs, run_job, len(keys)))
+    loads, spans = (concat_loads([by_log.renumber(run_job), each]) for each in (by_servers, counts))
     is_sampled = capacity is not None
     if capacity is None:
-        capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
+        capacity = capacity_of_loads(concat_loads([by_run, loads]), len(components))
     if not is_sampled or not capacity.per_second["requests"][-1]:
         capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period[0]))
     capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
     return Records(
-        filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
-        tuple("servers" if known else "log" for known in counted.tolist()), loads,
-        capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled, spans,
-    )  # fmt: skip
+        filesystem,
+        components,
+        capacity,
+        _parties(snapshot, list(keys), runs, rows, row_keys),
+        tuple("servers" if known else "log" for known in counted.tolist()),
+        loads,
+        capacity.work(loads),
+        runs,
+        run_job,
+        by_run,
+        bool(rows.rows),
+        is_sampled,
+        spans,
+    )
 
 
 _SAMPLED: Final = specs_of("""
@@ -196,7 +217,8 @@ _SAMPLED: Final = specs_of("""
 """)
 
 
-def files_of(snapshot: Snapshot, runs: Frame) -> Frame:
+def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
+    """Files of the runs."""
     digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
     days = {utc_day(start) for start in runs.ints("start_ns").tolist()}
     return snapshot.frame("files", FILES, {"log_digest": digests}, days=days)
@@ -217,8 +239,10 @@ _COUNTED: Final = specs_of("""
 
 
 def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[int, int]]) -> Frame:
-    """What servers counted, by job, time and target; metadata targets together. Counts of a whole life only of jobs
-    of which there is nothing finer."""
+    """Counts of servers by job, time and target; metadata targets together.
+
+    Counts over the whole life of a job are used only if there is nothing finer.
+    """
     spanned = {utc_day(t) for low, high in windows for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     days = spanned & set(snapshot.pinned["job_operations"].days())
     if not days:
@@ -239,14 +263,14 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
     return fetch_frame(snapshot.bare, sql, _COUNTED)
 
 
-# Ways to be sick that leave a target able to do less; a busy processor or too many requests are not.
+# Kinds of incidents with reduced capacity.
 _DOES_LESS: Final = ("slow", "capped")
 
 
 def _sick_targets(
     snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
-) -> tuple[Sick, ...]:
-    """Incidents of targets and servers that were found in the period."""
+) -> tuple[Degraded, ...]:
+    """Degraded targets in the period."""
     events = health_events(snapshot)
     found = []
     for event in events.take(events.ints("start_ns") < period_ns[1]).records():
@@ -257,12 +281,12 @@ def _sick_targets(
         columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
         factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
         if len(columns) and end > period_ns[0] and factor is not None:
-            found.append(Sick(columns, event["start_ns"], end, max(1.0, float(factor))))
+            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
     return tuple(found)
 
 
 def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
-    """The most files in a second that a run opened or looked at, of the runs of that month."""
+    """Highest rate of files opened or inspected by a run of that month."""
     days = {day for day in snapshot.pinned["job_io"].days() if day[:7] == utc_day(moment_ns)[:7]}
     rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, days=days)
     ((most,),) = snapshot.bare.execute(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
@@ -272,7 +296,7 @@ def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
 def _parties(
     snapshot: Snapshot, keys: list[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
 ) -> tuple[Party, ...]:
-    """Who the jobs are of: logs and servers say the user's number, accounting the name and the account."""
+    """Owners of jobs: uid from logs and servers, user name and account from accounting."""
     uid: dict[str, int] = {}
     program: dict[str, str] = {}
     for job, number, exe in zip(
@@ -298,9 +322,11 @@ def _parties(
     return tuple(found)
 
 
-def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
-    """What was sampled of each target while the runs (rows of the records) did I/O; where it is to tell when jobs did
-    theirs, while any of these did. None where nothing was sampled, or more than `most_rows` would have to be read."""
+def read_samples(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
+    """Samples of each target during the I/O of the runs (rows of the records), or of all competing jobs to place them.
+
+    None if nothing was sampled or more than `most_rows` would be read.
+    """
     steps = [g.interval_ns for g in snapshot.series() if g.filesystem == records.filesystem and g.interval_ns > 0]
     logged = records.by_run
     mine = np.flatnonzero(np.isin(logged.job, runs))
@@ -309,25 +335,28 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     windows = list(zip(logged.first_ns[mine].tolist(), (logged.last_ns[mine] + 1).tolist(), strict=True))
     if steps and records.is_coarse(min(steps)):
         windows = [records.reached(*window) for window in windows]
-    windows, metrics = united(windows), (*choices.TRAFFIC, *REQUESTS)
-    excluded = int(Quality.OVER_LIMIT | Quality.RESET)
+    windows, metrics = merge_windows(windows), (*choices.TRAFFIC, *REQUESTS)
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem})
         selection = snapshot.selection(
-            records.filesystem, kind, metrics, 10**9, windows=windows, excluded_quality=excluded
+            records.filesystem, kind, metrics, 10**9, windows=windows, excluded_quality=_EXCLUDED
         )
     except DataUnavailable:
         return None
     if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
         return None
-    rows = fetch_frame(snapshot.bare, f"""WITH asked(low, high) AS (VALUES {", ".join(map(str, windows))})
+    rows = fetch_frame(
+        snapshot.bare,
+        f"""WITH asked(low, high) AS (VALUES {", ".join(map(str, windows))})
         SELECT start_ns, max(interval_ns) AS interval_ns, component,
             sum(value) FILTER (metric = 'read_bytes') AS read_bytes,
             sum(value) FILTER (metric = 'write_bytes') AS write_bytes,
             sum(value) FILTER (metric IN ('read_ops', 'write_ops')) AS requests
         FROM ({selection.scan(metrics)}) s WHERE interval_ns > 0 AND EXISTS (
             FROM asked WHERE s.start_ns < high AND s.start_ns + s.interval_ns > low)
-        GROUP BY start_ns, component ORDER BY start_ns""", _SAMPLED)  # fmt: skip
+        GROUP BY start_ns, component ORDER BY start_ns""",
+        _SAMPLED,
+    )
     place = {name: column for column, name in enumerate(records.components)}
     text = rows.text("component")
     column = np.array([place.get(name, -1) for name in text.categories], np.int64)[text.codes]
@@ -336,51 +365,53 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     end = rows.ints("start_ns") + rows.ints("interval_ns")
     amounts = {name: np.nan_to_num(rows.floats(name)) for name in AMOUNTS}
     work = np.full((len(start), len(place)), np.nan)
-    work[row, column] = records.capacity.work_of(column, amounts, rows.ints("start_ns"), end)
+    work[row, column] = records.capacity.work_of_amounts(column, amounts, rows.ints("start_ns"), end)
     last = np.zeros(len(start), np.int64)
     np.maximum.at(last, row, end)
     return Samples(start, last, work)
 
 
-def volumes_between(
+def read_volumes(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[tuple[Volume, ...], float | None]:
-    """What each job did in the period, by servers where they counted it, else by its logs (`runs`), whose amounts are
-    spread evenly over their time; and which share of what storage moved that is."""
+    """(volume of each job in the period, its share of the storage's traffic or None).
+
+    From counts of servers, else from logs (`runs`), spread evenly over their time.
+    """
     low, high = period_ns
     rows = _server_totals(snapshot, filesystem, period_ns)
-    keys: dict[str, list[float]] = {}
+    amounts_of: dict[str, list[float]] = {}
     row_keys = _keys_of(rows)
     for key, *amounts in zip(
         row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")), strict=True
     ):
-        keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
-    counted = set(keys)
+        amounts_of[key] = [a + b for a, b in zip(amounts_of.get(key, [0.0] * 3), amounts, strict=True)]
+    counted = set(amounts_of)
     start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
     share = np.clip((np.minimum(end, high) - np.maximum(start, low)) / (end - start), 0.0, 1.0)
-    opened = runs.floats("file_count")
-    opens = (runs.floats("read_bytes"), runs.floats("write_bytes"), opened)
-    columns = (np.nan_to_num(each * share).tolist() for each in opens)
+    names = ("read_bytes", "write_bytes", "file_count")
+    columns = (np.nan_to_num(runs.floats(name) * share).tolist() for name in names)
     for key, *amounts in zip(map(str, runs.ints("job_id").tolist()), *columns, strict=True):
         if key not in counted:
-            keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
-    parties = _parties(snapshot, list(keys), runs, rows, row_keys)
+            amounts_of[key] = [a + b for a, b in zip(amounts_of.get(key, [0.0] * 3), amounts, strict=True)]
+    parties = _parties(snapshot, list(amounts_of), runs, rows, row_keys)
     found = tuple(
-        Volume(party, read, written, opened_count, "servers" if party.key in counted else "log")
+        Volume(party, *amounts_of[party.key], known_by="servers" if party.key in counted else "log")
         for party in parties
-        for read, written, opened_count in (keys[party.key],)
     )
     moved = _moved_bytes(snapshot, filesystem, period_ns)
     known = sum(volume.read_bytes + volume.write_bytes for volume in found)
     return found, min(1.0, known / moved) if moved else None
 
 
-def storms_between(
+def find_storms(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[MetadataStorm, ...]:
-    """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
-    logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
-    capacity = metadata_capacity(snapshot, filesystem, period_ns[0])
+    """Strongest interval of each job that used a large part of the metadata capacity.
+
+    From counts of servers, else from logs (`runs`). Empty without samples of the metadata servers.
+    """
+    capacity = read_metadata_capacity(snapshot, filesystem, period_ns[0])
     if capacity <= 0:
         return ()
     rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)
@@ -406,13 +437,13 @@ def storms_between(
 
 
 def _keys_of(rows: Frame) -> list[str]:
-    """What each row's job is called: its number, else the servers' name for it."""
+    """Key of each row's job: its number, else its name at the servers."""
     jobs, keys = rows.array("job_id").tolist(), rows.text("job_key").tolist()
     return [str(key if job is None else job) for job, key in zip(jobs, keys, strict=True)]
 
 
 def _rows_until(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> str:
-    """SQL of what servers counted on the days of the period, and the day before."""
+    """SQL of the counts of servers on the days of the period and the day before."""
     low, high = period_ns
     days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     known = days & set(snapshot.pinned["job_operations"].days())
@@ -452,7 +483,7 @@ def _server_totals(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, in
 
 
 def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
-    """All bytes that were sampled in the period; of days that lie in it whole, by the lake's inventory."""
+    """Sampled bytes in the period; whole days from the inventory of the lake."""
     low, high = period_ns
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
@@ -470,3 +501,126 @@ def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
         ).fetchall()
         total += float(part or 0.0)
     return total
+
+
+# Capacity: the highest rates of a few days of a calendar month, so that all questions about a month use the same. The
+# highest rates of sealed days are stored among the lake's records.
+
+# Operations that move data; a metadata target does them for small files.
+REQUESTS: Final = ("read_ops", "write_ops")
+_DATA_METRICS: Final = {"read_bytes": ("read_bytes",), "write_bytes": ("write_bytes",), "requests": REQUESTS}
+_METADATA_KINDS: Final = ("mds", "mdt")
+# More days show the same capacity. [ours]
+_CAPACITY_DAYS: Final = 3
+_PEAK_QUANTILE: Final = 0.999
+_PEER_QUANTILE: Final = 0.9
+# Capacity in one direction is at least this share of the other, however little was requested. [ours]
+_OTHER_DIRECTION: Final = 0.5
+_ALL: Final = "all"
+_EXCLUDED: Final = int(Quality.OVER_LIMIT | Quality.RESET)
+
+
+def read_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tuple[str, ...], Capacity | None]:
+    """(components of the file system, their capacity at that time); None if nothing was sampled."""
+    try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
+        components, peaks = _find_peaks(snapshot, filesystem, kind, _DATA_METRICS, moment_ns)
+    except DataUnavailable:
+        return (), None
+    # A target with less to do than its peers can do as much as they.
+    peers = np.quantile(peaks, _PEER_QUANTILE, axis=1, keepdims=True) if peaks.size else np.zeros((len(AMOUNTS), 1))
+    peaks = np.maximum(peaks, peers)
+    peaks[:2] = np.maximum(peaks[:2], _OTHER_DIRECTION * peaks[1::-1])
+    metadata = read_metadata_capacity(snapshot, filesystem, moment_ns)
+    per_second = {name: np.append(peaks[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
+    return components, Capacity(per_second)
+
+
+def read_metadata_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> float:
+    """Most operations per second of the metadata targets; 0 if not sampled."""
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
+    kind = next((kind for kind in _METADATA_KINDS if any(kind == g.component_kind for g in groups)), None)
+    if kind is None:
+        return 0.0
+    metrics = sorted({g.metric for g in snapshot.series() if g.component_kind == kind and g.metric.endswith("_ops")})
+    try:
+        _, peaks = _find_peaks(snapshot, filesystem, kind, {_ALL: tuple(metrics)}, moment_ns)
+    except DataUnavailable:
+        return 0.0
+    return float(peaks.max(initial=0.0))
+
+
+def _find_peaks(
+    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], moment_ns: int
+) -> tuple[tuple[str, ...], Floats]:
+    """(components, highest rates by amount and component) in the month, or in the nearest sampled month.
+
+    The amount `all` is the sum over components.
+    """
+    metrics = {metric for several in amounts.values() for metric in several}
+    groups = [
+        g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind and g.metric in metrics
+    ]
+    if not groups:
+        raise DataUnavailable(f"no samples of {filesystem}")
+    month = utc_day(moment_ns)[:7]
+    nearest = min(groups, key=lambda g: (g.day[:7] != month, abs(g.first_ns - moment_ns))).day[:7]
+    days = sorted({g.day for g in groups if g.day[:7] == nearest})
+    positions = np.linspace(0, len(days) - 1, min(len(days), _CAPACITY_DAYS)).tolist()
+    chosen = sorted({days[round(i)] for i in positions})
+    step = max(1, min(group.interval_ns for group in groups if group.interval_ns > 0))
+    found = [_highest_rates(snapshot, filesystem, kind, amounts, day, step) for day in chosen]
+    components = tuple(sorted({str(name) for each in found for name in each["components"].tolist()}))
+    peaks = np.zeros((len(amounts), len(components)))
+    for amount in range(len(amounts)):
+        for column, name in enumerate(components):
+            days_of = [(each, place) for each in found for place in np.flatnonzero(each["components"] == name).tolist()]
+            count = sum(int(each["counts"][amount, place]) for each, place in days_of)
+            highest = np.sort(np.nan_to_num(np.concatenate([each["rates"][amount, place] for each, place in days_of])))
+            rank = int(count * (1.0 - _PEAK_QUANTILE))
+            peaks[amount, column] = highest[::-1][min(rank, len(highest) - 1)]
+    return components, peaks
+
+
+def _highest_rates(
+    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], day: str, step_ns: int
+) -> Mapping[str, Any]:
+    """`components` of a day, and by amount and component the number of rates (`counts`) and the highest (`rates`).
+
+    As many rates as the quantile over `_CAPACITY_DAYS` days may need.
+    """
+    metrics = sorted({metric for several in amounts.values() for metric in several})
+    selection = snapshot.selection(filesystem, kind, metrics, step_ns, excluded_quality=_EXCLUDED)
+    selection = replace(selection, groups=tuple(group for group in selection.groups if group.day == day))
+    most = int(_CAPACITY_DAYS * DAY_NS / step_ns * (1.0 - _PEAK_QUANTILE)) + 1
+    files = snapshot.pinned["series"].days().get(day, [])
+    groups = sorted((g.source, g.system, g.metric, g.selection) for g in selection.groups)
+    place = f"peaks-{day}-{_digest([filesystem, kind, list(amounts.items())])[:12]}"
+    key = _digest([most, _EXCLUDED, groups, [uri.rsplit("/", 1)[1] for uri in files]])
+    records = LakeRecords(snapshot.root)
+    names = ("components", "counts", "rates")
+    cached = records.get(place, key, lambda stored: {name: stored[name] for name in names})
+    if cached is not None:
+        return cached
+    sums = ", ".join(
+        f"sum(CASE WHEN metric IN ({', '.join(map(literal, several))}) THEN value * 1e9 / interval_ns END) AS a{number}"
+        for number, several in enumerate(amounts.values())
+    )
+    columns = ", ".join(f"count(a{number}), max(a{number}, {most})" for number in range(len(amounts)))
+    component = "''" if _ALL in amounts else "component"
+    rows = snapshot.bare.execute(f"""WITH rates AS (SELECT {component} AS component, {sums}
+            FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY 1, start_ns)
+        SELECT component, {columns} FROM rates GROUP BY component ORDER BY component""").fetchall()
+    rates = np.full((len(amounts), len(rows), most), np.nan)
+    for column, row in enumerate(rows):
+        for amount, highest in enumerate(row[2::2]):
+            rates[amount, column, : len(highest or ())] = highest or ()
+    counts = np.array([row[1::2] for row in rows], np.int64).reshape(len(rows), len(amounts)).T
+    found = {"components": np.array([row[0] for row in rows], np.str_), "counts": counts, "rates": rates}
+    if seal_of(snapshot.root, day, files) is not None:
+        records.put(place, key, found)
+    return found
+
+
+def _digest(key: Any) -> str:
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]

@@ -11,15 +11,13 @@ from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import RunOutcome, RunsOutcome
+from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, columns_of
-from ioweather.core.run_outcomes import VerdictKind
 from ioweather.core.units import format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.file_records import maximum, rows_of
-from ioweather.facts.runs import NEEDS, instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
 
@@ -45,7 +43,7 @@ _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """The runs that match, in the order asked for."""
+    """The matching jobs in the chosen order."""
     data = source.fetch(NEEDS, any_time=True, missing=_NO_LOGS)
     verdicts = source.frame("verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True)
     facility = source.facility
@@ -94,9 +92,11 @@ def _cell(run: RunOutcome, name: str) -> Any:
 
 
 def main_runs(every: Frame) -> Frame:
-    """One row per job: its run with the most I/O time, the one that `job` and `why` are about, with its row in `every`,
-    its number in the order of start, and the sums over all runs of the job. Processes without MPI that ran together are
-    one run: its bytes are those of all of them."""
+    """One row per job: its run with the most I/O time, as in `job` and `why`.
+
+    With its row in `every`, its number in order of start, and sums over all runs of the job. Processes without MPI that
+    ran together are one run with the bytes of all.
+    """
     job, start = every.ints("job_number"), every.ints("start_ns")
     seconds = np.nan_to_num(every.floats("io_seconds"))
     groups = int(job.max(initial=-1)) + 1
@@ -116,13 +116,19 @@ def main_runs(every: Frame) -> Frame:
         together[each] = are_one_run(every.take(by_start[begin[each] : begin[each] + count[each]]))
     moved = {name: np.where(together, sums[name], every.ints(name)[row]) for name in sums}
     return every.take(row).with_columns(
-        row=row, run_number=np.where(together, 1, number[row]), run_count=np.where(together, 1, count),
-        nprocs=np.where(together, count, every.ints("nprocs")[row]), **moved,
+        row=row,
+        run_number=np.where(together, 1, number[row]),
+        run_count=np.where(together, 1, count),
+        nprocs=np.where(together, count, every.ints("nprocs")[row]),
+        **moved,
         moved_bytes=moved["read_bytes"] + moved["write_bytes"],
-        first_ns=start[by_start[begin]], last_ns=maximum(every.ints("end_ns"), job, groups, start >= 0),
-        all_count=count, all_read_bytes=sums["read_bytes"], all_write_bytes=sums["write_bytes"],
+        first_ns=start[by_start[begin]],
+        last_ns=maximum(every.ints("end_ns"), job, groups, start >= 0),
+        all_count=count,
+        all_read_bytes=sums["read_bytes"],
+        all_write_bytes=sums["write_bytes"],
         all_io_seconds=np.bincount(job, weights=seconds, minlength=groups),
-    )  # fmt: skip
+    )
 
 
 def _wanted(runs: Frame, facility: Facility, params: Params, period: tuple[int, int]) -> Bools:
@@ -148,7 +154,7 @@ def _texts(runs: Frame, name: str) -> list[str | None]:
 
 
 def _users(runs: Frame) -> list[str]:
-    """As accounting names them, else by number."""
+    """User names from accounting, else the uid."""
     return [user or f"uid {uid}" for user, uid in zip(_texts(runs, "user"), runs.ints("uid").tolist(), strict=True)]
 
 
@@ -157,7 +163,7 @@ def _filesystem(facility: Facility, mount: str | None) -> str | None:
 
 
 def _order(runs: Frame, slowness: Floats, mine: Indices, by: str) -> Indices:
-    """Of runs that are alike in it, the newest first; what is not known comes last."""
+    """Order of the runs; ties newest first, unknown values last."""
     value = {
         "newest": runs.ints("start_ns").astype(np.float64),
         "slowest": slowness,
@@ -197,7 +203,7 @@ def _listed(runs: Frame, slowness: Floats, similar: Ints, facility: Facility) ->
 
 
 def _with_verdicts(runs: list[RunOutcome], digests: Text, verdicts: Frame) -> list[RunOutcome]:
-    """The last verdict on each run that was recorded."""
+    """The runs with their last recorded verdicts."""
     known = verdicts.take(verdicts.text("log_digest").codes >= 0)
     known = known.take(np.argsort(known.ints("as_of_ns"), kind="stable"))
     place = rows_of(known.text("log_digest"), digests)  # of several rows the last

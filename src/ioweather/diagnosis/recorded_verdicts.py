@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import json
 import logging
+import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.foreign_text import one_line
+from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.run_outcomes import Amount, Reason, RecordedVerdict, VerdictKind, WhyOutcome
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.verdicts import PARTS
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.tables.applications import VERDICT_PARTS
+from ioweather.core.tables.schema import PARTS
+from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
-from ioweather.job_io.job_in_lake import view_of_run
-from ioweather.job_io.job_source import find_named_log
-from ioweather.lake.convert import literal
+from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask
@@ -34,7 +37,7 @@ from ioweather.topics.source import DataSource, SharedResults
 
 _LOG = logging.getLogger("ioweather.verdicts")
 SOURCE: Final = "why"
-# Runs that ended before are history: `ioweather why` judges them when somebody asks.
+# Runs that ended before are judged only on request (`ioweather why`).
 REACH_DAYS: Final = 7
 REVISED_AFTER_NS: Final = DAY_NS
 # Samples of servers may come hours after the log.
@@ -46,6 +49,8 @@ _AT_ONCE: Final = 20
 
 @dataclass(frozen=True)
 class Due:
+    """A verdict to make: on this log, from what was known at `as_of_ns`."""
+
     digest: str
     start_ns: int
     as_of_ns: int
@@ -53,7 +58,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Judged:
-    """`left` verdicts are due and wait for the next time."""
+    """Numbers of verdicts made, and of those left for the next time."""
 
     made: int = 0
     left: int = 0
@@ -62,7 +67,7 @@ class Judged:
 def judge_due(
     lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns, reach_days: int = REACH_DAYS
 ) -> Judged:
-    """Make the verdicts that are due, the newest runs first, for so many seconds."""
+    """Make the due verdicts, the newest runs first, for at most `most_seconds`."""
     until = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         due = due_verdicts(snapshot, clock(), reach_days)
@@ -82,7 +87,7 @@ def judge_due(
 
 
 class _Pinned(Lake):
-    """A lake as it was at one moment: to look at all its tables again for every run takes longer than to judge it."""
+    """A lake at one moment. Opening its tables for every run would take longer than the verdict."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.root)
@@ -93,8 +98,11 @@ class _Pinned(Lake):
 
 
 def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[Due]:
-    """Of runs that ended in the last days: those without a verdict of this model as of their end, then those whose
-    verdict lacked samples that may be there now, then those that are a day old."""
+    """Due verdicts on runs of the last days.
+
+    First runs without a verdict of this model as of their end, then verdicts that lacked samples, then revisions a day
+    later.
+    """
     if not snapshot.pinned["applications"].uris:
         return []
     first = at_ns - reach_days * DAY_NS
@@ -125,16 +133,23 @@ def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any
     answer = ask("why", lake, params, shared=shared, files=False)
     run = view.applications
     return {
-        "log_digest": item.digest, "raw_job_id": int(run.ints("job_id")[0]), "uid": int(run.ints("uid")[0]),
-        "start_ns": int(run.ints("start_ns")[0]), "end_ns": int(run.ints("end_ns")[0]), "as_of_ns": item.as_of_ns,
-        "judged_ns": at_ns, "model_version": MODEL_VERSION, "software_version": __version__, **_columns(answer),
-    }  # fmt: skip
+        "log_digest": item.digest,
+        "raw_job_id": int(run.ints("job_id")[0]),
+        "uid": int(run.ints("uid")[0]),
+        "start_ns": int(run.ints("start_ns")[0]),
+        "end_ns": int(run.ints("end_ns")[0]),
+        "as_of_ns": item.as_of_ns,
+        "judged_ns": at_ns,
+        "model_version": MODEL_VERSION,
+        "software_version": __version__,
+        **_columns(answer),
+    }
 
 
 def _columns(answer: Answer) -> dict[str, Any]:
     result = cast(WhyOutcome, answer.result)
     seconds: dict[str, float | None] = {}
-    for part in PARTS:
+    for part in VERDICT_PARTS:
         amount: Amount = getattr(result.seconds, part) or Amount(None)
         values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
         seconds |= {f"{part}_{name}": _positive(value) for name, value in values.items()}
@@ -142,16 +157,23 @@ def _columns(answer: Answer) -> dict[str, Any]:
         name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")
     }
     return {
-        "kind": result.kind, "reason": None if result.reason is None else str(result.reason),
-        "likeliest": result.likeliest, "probability_ratio": result.probability, "io_seconds": result.io_seconds,
-        "harm_seconds": result.harm_seconds, "filesystem": result.filesystem or None, "similar_count": result.n,
-        "coverage_ratio": result.coverage, "headline": answer.headline,
-        "table_versions": _json(answer.provenance.table_versions), **seconds, **listed,
-    }  # fmt: skip
+        "kind": result.kind,
+        "reason": None if result.reason is None else str(result.reason),
+        "likeliest": result.likeliest,
+        "probability_ratio": result.probability,
+        "io_seconds": result.io_seconds,
+        "harm_seconds": result.harm_seconds,
+        "filesystem": result.filesystem or None,
+        "similar_count": result.n,
+        "coverage_ratio": result.coverage,
+        "headline": answer.headline,
+        "table_versions": _json(answer.provenance.table_versions),
+        **seconds,
+        **listed,
+    }
 
 
 def _positive(value: float | None) -> float | None:
-    """Nobody took fewer seconds than none."""
     return None if value is None else max(0.0, value)
 
 
@@ -168,7 +190,7 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
 
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
-    """Verdicts on the run that the job of the parameter `job` is judged by; none without a lake."""
+    """Recorded verdicts on the main run of the parameter `job`; none without a lake."""
     snapshot = source.place.snapshot_if_there()
     if snapshot is None:
         return ()
@@ -180,23 +202,166 @@ def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict
 
 
 def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
-    """What the lake holds of a run, the earliest `as_of_ns` first. DataUnavailable where it holds no verdicts."""
+    """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
     if not snapshot.pinned["verdicts"].uris:
         raise DataUnavailable("no verdicts were recorded")
     names = ("as_of_ns", "end_ns", "kind", "likeliest", "probability_ratio", "headline", "model_version", "judged_ns")
     found = snapshot.frame("verdicts", names, {"log_digest": digest}).records()
     return tuple(
         RecordedVerdict(
-            row["as_of_ns"], row["as_of_ns"] == row["end_ns"], cast(VerdictKind, row["kind"]),
-            cast(VerdictKind, row["likeliest"]), row["probability_ratio"], row["headline"], row["model_version"],
+            row["as_of_ns"],
+            row["as_of_ns"] == row["end_ns"],
+            cast(VerdictKind, row["kind"]),
+            cast(VerdictKind, row["likeliest"]),
+            row["probability_ratio"],
+            row["headline"],
+            row["model_version"],
             row["judged_ns"],
         )
         for row in sorted(found, key=lambda row: row["as_of_ns"])
-    )  # fmt: skip
+    )
 
 
 def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
-    """Verdicts as of their ends, of runs that ended within a day, by kind."""
+    """Number of verdicts by kind, as of the ends of runs in the last day."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"
     return {str(kind): int(count) for kind, count in snapshot.bare.execute(sql).fetchall()}
+
+
+_WIDTH: Final = 80
+_BAR: Final = 36
+_PARTS: Final = {
+    "usual": "as usual",
+    "system": "the system",
+    "own": "its own change",
+    "unexplained": "unexplained",
+}
+# What a scheduler takes as a comment without trouble.
+_LONGEST_LINE: Final = 500
+
+
+@dataclass(frozen=True)
+class JobText:
+    """A verdict as plain text. `job` is the id for users, `when` the time of the verdict in words."""
+
+    job: str
+    headline: str
+    outcome: WhyOutcome
+    when: str
+
+    def line(self) -> str:
+        """Headline with its probability, and what to change first."""
+        advice = f" Worth changing: {_advice(self.outcome.worth[0])}." if self.outcome.worth else ""
+        text = one_line(f"{self.headline}{advice} (ioweather, {self.when})")
+        return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
+
+    def block(self) -> str:
+        """Several lines with bars, for a log file."""
+        return "\n".join(one_line(line) for line in self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        rule = "=" * _WIDTH
+        yield from (rule, f"I/O of job {self.job}".center(_WIDTH).rstrip(), rule)
+        yield from textwrap.wrap(self.headline, _WIDTH)
+        bars = list(self._bars())
+        yield from ("", *bars) if bars else ()
+        if self.outcome.worth:
+            yield from ("", "Worth changing (each alone)")
+            for item in self.outcome.worth[:3]:
+                yield from textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
+        compared = f"{self.outcome.n} similar runs" if self.outcome.n else "no similar runs"
+        when = self.when.removeprefix("judged ")
+        yield from ("", f"Compared with {compared}; judged {when}.", f"More: ioweather why {self.job}", rule)
+
+    def _bars(self) -> Iterator[str]:
+        took = self.outcome.io_seconds
+        for name, label in _PARTS.items() if took else ():
+            part: Amount | None = getattr(self.outcome.seconds, name)
+            if took and part is not None and part.value is not None:
+                yield _bar(label, max(0.0, min(part.value, took)), took)
+
+
+def _advice(item: AdviceItem) -> str:
+    """Such as: small requests (39.2 s): read(fd, buffer, 4 << 20) instead of each piece."""
+    how = f": {item.fix[0].rstrip('.')}" if item.fix else ""
+    seconds = format_seconds(item.seconds) if item.seconds > 0 else f"up to {format_seconds(item.high)}"
+    return f"{item.name.replace('_', ' ')} ({seconds}){how}"
+
+
+def _bar(label: str, seconds: float, whole: float) -> str:
+    share = seconds / whole
+    filled = "|" * round(share * _BAR)
+    return f"  {label:<15} {format_seconds(seconds):>10}  [{filled:<{_BAR}} {share:4.0%}]"
+
+
+def job_text(
+    lake: Lake | str | Path | None, job: str, uid: int | None = None, *, files: bool = True, recorded: bool = False
+) -> JobText:
+    """Text of the recorded verdict on a job id, else of a verdict made now.
+
+    Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
+    """
+    from ioweather.lake.place import lake_at
+
+    if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
+        with lake_at(lake).snapshot() as snapshot:
+            found = recorded_text(snapshot, job, uid)
+        if found is not None:
+            return found
+    if recorded:
+        raise DataUnavailable(
+            f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
+        )
+    answer = ask("why", lake, {"job": job, "uid": uid}, files=files)
+    return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
+
+
+def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobText | None:
+    """Text of the recorded verdict on a job; None if there is none."""
+    if not snapshot.pinned["verdicts"].uris:
+        return None
+    try:
+        where: dict[str, Any] = {"raw_job_id": raw_id_of(snapshot, job)}
+    except DataUnavailable:
+        return None
+    rows = snapshot.frame("verdicts", where=where | ({} if uid is None else {"uid": uid})).records()
+    if not rows:
+        return None
+    return text_of_row(max(rows, key=lambda row: (row["io_seconds"] or 0.0, row["as_of_ns"])), job)
+
+
+def text_of_row(row: dict[str, Any], job: str) -> JobText:
+    """Text of a row of `verdicts`."""
+    at_end = row["as_of_ns"] == row["end_ns"]
+    when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
+    return JobText(job, row["headline"], _outcome(row), when)
+
+
+def _outcome(row: dict[str, Any]) -> WhyOutcome:
+    """The part of the outcome that the text shows."""
+    parts = [
+        None
+        if row[f"{part}_seconds"] is None
+        else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
+        for part in PARTS
+    ]
+    try:
+        worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
+    except (ValueError, TypeError, KeyError):  # not as this version writes it
+        worth = ()
+    return WhyOutcome(
+        cast(VerdictKind, row["kind"]),
+        None if row["reason"] is None else Reason(row["reason"]),
+        cast(VerdictKind, row["likeliest"]),
+        row["probability_ratio"],
+        filesystem=row["filesystem"],
+        io_seconds=row["io_seconds"],
+        harm_seconds=row["harm_seconds"],
+        seconds=SplitSeconds(*parts),
+        n=row["similar_count"],
+        coverage=row["coverage_ratio"],
+        worth=worth,
+        model_version=row["model_version"],
+        as_of_ns=row["as_of_ns"],
+    )

@@ -1,10 +1,10 @@
-"""One model of the times of all groups: what is usual, what a change of the pattern costs, what the system does.
+"""Model of run times: the usual level, the cost of a changed pattern, the effect of the system's state.
 
-The logarithm of a run's I/O time is a sum of Gaussian processes: the group's usual level; the cost of its own change,
-alike for runs with the same kind of change, in part for all groups and in part for each (partial pooling); the effect
-of the system's states, with slopes of at least 0, in part common and in part of the group; and heavy-tailed noise. Few
-runs of a group borrow from the others as much as these agree. A run that changed nothing has no cost of change, and a
-run in the usual state no effect of the system, whatever its time was.
+The logarithm of a run's I/O time is a sum of Gaussian processes: the level of its group; the cost of its change, shared
+by runs with the same kind of change, partly by all groups and partly within each (partial pooling); and the effect of
+the system's states, whose slopes are at least 0, again partly common and partly of the group. The noise is heavy-tailed
+(Student's t). A group with few runs borrows from the others as far as these agree. A run that changed nothing has no
+cost of change, and a run at the usual state has no effect of the system, whatever its time was.
 """
 
 from __future__ import annotations
@@ -18,244 +18,262 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool
 
-# Times of runs as they would be had each program moved the same bytes in all of its runs.
-#
-# Similar runs move bytes within 25% of each other, and a program that grows goes through all of that range: the usual
-# time of a small run is not that of a large one, and a spread that growth makes is no noise.
+MAD_TO_SD: Final = 1.4826  # of a normal distribution
+STUDENT: Final = 4.0  # degrees of freedom
+# Noise of equal runs is never smaller than this, however few runs there are.
+LEAST_NOISE: Final = 0.03
 
-# Before any run is seen, time grows as bytes do, give or take this much of an exponent. [ours]
-_EXPONENT: Final = 1.0
+# Prior of the exponent of time over bytes. [ours]
+_EXPONENT_MEAN: Final = 1.0
 _EXPONENT_SD: Final = 0.5
-_SIZE_ROUNDS: Final = 3
+_EXPONENT_ROUNDS: Final = 3
 
 
-def at_size_of(pool: Pool, changes: Changes, row: int) -> Pool:
-    """Times of group 0 at the bytes of run `row`, of each other group at those of its middle. Where a run's bytes are
-    themselves what it changed, its time stays."""
-    size, times = pool.pattern[:, BYTES_MOVED], np.log(pool.io_seconds)
-    stays = changes.columns[:, BYTES_MOVED]
-    found = times.copy()
+def scale_to_size(pool: Pool, changes: Changes, row: int) -> Pool:
+    """Return the pool with times at equal bytes: in group 0 those of run `row`, in other groups the median.
+
+    Similar runs differ by up to 25% in bytes, and a growing program passes through all of that range. A run whose
+    change is its bytes keeps its time.
+    """
+    log_size, log_time = pool.pattern[:, BYTES_MOVED], np.log(pool.io_seconds)
+    size_changed = changes.columns[:, BYTES_MOVED]
+    scaled = log_time.copy()
     for number in np.unique(pool.group).tolist():
         members = np.flatnonzero(pool.group == number)
         usual = members[(members != row) & ~changes.changed[members]]
-        if len(usual) < 2 or not np.ptp(size[members]):
+        if len(usual) < 2 or not np.ptp(log_size[members]):
             continue
-        exponent = _exponent(size[usual], times[usual])
-        at = size[row] if number == 0 and not stays[row] else float(np.median(size[usual]))
-        moved = members[~stays[members]]
-        found[moved] -= exponent * (size[moved] - at)
-    return replace(pool, io_seconds=np.exp(found))
+        exponent = fit_size_exponent(log_size[usual], log_time[usual])
+        at = log_size[row] if number == 0 and not size_changed[row] else float(np.median(log_size[usual]))
+        moved = members[~size_changed[members]]
+        scaled[moved] -= exponent * (log_size[moved] - at)
+    return replace(pool, io_seconds=np.exp(scaled))
 
 
-def _exponent(size: Floats, times: Floats) -> float:
-    """Of times over bytes, both in logarithms: ridge regression with Student's noise by weighted rounds."""
-    exponent, trust = _EXPONENT, np.ones(len(size))
-    for _ in range(_SIZE_ROUNDS):
-        apart, late = (each - np.average(each, weights=trust) for each in (size, times))
-        rest = times - exponent * size
-        rest = rest - np.median(rest)
-        noise = max(MAD_TO_SD * float(np.median(np.abs(rest))), LEAST_NOISE)
-        trust = (STUDENT + 1.0) / (STUDENT + (rest / noise) ** 2)
-        held = (noise / _EXPONENT_SD) ** 2
-        exponent = float((_EXPONENT * held + (trust * apart) @ late) / (held + (trust * apart) @ apart))
+def fit_size_exponent(log_size: Floats, log_time: Floats) -> float:
+    """Ridge regression of log time on log size with Student-t noise, by iteratively reweighted least squares."""
+    exponent, weight = _EXPONENT_MEAN, np.ones(len(log_size))
+    for _ in range(_EXPONENT_ROUNDS):
+        centred_log_size, centred_log_time = (each - np.average(each, weights=weight) for each in (log_size, log_time))
+        residual = log_time - exponent * log_size
+        residual = residual - np.median(residual)
+        noise = max(MAD_TO_SD * float(np.median(np.abs(residual))), LEAST_NOISE)
+        weight = (STUDENT + 1.0) / (STUDENT + (residual / noise) ** 2)
+        ridge_penalty = (noise / _EXPONENT_SD) ** 2
+        covariance = (weight * centred_log_size) @ centred_log_time
+        variance = (weight * centred_log_size) @ centred_log_size
+        exponent = float((_EXPONENT_MEAN * ridge_penalty + covariance) / (ridge_penalty + variance))
     return exponent
 
 
-# Where a run's time went, into metadata or data, against what is usual of its group.
+# Where the time went: metadata or data.
 #
-# What slows its own nodes slows both alike. A slow target slows data, a busy metadata server metadata; so do changes:
-# more files cost metadata, smaller requests data. How much equal runs differ in this says how much it tells.
+# What slows a run's own nodes slows both. A slow target slows data and a busy metadata server metadata; so do changes:
+# more files cost metadata time, smaller requests data time. The spread among equal runs says how much this shows.
 
-MAD_TO_SD: Final = 1.4826  # of a normal distribution
-STUDENT: Final = 4.0
-# With fewer runs nobody knows how much equal ones differ; they never agree better than this. [ours]
-_LEAST_RUNS: Final = 5
-_LEAST_NOISE: Final = 0.05
-# Where equal runs differ by nearly twice it tells nothing. [ours]
-_MOST_NOISE: Final = 0.6
-# What the system does is done to data, to metadata, to both. [ours]
-_BY_SYSTEM: Final = (0.94, 0.05, 0.01)
+# With fewer runs the spread is unknown; it is never smaller than the noise below. [ours]
+_LEAST_SPLIT_RUNS: Final = 5
+_LEAST_SPLIT_NOISE: Final = 0.05
+# Where equal runs differ by nearly a factor of two, the split shows nothing. [ours]
+_MOST_SPLIT_NOISE: Final = 0.6
+# Prior of what the system slows: data, metadata, both. [ours]
+_SYSTEM_PARTS: Final = (0.94, 0.05, 0.01)
 # Quiet runs differ less than others. [ours]
-_WIDER: Final = 1.5
-# Over this distance changes stop being of one kind; beyond the other they are all alike. Logarithms. [ours]
-_MOVED_SCALE: Final = 0.5
-_MOST_MOVED: Final = 1.5
-_SMALLEST: Final = 1e-3
+_SPLIT_WIDENING: Final = 1.5
+# Length scale of the shift beyond which changes are of different kinds, and its cap; logarithms. [ours]
+_SHIFT_SCALE: Final = 0.5
+_MOST_SHIFT: Final = 1.5
+_LEAST_RATIO: Final = 1e-3
 
 
 @dataclass(frozen=True)
 class Split:
-    """Of one run: by how much the logarithm of its time in metadata over that in data is beyond the usual, how much
-    equal runs differ in it, and which share of the time metadata usually have. Those that are usual here the system
-    slowed by `offset` less than it usually does, in logarithms."""
+    """How one run divided its time, against its usual runs.
+
+    `shift` is the logarithm of metadata over data time beyond the usual, `noise` its spread among equal runs,
+    `metadata_ratio` the usual share of metadata. The system slowed the usual runs by `offset` less than it usually
+    does, in logarithms.
+    """
 
     shift: float
     noise: float
     metadata_ratio: float
     offset: float = 0.0
 
-    def likelihood(self, by_system: Floats, on_data: Floats) -> Floats:
-        """Of effects on the logarithm of the time, up to a factor; `on_data` is one that no metadata feel."""
+    def likelihood(self, system_effect: Floats, data_effect: Floats) -> Floats:
+        """Likelihood of effects on the logarithm of the time, up to a factor; `data_effect` slows data only."""
         metadata, data = self.metadata_ratio, 1.0 - self.metadata_ratio
-        by_system = by_system + self.offset
-        moved = np.stack([-_on_part(data, by_system), _on_part(metadata, by_system), np.zeros(len(by_system))])
-        distance = (self.shift - moved + _on_part(data, on_data)) / self.noise
-        return np.asarray(_BY_SYSTEM @ (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
+        system_effect = system_effect + self.offset
+        expected = np.stack(
+            [
+                -effect_on_part(data, system_effect),
+                effect_on_part(metadata, system_effect),
+                np.zeros(len(system_effect)),
+            ]
+        )
+        distance = (self.shift - expected + effect_on_part(data, data_effect)) / self.noise
+        return np.asarray(_SYSTEM_PARTS @ (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
 
 
-def _on_part(share: float, effect: Floats) -> Floats:
-    """Logarithm of how much longer a part of the time takes, where that alone makes the whole longer by `effect`."""
-    return np.asarray(np.log(np.maximum((np.expm1(effect) + share) / share, _SMALLEST)))
+def effect_on_part(share: float, effect: Floats) -> Floats:
+    """Log slowdown of one part of the time if that part alone slows the whole by `effect`."""
+    return np.asarray(np.log(np.maximum((np.expm1(effect) + share) / share, _LEAST_RATIO)))
 
 
-def split_of(column: Floats, usual: Ints, row: int) -> Split | None:
-    """Of the logarithms of all runs; None where too few are known, equal runs differ much, or most of the time is
-    metadata: close() writes what is left and counts there, so that they are no separate part."""
-    known = column[usual][np.isfinite(column[usual])]
-    if len(known) < _LEAST_RUNS:
+def find_split(log_ratio: Floats, usual: Ints, row: int) -> Split | None:
+    """Return the split of run `row` against the `usual` runs, from log(metadata / data) of all runs.
+
+    None if too few runs are known, equal runs differ much, or metadata take most of the time: close() flushes data and
+    counts as metadata, so these are no separate part.
+    """
+    known = log_ratio[usual][np.isfinite(log_ratio[usual])]
+    if len(known) < _LEAST_SPLIT_RUNS:
         return None
-    middle = float(np.median(known))
-    noise = _WIDER * MAD_TO_SD * float(np.median(np.abs(known - middle)))
-    if middle > 0.0 or noise > _MOST_NOISE or not np.isfinite(column[row]):
+    median = float(np.median(known))
+    noise = _SPLIT_WIDENING * MAD_TO_SD * float(np.median(np.abs(known - median)))
+    if median > 0.0 or noise > _MOST_SPLIT_NOISE or not np.isfinite(log_ratio[row]):
         return None
-    return Split(float(column[row]) - middle, max(noise, _LEAST_NOISE), 1.0 / (1.0 + float(np.exp(-middle))))
+    return Split(float(log_ratio[row]) - median, max(noise, _LEAST_SPLIT_NOISE), 1.0 / (1.0 + float(np.exp(-median))))
 
 
-def same_part(split: Floats, group: Ints, changed: Bools, effect: Floats, row: int) -> Floats:
-    """(run, run), from 1 to 0: whether it was the same part of the time that became longer with their changes. Changes
-    that look alike may cost nothing in one run and much in another. `effect` is the system's, which is on data."""
-    moved, noise = np.zeros(len(split)), 0.0
-    usual, known = ~changed & (np.arange(len(split)) != row), changed & np.isfinite(split)
+def split_similarity(log_ratio: Floats, group: Ints, changed: Bools, system_effect: Floats, row: int) -> Floats:
+    """(run, run) kernel in [0, 1]: whether two changes made the same part of the time longer.
+
+    Changes of the same kind may cost nothing in one run and much in another. `system_effect` is on data.
+    """
+    shift, noise = np.zeros(len(log_ratio)), 0.0
+    usual, known = ~changed & (np.arange(len(log_ratio)) != row), changed & np.isfinite(log_ratio)
     for number in np.unique(group[known]).tolist():
         members = np.flatnonzero(known & (group == number))
-        found = split_of(split, np.flatnonzero(usual & (group == number)), int(members[0]))
-        if found is not None:
-            shift = split[members] - split[members[0]] + found.shift + effect[members]
-            moved[members] = np.clip(shift, -_MOST_MOVED, _MOST_MOVED)
-            noise = max(noise, found.noise if number == group[row] else 0.0)
-    return np.asarray(np.exp(-0.5 * (moved[:, None] - moved[None]) ** 2 / (_MOVED_SCALE**2 + (2.0 * noise) ** 2)))
+        split = find_split(log_ratio, np.flatnonzero(usual & (group == number)), int(members[0]))
+        if split is not None:
+            own_shift = log_ratio[members] - log_ratio[members[0]] + split.shift + system_effect[members]
+            shift[members] = np.clip(own_shift, -_MOST_SHIFT, _MOST_SHIFT)
+            noise = max(noise, split.noise if number == group[row] else 0.0)
+    return np.asarray(np.exp(-0.5 * (shift[:, None] - shift[None]) ** 2 / (_SHIFT_SCALE**2 + (2.0 * noise) ** 2)))
 
 
-# How the system was for each run, beyond what is usual for its group and what its own pattern makes of it.
+# The state of the system during each run, beyond the usual of its group and beyond the run's own pattern.
 #
-# A run in small random requests makes the devices move several times its bytes, and its requests wait longer, without
-# anybody else. So each measure is taken relative to the group's usual runs, and for a run that changed its pattern
-# relative to runs of any group with the same kind of change. What is left is others', or the system's.
+# Small random requests make devices move several times their bytes, and wait longer, without other jobs. So each
+# measure is relative to the usual runs of the group and, for a changed run, to runs of any group with the same change.
 
-# Slowness counts from so many spreads of the group's quieter half on. [ours]
+# Slowness counts from this many spreads of the group's quieter half. [ours]
 _DEAD_SPREADS: Final = 2.0
-# The unit of load is what one run in twenty sees, within these shares of the most that servers ever did; from half of
-# that unit on it may weigh more. [ours]
+# The unit of load is its 95% quantile over runs, within these shares of the peak; from `_BUSY` units on load may weigh
+# more. [ours]
 _UNIT_QUANTILE: Final = 0.95
-_UNITS: Final = (0.05, 0.5)
+_UNIT_RANGE: Final = (0.05, 0.5)
 _BUSY: Final = 0.5
-# The quieter runs of a group, or with the same change, show what their own requests become: others only add to it.
+# The quieter runs show what a run's own requests become at the servers: other jobs only add to it.
 _QUIET_QUANTILE: Final = 0.25
-# Runs whose change is a little different say little about amplification: it is as sharp as the change.
+# Amplification depends sharply on the change: runs with a slightly different change say little about it.
 _SHARPNESS: Final = 4
-_PRIOR_RUNS: Final = 0.5
+_PRIOR_WEIGHT: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """(run, measure), all at least 0, and what is usual for each run's group; `names` of the measures."""
+    """(run, measure) states, all at least 0, the `usual` of each run's group, and the `names` of the measures."""
 
     names: tuple[str, ...]
     values: Floats
     usual: Floats
 
     @property
-    def beyond(self) -> Floats:
+    def excess(self) -> Floats:
+        """States beyond the usual."""
         return np.asarray(self.values - self.usual)
 
     @property
     def quiet(self) -> Bools:
-        return np.asarray((self.beyond <= 0.1).all(axis=1))
+        """Runs during which no measure was beyond the usual."""
+        return np.asarray((self.excess <= 0.1).all(axis=1))
 
 
 def find_states(pool: Pool, changes: Changes, row: int) -> States:
-    """From all runs but `row`, for all of them."""
-    weights = changes.alike**_SHARPNESS * (1.0 + (pool.group[:, None] == pool.group[None]))
+    """Return the states of all runs; run `row` does not enter the baselines."""
+    weights = changes.similarity**_SHARPNESS * (1.0 + (pool.group[:, None] == pool.group[None]))
     np.fill_diagonal(weights, 0.0)
     weights[:, row] = 0.0
     baseline = _Baseline(pool, changes, row, weights)
     found: dict[str, Floats] = {}
     for name, load in pool.loads.items():
         share = _load_of_others(load.amount, load.own, load.peak, baseline)
-        beyond = share / np.clip(np.quantile(np.delete(share, row), _UNIT_QUANTILE), *_UNITS)
-        found[name] = beyond
-        found[f"{name}_busy"] = np.maximum(beyond - _BUSY, 0.0)
+        scaled = share / np.clip(np.quantile(np.delete(share, row), _UNIT_QUANTILE), *_UNIT_RANGE)
+        found[name] = scaled
+        found[f"{name}_busy"] = np.maximum(scaled - _BUSY, 0.0)
     for name, column in pool.slowness.items():
-        found[name] = baseline.slowness(column)
+        found[name] = baseline.excess_slowness(column)
     if "contrast" in found:
-        # Slow for the runs that use it while its device is not: the server, or the way to it.
+        # Slow for its users while the device is not: the server, or the path to it.
         found["stalled"] = found.pop("contrast") * np.maximum(1.0 - found.get("service", 0.0), 0.0)
     values = np.stack(list(found.values()), axis=1) if found else np.zeros((pool.rows, 0))
-    return States(tuple(found), values, baseline.per_group(values))
+    return States(tuple(found), values, baseline.group_medians(values))
 
 
 def _load_of_others(amount: Floats, own: Floats, peak: Floats, baseline: _Baseline) -> Floats:
-    """Others' share of the most that the servers could do: amounts less what the run's own requests become there."""
-    ratio = np.log(np.maximum(amount, 1.0) / np.maximum(own, 1.0))
-    expected, error = baseline.of(ratio, _QUIET_QUANTILE)
+    """Load of other jobs as a share of the peak: the amount less what the run's own requests become there."""
+    log_ratio = np.log(np.maximum(amount, 1.0) / np.maximum(own, 1.0))
+    expected, error = baseline.expect(log_ratio, _QUIET_QUANTILE)
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = amount - np.maximum(own, 1.0) * np.exp(np.minimum(expected + error, ratio))
+        others = amount - np.maximum(own, 1.0) * np.exp(np.minimum(expected + error, log_ratio))
         share = np.where(peak > 0, others / peak, 0.0)
     return np.asarray(np.clip(np.nan_to_num(share), 0.0, 2.0))
 
 
 class _Baseline:
-    """What a measure is for a run of this group with this pattern when nothing is the matter."""
+    """Expected value of a measure for a run of its group with its pattern in a quiet system."""
 
     def __init__(self, pool: Pool, changes: Changes, row: int, weights: Floats) -> None:
         self.changed, self.weights = changes.changed, weights
-        self.other = np.arange(pool.rows) != row
+        self.is_other = np.arange(pool.rows) != row
         self.members = [np.flatnonzero(pool.group == number) for number in np.unique(pool.group).tolist()]
 
-    def of(self, column: Floats, quantile: float) -> tuple[Floats, Floats]:
-        """Expected value of each run, as this quantile of those alike, and its error: 0 for runs that did as usual."""
-        usual = self._per_group(column, lambda values: _quantile(values, quantile))
-        beyond = column - usual
+    def expect(self, column: Floats, quantile: float) -> tuple[Floats, Floats]:
+        """(expected value, its error) of each run: this quantile of similar runs. Unchanged runs have error 0."""
+        usual = self._by_group(column, lambda values: _quantile(values, quantile))
+        excess = column - usual
         shift, error = np.zeros(len(column)), np.zeros(len(column))
         rows = np.flatnonzero(self.changed)
-        known = rows[np.isfinite(beyond[rows]) & self.other[rows]]
+        known = rows[np.isfinite(excess[rows]) & self.is_other[rows]]
         if len(rows):
             weights = self.weights[np.ix_(rows, known)]
-            shift[rows] = _weighted_quantile(beyond[known], weights, quantile)
-            spread = MAD_TO_SD * float(np.median(np.abs(beyond[known]))) if len(known) else 1.0
+            shift[rows] = _weighted_quantile(excess[known], weights, quantile)
+            spread = MAD_TO_SD * float(np.median(np.abs(excess[known]))) if len(known) else 1.0
             error[rows] = spread / (1.0 + weights.sum(axis=1))
         return usual + shift, error
 
-    def slowness(self, column: Floats) -> Floats:
-        """Beyond the expected by more than equal runs differ; unknown is as usual."""
-        expected, error = self.of(column, 0.5)
-        beyond = column - expected
-        below = np.where(beyond <= 0, -beyond, np.nan)
-        spread = self._per_group(below, lambda values: MAD_TO_SD * _quantile(values, 0.5))
-        ordinary = below[self.other & ~self.changed & np.isfinite(below)]
-        least = 0.5 * MAD_TO_SD * float(np.median(ordinary)) if len(ordinary) else 0.0
-        dead = _DEAD_SPREADS * np.fmax(spread, least) + error
+    def excess_slowness(self, column: Floats) -> Floats:
+        """Slowness beyond the expected, shrunk by the spread of equal runs; unknown is 0."""
+        expected, error = self.expect(column, 0.5)
+        excess = column - expected
+        below = np.where(excess <= 0, -excess, np.nan)
+        spread = self._by_group(below, lambda values: MAD_TO_SD * _quantile(values, 0.5))
+        usual = below[self.is_other & ~self.changed & np.isfinite(below)]
+        least = 0.5 * MAD_TO_SD * float(np.median(usual)) if len(usual) else 0.0
+        threshold = _DEAD_SPREADS * np.fmax(spread, least) + error
         with np.errstate(invalid="ignore", divide="ignore"):
-            kept = np.where(beyond > dead, beyond - dead**2 / beyond, 0.0)
-        return np.nan_to_num(kept)
+            shrunk = np.where(excess > threshold, excess - threshold**2 / excess, 0.0)
+        return np.nan_to_num(shrunk)
 
-    def per_group(self, values: Floats) -> Floats:
-        """Median of each column in the runs of the group that did as usual."""
-        columns = [self._per_group(column, lambda each: _quantile(each, 0.5)) for column in values.T]
+    def group_medians(self, values: Floats) -> Floats:
+        """Median of each column over the unchanged runs of the run's group."""
+        columns = [self._by_group(column, lambda each: _quantile(each, 0.5)) for column in values.T]
         return np.stack(columns, axis=1) if columns else np.zeros(values.shape)
 
-    def _per_group(self, column: Floats, middle: Callable[[Floats], float]) -> Floats:
-        usual = self.other & ~self.changed & np.isfinite(column)
-        found = np.full(len(column), middle(column[usual]) if usual.any() else 0.0)
+    def _by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
+        usual = self.is_other & ~self.changed & np.isfinite(column)
+        found = np.full(len(column), statistic(column[usual]) if usual.any() else 0.0)
         for members in self.members:
             mine = members[usual[members]]
             if len(mine):
-                found[members] = middle(column[mine])
+                found[members] = statistic(column[mine])
         return found
 
 
 def _quantile(values: Floats, q: float) -> float:
-    """As np.quantile, in an eighth of its time for the few runs of a group: a verdict asks for hundreds."""
+    """np.quantile of a few values in an eighth of its time: a verdict needs hundreds."""
     ordered, place = np.sort(values), q * (len(values) - 1)
     low = int(place)
     part = place - low
@@ -263,53 +281,53 @@ def _quantile(values: Floats, q: float) -> float:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> Floats:
-    """One for each row of weights; before any run is seen it is 0."""
+    """Quantile for each row of weights, with a prior observation at 0."""
     values = np.append(values, 0.0)
     order = np.argsort(values, kind="stable")
-    weights = np.concatenate([weights, np.full((len(weights), 1), _PRIOR_RUNS)], axis=1)[:, order]
-    reached = np.cumsum(weights, axis=1)
-    return np.asarray(values[order][(reached >= quantile * reached[:, -1:]).argmax(axis=1)])
+    weights = np.concatenate([weights, np.full((len(weights), 1), _PRIOR_WEIGHT)], axis=1)[:, order]
+    cumulative = np.cumsum(weights, axis=1)
+    return np.asarray(values[order][(cumulative >= quantile * cumulative[:, -1:]).argmax(axis=1)])
 
 
-# Standard deviations before any run is seen, in logarithms of time. [ours]
-_LEVEL: Final = 2.0
-_CHANGE_COMMON: Final = 0.6
-_CHANGE_OF_GROUP: Final = 0.35
-# Per logarithm of a measure in the way that costs: halving requests costs nothing to a fifth.
-_CHANGE_SLOPE: Final = 0.15
-_STATE_COMMON: Final = 0.7
-_STATE_OF_GROUP: Final = 0.4
-# The effect of a state differs from run to run by this share of itself. Where sampling intervals reach beyond the run
-# it differs by more: load comes in so many bursts per interval, and the samples do not say which of them met the run.
+# Prior standard deviations, in logarithms of time. [ours]
+_LEVEL_SD: Final = 2.0
+_CHANGE_COMMON_SD: Final = 0.6
+_CHANGE_GROUP_SD: Final = 0.35
+# Per logarithm of a measure in its costly direction: halving requests costs nothing to a fifth.
+_CHANGE_SLOPE_SD: Final = 0.15
+_STATE_COMMON_SD: Final = 0.7
+_STATE_GROUP_SD: Final = 0.4
+# The effect of a state varies between runs by this share. It varies more where sampling intervals reach beyond the run:
+# load comes in bursts, and samples do not show which of them met the run.
 _STATE_SCATTER: Final = 0.3
 _BURSTS: Final = 2.0
 _LEAST_INSIDE: Final = 0.05
-# Times of equal runs never agree better than this, whatever few of them say.
-LEAST_NOISE: Final = 0.03
-# Noise of a group before it is seen is that of the others, with the weight of so many runs.
+# Prior weight, in runs, of the other groups' noise.
 _NOISE_RUNS: Final = 4.0
-# What nobody measured makes runs late and never early: of those that did as usual at quiet times a late one counts as
-# so many times as far off. [ours]
-_LATE: Final = 2.0
-# So many times more in one direction than in the other is that direction.
-_CLEARLY: Final = 3.0
-# What took longer for others too, as long as a run that waits for the same.
-_FOR_OTHERS: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
-_ROUNDS: Final = 2
+# Unmeasured causes only slow runs down: positive residuals of unchanged runs at quiet times count this many times.
+# [ours]
+_LATE_FACTOR: Final = 2.0
+# Effects have one direction where one side exceeds the other this many times.
+_ONE_SIDED: Final = 3.0
+# States that slow any request of the same kind, so also those of other runs.
+_PEER_STATES: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
+_FIT_ROUNDS: Final = 2
 _MIDDLE: Final = (0.4, 0.5, 0.6)
 _STATE_ROOT: Final = 0.5
-# What is usual is taken off the effect of the system: where the one is off, the other is off the other way.
-_SHIFTED: Final = (1.0, 0.0, -1.0)
+# The typical effect is subtracted from the effect of the system, so their errors are anticorrelated.
+_TYPICAL_ERROR: Final = (1.0, 0.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Of one run, from the others: mean and covariance of (usual level, cost of its change, effect of the system), in
-    logarithms; the noise of equal runs; the spread of their seconds (MAD) at quiet times. `direction` is 1 where
-    the system was busier or slower than usual, -1 the other way round, 0 where it was as usual, and 2 where some
-    measures were higher and others lower. The effect of the system on one run is off by `state_scatter` of itself.
-    `for_others` is how much slower than usual it was for requests, probes or runs of others, where it was most. `split`
-    of a run that changed nothing is which part of its time became longer."""
+    """Prediction of one run's log time from the other runs.
+
+    `mean` and `covariance` are of (usual level, cost of its change, effect of the system). `noise` is that of equal
+    runs, `mad_seconds` the MAD of their seconds at quiet times. `direction` is 1 where the system was busier or slower
+    than usual, -1 where it was less so, 0 where it was as usual and 2 where measures disagree. The effect of the system
+    on one run is off by `state_scatter` of itself. `peer_slowdown` is the largest slowdown of requests, probes or runs
+    of others. `split` shows which part of the time of an unchanged run became longer.
+    """
 
     mean: Floats
     covariance: Floats
@@ -318,83 +336,101 @@ class Prediction:
     changed: bool
     direction: int
     state_scatter: float
-    for_others: float
+    peer_slowdown: float
     split: Split | None = None
 
 
 def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
+    """Predict run `row` from all others."""
     known = np.flatnonzero(np.arange(pool.rows) != row)
-    same = (pool.group[:, None] == pool.group[None]).astype(np.float64)
-    beyond, mine = states.beyond, pool.group == 0
-    level = _LEVEL**2 * same
-    change = changes.alike * (_CHANGE_COMMON**2 + _CHANGE_OF_GROUP**2 * same)
-    change += _CHANGE_SLOPE**2 * (changes.steps @ changes.steps.T) * (1.0 + same) * 0.5
-    others = np.where(mine, 0.0, 1.0)[:, None] * beyond
-    free = level + _STATE_OF_GROUP**2 * same * (others @ others.T)
+    same_group = (pool.group[:, None] == pool.group[None]).astype(np.float64)
+    excess, mine = states.excess, pool.group == 0
+    level_kernel = _LEVEL_SD**2 * same_group
+    change_kernel = changes.similarity * (_CHANGE_COMMON_SD**2 + _CHANGE_GROUP_SD**2 * same_group)
+    change_kernel += _CHANGE_SLOPE_SD**2 * (changes.costly_shift @ changes.costly_shift.T) * (1.0 + same_group) * 0.5
+    others = np.where(mine, 0.0, 1.0)[:, None] * excess
+    free_kernel = level_kernel + _STATE_GROUP_SD**2 * same_group * (others @ others.T)
     # Slopes of all other groups, then those of this one.
-    design = np.concatenate([others, np.where(mine[:, None], beyond, 0.0)], axis=1)
-    noise, mad = _noise(pool, changes, states, known)
-    late = np.where(~changes.changed & states.quiet, _LATE, 1.0)[known]
-    times = np.log(pool.io_seconds[known])
-    centre = float(np.median(times))
-    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, noise[known], late)
+    design = np.concatenate([others, np.where(mine[:, None], excess, 0.0)], axis=1)
+    noise, mad_seconds = _estimate_noise(pool, changes, states, known)
+    late_factor = np.where(~changes.changed & states.quiet, _LATE_FACTOR, 1.0)[known]
+    log_time = np.log(pool.io_seconds[known])
+    centre = float(np.median(log_time))
+    kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
+    fit = _fit(kernel, design[known], log_time - centre, noise[known], late_factor)
     effect = design @ fit.slopes
     if len(pool.split):
-        change = change * same_part(pool.split, pool.group, changes.changed, effect, row)
-    # What a busy system does differs from run to run: such runs say less.
+        change_kernel = change_kernel * split_similarity(pool.split, pool.group, changes.changed, effect, row)
+    # The effect of a busy system varies between runs, so runs at busy times weigh less.
     scatter = _state_scatter(pool)
     wider = np.hypot(noise, scatter * effect)[known]
-    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, wider, late, fit.trust)
-    # The level is that of a typical run, not of one to which nothing of all that is measured happened.
-    towards = np.stack([part[row, known] for part in (level, change)])
-    found = towards @ fit.weights + np.array([centre, 0.0])
-    slopes, like = fit.slopes[beyond.shape[1] :], known[mine[known] & ~changes.changed[known]]
-    spread = np.stack([noise, scatter])[:, like]
-    effects, state, typical, error = _typical(beyond[like], slopes, np.log(pool.io_seconds[like]) - found[0], spread)
-    usually, here = (np.append(np.zeros(len(slopes)), each) for each in (state, beyond[row] - state))
-    sides = np.append((beyond[row] - state) * slopes, state @ slopes - typical)
-    mean = np.append(found + np.array([typical, 0.0]), beyond[row] @ slopes - typical)
-    by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design[known]
-    covariance = np.outer(_SHIFTED, _SHIFTED) * error**2
-    covariance[:2, :2] += np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
-    both = np.concatenate([by_slope, here[None, :]])
-    covariance += both @ fit.slope_covariance @ both.T
-    told = len(pool.split) > 0 and not changes.changed[row]
+    kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
+    fit = _fit(kernel, design[known], log_time - centre, wider, late_factor, fit.weights)
+    cross_kernel = np.stack([part[row, known] for part in (level_kernel, change_kernel)])
+    estimate = cross_kernel @ fit.dual_coefficients + np.array([centre, 0.0])
+    slopes, usual = fit.slopes[excess.shape[1] :], known[mine[known] & ~changes.changed[known]]
+    # The level is that of a typical run, not of one at a state of 0 in every measure.
+    residual = np.log(pool.io_seconds[usual]) - estimate[0]
+    usual_effect, typical_state, typical_effect, error = _typical_effect(
+        excess[usual], slopes, residual, noise[usual], scatter[usual]
+    )
+    difference = excess[row] - typical_state
+    mean = np.append(estimate + np.array([typical_effect, 0.0]), excess[row] @ slopes - typical_effect)
+    covariance = np.outer(_TYPICAL_ERROR, _TYPICAL_ERROR) * error**2
+    prior = np.diag([part[row, row] for part in (level_kernel, change_kernel)])
+    covariance[:2, :2] += prior - cross_kernel @ fit.inverse @ cross_kernel.T
+    padding = np.zeros(len(slopes))
+    level_gradient = np.append(padding, typical_state)
+    by_slope = np.stack([level_gradient, np.zeros(len(level_gradient))]) - cross_kernel @ fit.inverse @ design[known]
+    gradient = np.concatenate([by_slope, np.append(padding, difference)[None, :]])
+    covariance += gradient @ fit.slope_covariance @ gradient.T
+    peer_states = [float(excess[row, i]) for i, name in enumerate(states.names) if name in _PEER_STATES]
+    has_split = len(pool.split) > 0 and not changes.changed[row]
     return Prediction(
-        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(sides), float(scatter[row]),
-        max([0.0, *(float(beyond[row, i]) for i, name in enumerate(states.names) if name in _FOR_OTHERS)]),
-        _split(pool, states.quiet, row, like, typical - effects, error) if told else None,
-    )  # fmt: skip
+        mean=mean,
+        covariance=covariance,
+        noise=float(noise[row]),
+        mad_seconds=mad_seconds,
+        changed=bool(changes.changed[row]),
+        direction=_direction(np.append(difference * slopes, typical_state @ slopes - typical_effect)),
+        state_scatter=float(scatter[row]),
+        peer_slowdown=max([0.0, *peer_states]),
+        split=_usual_split(pool, states.quiet, row, usual, typical_effect - usual_effect, error) if has_split else None,
+    )
 
 
-def _split(pool: Pool, quiet: Bools, row: int, like: Ints, less: Floats, error: float) -> Split | None:
-    """Against the quiet of the runs `like` it, where there are enough. The system slowed these by `less` than usual."""
-    for chosen in (quiet[like], np.ones(len(like), np.bool_)):
-        found = split_of(pool.split, like[chosen], row)
-        if found is not None:
-            return replace(found, offset=float(np.median(less[chosen])), noise=float(np.hypot(found.noise, error)))
+def _usual_split(pool: Pool, quiet: Bools, row: int, usual: Ints, offset: Floats, error: float) -> Split | None:
+    """Split against the quiet usual runs if there are enough, else against all of them."""
+    for chosen in (quiet[usual], np.ones(len(usual), np.bool_)):
+        split = find_split(pool.split, usual[chosen], row)
+        if split is not None:
+            return replace(split, offset=float(np.median(offset[chosen])), noise=float(np.hypot(split.noise, error)))
     return None
 
 
-def _typical(beyond: Floats, slopes: Floats, late: Floats, spread: Floats) -> tuple[Floats, Floats, float, float]:
-    """What the system did to usual runs; of the middle one its state, what that did, and the error of this. Of ten
-    measures each may be usual in most runs and none in all: where all of them are usual, it is quieter than usual.
-    What a state did to a run is what such a state does, put right by how late that run was."""
-    if not len(beyond):
+def _typical_effect(
+    excess: Floats, slopes: Floats, residual: Floats, noise: Floats, scatter: Floats
+) -> tuple[Floats, Floats, float, float]:
+    """(effect on each usual run, state of the median run, its effect, the error of that effect).
+
+    Each of ten measures may be usual in most runs and all of them in none: a run where all are usual is quieter than a
+    typical one. The effect of a state on a run is shrunk from its residual towards the effect that the slopes predict.
+    """
+    if not len(excess):
         return np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0
-    expected, (noise, scatter) = beyond @ slopes, spread
+    expected = excess @ slopes
     variance = (scatter * expected) ** 2 + _STATE_ROOT**2 * np.abs(expected)
-    effect = expected + variance / (variance + noise**2) * (late - expected)
-    apart = 0.5 / np.sqrt(len(effect))  # one standard error of the rank of the median
-    low, median, high, below, above = np.quantile(effect, (*_MIDDLE, 0.5 - apart, 0.5 + apart))
+    effect = expected + variance / (variance + noise**2) * (residual - expected)
+    rank_error = 0.5 / np.sqrt(len(effect))  # standard error of the rank of the median
+    low, median, high, below, above = np.quantile(effect, (*_MIDDLE, 0.5 - rank_error, 0.5 + rank_error))
     middle = (effect >= low) & (effect <= high)
-    if not middle.any():  # an even number, and few: the two in the middle
+    if not middle.any():  # few runs, and an even number: take the two in the middle
         middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
-    return effect, beyond[middle].mean(axis=0), float(median), 0.5 * float(above - below)
+    return effect, excess[middle].mean(axis=0), float(median), 0.5 * float(above - below)
 
 
 def _state_scatter(pool: Pool) -> Floats:
-    """By run, as a share of the effect: of the bursts in its sampling intervals a run meets those inside it."""
+    """Scatter of the effect of a state by run: a run meets only the bursts inside it, of all in its intervals."""
     if not len(pool.inside_ratio):
         return np.full(pool.rows, _STATE_SCATTER)
     inside = np.clip(np.nan_to_num(pool.inside_ratio, nan=1.0), _LEAST_INSIDE, 1.0)
@@ -403,73 +439,76 @@ def _state_scatter(pool: Pool) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """`weights` are those of the residuals in predictions of the free part; `trust` is less for runs far off."""
+    """`dual_coefficients` predict the free part; `weights` are the robustness weights of the runs."""
 
     slopes: Floats
     slope_covariance: Floats
     inverse: Floats
+    dual_coefficients: Floats
     weights: Floats
-    trust: Floats
 
 
-def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, late: Floats, trusted: Floats | float = 1) -> _Fit:
-    """Slopes of at least 0 beside a free Gaussian part; Student's noise by weighted rounds. A run that took longer than
-    expected counts as `late` times as far off."""
-    trust, width = trusted * np.ones(len(times)), design.shape[1] // 2
-    # Slopes of this group lie about those of the others.
-    tie = np.eye(width) / _STATE_OF_GROUP**2
-    prior = np.block([[np.eye(width) / _STATE_COMMON**2 + tie, -tie], [-tie, tie]])
-    for _ in range(_ROUNDS):
-        inverse = np.asarray(np.linalg.inv(free + np.diag(noise**2 / trust)), np.float64)
-        information = design.T @ inverse @ design + prior
-        slopes, covariance = _at_least_zero(information, design.T @ inverse @ times)
-        weights = inverse @ (times - design @ slopes)
-        residual = noise * weights / trust
-        trust = (STUDENT + 1.0) / (STUDENT + (residual * np.where(residual > 0.0, late, 1.0)) ** 2)
-    return _Fit(slopes, covariance, inverse, weights, trust)
+def _fit(
+    kernel: Floats, design: Floats, log_time: Floats, noise: Floats, late_factor: Floats, weights: Floats | float = 1
+) -> _Fit:
+    """Fit non-negative slopes and a free Gaussian part with Student-t noise, by reweighting.
+
+    A positive residual counts `late_factor` times.
+    """
+    weights, width = weights * np.ones(len(log_time)), design.shape[1] // 2
+    # The slopes of this group are normal around those of the others.
+    tie = np.eye(width) / _STATE_GROUP_SD**2
+    prior_precision = np.block([[np.eye(width) / _STATE_COMMON_SD**2 + tie, -tie], [-tie, tie]])
+    for _ in range(_FIT_ROUNDS):
+        inverse = np.asarray(np.linalg.inv(kernel + np.diag(noise**2 / weights)), np.float64)
+        precision = design.T @ inverse @ design + prior_precision
+        slopes, covariance = _nonnegative_slopes(precision, design.T @ inverse @ log_time)
+        dual_coefficients = inverse @ (log_time - design @ slopes)
+        residual = noise * dual_coefficients / weights
+        weights = (STUDENT + 1.0) / (STUDENT + (residual * np.where(residual > 0.0, late_factor, 1.0)) ** 2)
+    return _Fit(slopes, covariance, inverse, dual_coefficients, weights)
 
 
-def _at_least_zero(information: Floats, towards: Floats) -> tuple[Floats, Floats]:
-    """Most likely slopes, and the covariance of those that are not held at 0."""
-    if not len(towards):
+def _nonnegative_slopes(precision: Floats, moment: Floats) -> tuple[Floats, Floats]:
+    """Slopes >= 0 that minimize x'Ax/2 - b'x, and the covariance of the positive ones."""
+    if not len(moment):
         return np.zeros(0), np.zeros((0, 0))
-    from scipy.optimize import nnls  # a third of a second, and only here
+    from scipy.optimize import nnls  # a third of a second of start-up
 
-    # Slopes of at least 0 with the least x'Ax/2 - b'x, by the Cholesky factor of A.
-    factor = np.linalg.cholesky(information)
-    slopes, _ = nnls(factor.T, np.linalg.solve(factor, towards))
-    kept = np.flatnonzero(slopes > 0)
-    covariance = np.zeros(information.shape)
-    covariance[np.ix_(kept, kept)] = np.linalg.inv(information[np.ix_(kept, kept)])
+    factor = np.linalg.cholesky(precision)
+    slopes, _ = nnls(factor.T, np.linalg.solve(factor, moment))
+    positive = np.flatnonzero(slopes > 0)
+    covariance = np.zeros(precision.shape)
+    covariance[np.ix_(positive, positive)] = np.linalg.inv(precision[np.ix_(positive, positive)])
     return slopes, covariance
 
 
 def _direction(effects: Floats) -> int:
-    """By what the measures do to such runs: one that does nothing to them may be as low as it likes."""
+    """Direction of the effects: 1 slower, -1 faster, 0 none, 2 both."""
     higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
     if higher == lower == 0.0:
         return 0
-    return 1 if higher >= _CLEARLY * lower else -1 if lower >= _CLEARLY * higher else 2
+    return 1 if higher >= _ONE_SIDED * lower else -1 if lower >= _ONE_SIDED * higher else 2
 
 
-def _noise(pool: Pool, changes: Changes, states: States, known: np.ndarray) -> tuple[Floats, float]:
-    """How much equal runs of each group differ at quiet times, by run, and the MAD of the seconds in group 0."""
+def _estimate_noise(pool: Pool, changes: Changes, states: States, known: Ints) -> tuple[Floats, float]:
+    """(noise of equal runs at quiet times, by run; MAD of the seconds in group 0)."""
     usual = np.zeros(pool.rows, np.bool_)
     usual[known] = ~changes.changed[known]
-    times, quiet = np.log(pool.io_seconds), usual & states.quiet
-    spread, count, mad = {}, {}, 0.0
+    log_time, quiet = np.log(pool.io_seconds), usual & states.quiet
+    variances, counts, mad_seconds = {}, {}, 0.0
     for number in np.unique(pool.group[usual]).tolist():
         mine = quiet & (pool.group == number)
         mine = mine if mine.sum() >= 3 else usual & (pool.group == number)
         n = int(mine.sum())
         if n >= 2:
-            apart = float(np.median(np.abs(times[mine] - np.median(times[mine]))))
-            spread[number], count[number] = (MAD_TO_SD * apart) ** 2 * n / (n - 1), n
+            mad = float(np.median(np.abs(log_time[mine] - np.median(log_time[mine]))))
+            variances[number], counts[number] = (MAD_TO_SD * mad) ** 2 * n / (n - 1), n
         if number == 0:
-            mad = float(np.median(np.abs(pool.io_seconds[mine] - np.median(pool.io_seconds[mine]))))
-    common = float(np.median(list(spread.values()))) if spread else 0.01
+            mad_seconds = float(np.median(np.abs(pool.io_seconds[mine] - np.median(pool.io_seconds[mine]))))
+    common = float(np.median(list(variances.values()))) if variances else 0.01
     found = np.full(pool.rows, common)
-    for number, variance in spread.items():
-        shrunk = (variance * count[number] + common * _NOISE_RUNS) / (count[number] + _NOISE_RUNS)
+    for number, variance in variances.items():
+        shrunk = (variance * counts[number] + common * _NOISE_RUNS) / (counts[number] + _NOISE_RUNS)
         found[pool.group == number] = shrunk
-    return np.maximum(np.sqrt(found), LEAST_NOISE), mad
+    return np.maximum(np.sqrt(found), LEAST_NOISE), mad_seconds

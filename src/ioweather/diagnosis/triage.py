@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import numpy as np
+
+from ioweather.core.arrays import Indices
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import OthersItem, TriageItem, TriageOutcome
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import FixedItem, OthersItem, TriageItem, TriageOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -22,11 +27,12 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.units import format_seconds
-from ioweather.diagnosis.blame import Party, accused, blame
-from ioweather.diagnosis.fix_gains import fixed, judged, newest_ns, worst
-from ioweather.diagnosis.job_activity_in_period import Activity
-from ioweather.diagnosis.suspects import activity_since
-from ioweather.facts.runs import NEEDS
+from ioweather.diagnosis.blame import Activity, Party, accused, blame
+from ioweather.diagnosis.blame_query import activity_since
+from ioweather.facts.file_records import rows_of
+from ioweather.facts.runs import NEEDS, instances_of, program_of
+from ioweather.job_io.advisor.advise import Advised, advise
+from ioweather.job_io.view import JobView, printable
 from ioweather.topics.source import DataSource
 
 _NEEDS: Final = (*(replace(need, columns=()) for need in NEEDS), Need("files", "files"))
@@ -59,13 +65,13 @@ def run(source: DataSource, params: Params) -> Answer:
 def triage_answer(
     data: StudyData, facility: Facility, params: Params, activity: Activity | str = "no samples of the system"
 ) -> Answer:
-    """From rows of runs, and who slowed others, or why that is not known."""
+    """The answer from rows of runs; `activity` is who slowed others, or why that is unknown."""
     end = newest_ns(data.frames["job_io"])
     since = end - params["since"]
     # What was fixed shows against the time before: as long again.
-    every = list(judged(data, facility, since - (end - since), params["most"]))
+    every = list(advise_runs(data, facility, since - (end - since), params["most"]))
     mine = [run for run in every if run.row["start_ns"] >= since]
-    items, gone = worst(mine), fixed(every)
+    items, gone = rank_programs(mine), find_fixed(every)
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
     facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
@@ -108,21 +114,28 @@ def _line(number: int, item: TriageItem) -> Fact:
 
 
 def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
-    """Programs by what their runs cost others, the most first, with the change that each should make."""
+    """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
     found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
     return [
         OthersItem(
-            each.party.program or "", each.party.user or f"uid {each.party.uid}", each.party.project or "", each.runs,
-            each.seconds, each.low, each.high, each.probability,
-            advice.get((each.party.program or "", each.party.user or ""), ""), each.worst.suspect.party.job_id,
+            each.party.program or "",
+            each.party.user or f"uid {each.party.uid}",
+            each.party.project or "",
+            each.runs,
+            each.seconds,
+            each.low,
+            each.high,
+            each.probability,
+            advice.get((each.party.program or "", each.party.user or ""), ""),
+            each.worst.suspect.party.job_id,
         )
         for each in found
-    ]  # fmt: skip
+    ]
 
 
 def _of_program(party: Party) -> str | None:
-    """Jobs that may not be seen belong to no program."""
+    """Key of the program and user; None for hidden jobs."""
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
 
 
@@ -164,3 +177,118 @@ QUESTION = Question(
     table="triage",
     brief={"triage": _SHOWN, "others": 5, "fixed_1": 1, "fixed_2": 1, "fixed_3": 1},
 )
+
+
+# A pattern is fixed if so many runs in a row had it, so many since have not, and I/O became faster by this share.
+FEWEST_RUNS: Final = 2
+FASTER: Final = 0.2
+
+
+@dataclass(frozen=True)
+class AdvisedRun:
+    """A run with a log and the advice for it."""
+
+    row: dict[str, Any]
+    advised: Advised
+
+    @property
+    def whose(self) -> tuple[str, str, str]:
+        """(program, user, project)."""
+        user = self.row["user"] or f"uid {self.row['uid']}"
+        return printable(program_of(self.row["exe"] or "")), user, self.row["project"] or ""
+
+    @property
+    def patterns(self) -> frozenset[str]:
+        """Names of the patterns worth changing."""
+        return frozenset(advice.name for advice in self.advised.worth)
+
+
+def advise_runs(data: StudyData, facility: Facility, start_ns: int, most: int) -> Iterator[AdvisedRun]:
+    """Advise the runs since `start_ns` with most I/O time, in order of time."""
+    runs = instances_of(data, facility, {}).frame
+    job_io, applications, files = (data.frames[name] for name in ("job_io", "applications", "files"))
+    spent = np.nan_to_num(runs.floats("io_seconds"), nan=0.0)
+    chosen = np.flatnonzero((runs.ints("start_ns") >= start_ns) & (spent > 0))
+    chosen = chosen[np.argsort(-spent[chosen], kind="stable")][:most]
+    chosen = chosen[np.argsort(runs.ints("start_ns")[chosen], kind="stable")]
+    place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(job_io.rows + 1))
+    of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest"))
+    of_job_io = rows_of(job_io.text("log_digest"), runs.text("log_digest"))
+    rows = runs.take(chosen).records()
+    for row, number in zip(rows, of_job_io[chosen].tolist(), strict=True):
+        mine: Indices = order[bounds[number] : bounds[number + 1]]
+        application = applications.take([int(of_application[number])])
+        view = JobView(str(row["job_id"]), application, files.take(mine), job_io.take([number]), facility=facility)
+        yield AdvisedRun(row, advise(view))
+
+
+def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
+    """Programs by the total gain of their changes, the most first; changes of one run are not added."""
+    groups: dict[tuple[str, str, str], list[AdvisedRun]] = defaultdict(list)
+    for run in runs:
+        if run.advised.together_seconds > 0:
+            groups[run.whose].append(run)
+    items = [_item(whose, found) for whose, found in groups.items()]
+    return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
+
+
+def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
+    seconds: dict[str, float] = defaultdict(float)
+    for run in runs:
+        seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
+    name = max(seconds, key=lambda pattern: seconds[pattern])
+    firsts = [run.advised.worth[0] for run in runs if run.advised.worth[0].name == name]
+    largest = max(firsts, key=lambda advice: advice.seconds)
+    example = max(runs, key=lambda run: run.advised.together_seconds)
+    return TriageItem(
+        *whose,
+        len(runs),
+        sum(float(run.row["io_seconds"]) for run in runs),
+        sum(run.advised.together_seconds for run in runs),
+        sum(run.advised.worth[0].promise.low for run in runs),
+        sum(
+            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
+            for run in runs
+        ),
+        name,
+        largest.headline,
+        largest.dimension,
+        largest.evidence,
+        largest.fix_lines,
+        int(example.row["job_id"]),
+    )
+
+
+def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
+    """Patterns that earlier runs of a program had and later runs have not.
+
+    For the same user and number of processes, if later runs moved as much and were faster.
+    """
+    groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
+    for run in runs:
+        groups[*run.whose, run.row["nprocs"]].append(run)
+    found = [item for group in groups.values() for item in _fixed(group)]
+    return sorted(found, key=lambda item: -item.won_seconds)
+
+
+def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
+    for name in sorted(frozenset().union(*(run.patterns for run in runs))):
+        last = max(number for number, run in enumerate(runs) if name in run.patterns)
+        before = [run for run in runs[: last + 1] if name in run.patterns]
+        after = runs[last + 1 :]
+        # A pattern that comes and goes was not fixed.
+        if len(before) < FEWEST_RUNS or len(after) < FEWEST_RUNS or len(before) < last + 1:
+            continue
+        old, new = (float(np.median([run.row["io_seconds"] for run in part])) for part in (before, after))
+        moved = [
+            float(np.median([run.row["read_bytes"] + run.row["write_bytes"] for run in part]))
+            for part in (before, after)
+        ]
+        if new <= (1.0 - FASTER) * old and moved[1] >= 0.5 * moved[0]:
+            yield FixedItem(*before[0].whose, name, len(before), len(after), old, new, old - new)
+
+
+def newest_ns(job_io: Frame) -> int:
+    return int(job_io.ints("end_ns").max(initial=0))

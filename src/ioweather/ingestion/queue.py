@@ -2,7 +2,7 @@
 
 A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
 kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
-`workflows.ingest.drain` is the only process that removes files.
+`ingestion.drain` is the only process that removes files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.core.errors import LakeError
-from ioweather.core.whole_files import sync_to_disk
+from ioweather.core.safe_files import sync_to_disk
 
 Kind = Literal["n", "w", "r"]
 # Rows of a few days; rows of many days, written when nothing else waits; a ledger entry about a refused file.

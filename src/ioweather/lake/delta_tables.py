@@ -21,8 +21,8 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from ioweather.core.errors import LakeError
+from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
-from ioweather.core.whole_files import make_directories, sync_to_disk, write_whole
 from ioweather.lake.table_files import DataFile, TableFiles, day_of_uri
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
@@ -63,14 +63,6 @@ class PinnedTables(Mapping[str, TableFiles]):
 
     def __len__(self) -> int:
         return len(self._versions)
-
-
-def changed_ns(root: Path, name: str) -> int:
-    """Modification time of the table's log: it changes with every commit."""
-    try:
-        return (root / name / "_delta_log").stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def newest_version(root: Path, spec: TableSpec) -> int | None:

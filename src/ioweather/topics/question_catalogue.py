@@ -37,12 +37,12 @@ _LINES = {
         "List runs: the newest, the slowest against similar ones, the largest.",
     ),
     "storage": ("ioweather.diagnosis.file_systems:QUESTION", "Show what file systems, one server or one target did."),
-    "stripe": ("ioweather.planning.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
+    "stripe": ("ioweather.planning.predict:STRIPE", "Say over how many OSTs to stripe a file."),
     "triage": (
         "ioweather.diagnosis.triage:QUESTION",
         "List the programs where a fix wins most, and what was fixed since.",
     ),
-    "what_if": ("ioweather.diagnosis.what_if:QUESTION", "Say how long others' I/O would have taken without a job."),
+    "what_if": ("ioweather.diagnosis.who:WHAT_IF", "Say how long others' I/O would have taken without a job."),
     "who": ("ioweather.diagnosis.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),
     "why": ("ioweather.diagnosis.why:QUESTION", "Was it my job or the storage system?"),
 }

@@ -12,7 +12,7 @@ from darshan_logs import LogParts
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Reading, read_batch
 from ioweather.lake.lake import open_lake
@@ -179,7 +179,7 @@ def test_a_uid_may_be_a_hash(tmp_path, uids):
     ]
     path = tmp_path / "counters.parquet"
     polars.concat(frames).write_parquet(path)
-    (outcome,), frames = read_batch([(str(path), None, path.stat().st_size)], Reading(ReadContext()))
+    (outcome,), frames = read_batch([(str(path), path.stat().st_size)], Reading(ReadContext()))
     assert (outcome.status, outcome.message) == ("ok", None)
     ((applications,),) = (pieces for (_, table), pieces in frames.items() if table == "applications")
     assert len(set(applications.array("uid").tolist())) == 2
@@ -195,7 +195,7 @@ def test_an_access_slot_that_was_not_used_has_no_size(tmp_path):
     path.write_bytes(
         LogParts(modules=[("POSIX", 4, [posix.tobytes()])], start=(1_600_000_000, 0), end=(1_600_000_060, 0)).build()
     )
-    (outcome,), frames = read_batch([(str(path), None, path.stat().st_size)], Reading(ReadContext()))
+    (outcome,), frames = read_batch([(str(path), path.stat().st_size)], Reading(ReadContext()))
     assert (outcome.status, outcome.message) == ("ok", None)
     ((files,),) = (pieces for (_, table), pieces in frames.items() if table == "files")
     (row,) = files.records()
@@ -211,5 +211,5 @@ def test_statistics_that_contradict_the_values(tmp_path):
     data, number = path.read_bytes(), (0x1122334455667788).to_bytes(8, "little")
     assert data.count(number) > 1
     path.write_bytes(data.replace(number, (7).to_bytes(8, "little"), 1))
-    (outcome,), _ = read_batch([(str(path), None, len(data))], Reading(ReadContext()))
+    (outcome,), _ = read_batch([(str(path), len(data))], Reading(ReadContext()))
     assert (outcome.status, outcome.reason) == ("quarantined", "corrupt_input")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import samples as samples_in
 from ioweather.core.counters.growth import Target
-from ioweather.core.counters.mmpmon import samples as samples_in
 from ioweather.core.errors import EmptyInput
 from ioweather.core.tables.series import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
@@ -61,7 +61,7 @@ def test_sums_of_a_node_and_resets(tmp_path: Path):
 def test_answers_that_tell_nothing_are_counted(tmp_path: Path):
     path = tmp_path / "x"
     path.write_text(answer(0, 5) + answer(30, 0, rc=1) + "_fs_io_s_ _n_ 10.0.0.1 _rc_ 0 _t_ 5\n" + answer(60, 9))
-    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert (outcome.status, dict(outcome.rows)) == ("ok", {"series": 8})
     assert "1 answer(s): fs_io_s with status 1; 1 answer(s): fs_io_s without all of its counters" in (
         outcome.message or ""

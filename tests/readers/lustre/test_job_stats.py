@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.lustre_job_rows import JobIdentity, identity_of
-from ioweather.core.counters.lustre_job_stats import (
+from ioweather.core.counters.lustre_text import (
+    JobIdentity,
     Operation,
     _sizes_grown,
+    identity_of,
     parse_entry,
     parse_job_stats,
     size_bins,
@@ -157,7 +158,7 @@ def test_a_lone_list_tells_the_life_of_entries_that_say_when_they_began(path: Pa
 
 def test_what_is_left_out_is_said(path: Path):
     path.write_text(jobs(entry("7", 1000, 5, 900), entry("8", 990, 1)))
-    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert outcome.status == "ok"
     assert "1 job(s) shown once, without start_time" in (outcome.message or "")
 
@@ -168,7 +169,7 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
     expected = rows(path)
     assert [row["job_key"] for row in expected] == ["7", "8", "9"]
     path.write_text(whole.removesuffix("\n"))
-    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert (outcome.status, outcome.reason) == ("partial", "truncated_input")
     assert "the last line has no line end and was left out" in (outcome.message or "")
     assert rows(path) == expected[:2]
@@ -177,7 +178,7 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
         with suppress(EmptyInput, TruncatedInput, UnknownFormat):
             assert all(row in expected for row in rows(path))
     path.write_text(jobs(entry("7", 1000, 5, 900)).removesuffix("\n"))
-    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert (outcome.status, outcome.reason) == ("quarantined", "truncated_input")
 
 

@@ -262,7 +262,7 @@ def test_a_state_that_is_padded_or_damaged_does_not_drop_the_counters(tmp_path: 
 
 def outcome_of(path: Path, **context: object) -> FileOutcome:
     reading = Reading(ReadContext(**context))  # type: ignore[arg-type]
-    return next(item for item in read_file(path, None, 0, reading) if isinstance(item, FileOutcome))
+    return next(item for item in read_file(path, 0, reading) if isinstance(item, FileOutcome))
 
 
 def test_what_is_left_out_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -232,7 +232,7 @@ def test_a_cut_file_keeps_what_came_before(tmp_path):
     whole = path.read_text()
     for end in (-40, -2, -1):  # in the middle of the last field, and before its line end: 128 may have become 1
         path.write_text(whole[:end])
-        *pieces, outcome = read_file(path, None, 0, Reading(UTC))
+        *pieces, outcome = read_file(path, 0, Reading(UTC))
         assert (outcome.status, outcome.reason) == ("partial", "truncated_input")
         assert "line 3" in outcome.message
         assert concat([frame for *_, frame in pieces]).rows == 1

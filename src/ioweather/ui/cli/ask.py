@@ -29,8 +29,8 @@ from ioweather.ui.cli.options import (
     period_options,
     progress_bar,
 )
-from ioweather.ui.cli.render import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.screen import say, say_json
+from ioweather.ui.cli.terminal import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.why_served import SERVER_OPTIONS
 
 Shown = Callable[..., int | None]
@@ -174,7 +174,7 @@ _MOST_OPTION = click.Option(
 def _show_claims(put: Callable[[], Answer], form: str, export: Path | None, html_file: Path | None) -> None:
     answer = put()
     if export is not None:
-        from ioweather.studies.claims_query import write_claims
+        from ioweather.studies.claims import write_claims
 
         assert isinstance(answer.result, ClaimsOutcome)
         write_claims(answer.result.here, export)
@@ -237,7 +237,7 @@ def _show_why(
 ) -> None:
     given = click.get_current_context().params
     if line or block or recorded:
-        from ioweather.diagnosis.job_text import job_text
+        from ioweather.diagnosis.recorded_verdicts import job_text
 
         text = job_text(given["lake_dir"], given["job"], _uid(given["uid"]), recorded=recorded)
         say(*([text.line()] if line else text.block().splitlines()))

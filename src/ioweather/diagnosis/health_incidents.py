@@ -1,0 +1,598 @@
+"""Incidents: which components were unhealthy, from when to when, merged into the fewest causes.
+
+Each component is healthy or sick in every time bin. Becoming sick is rare (one onset per search is expected), so single
+slow observations are not enough; the most likely sequence of states is found with the Viterbi algorithm. Then
+
+- targets of one server that are sick together are the server;
+- a server whose targets all fell silent at once failed; later slowness of its own targets and of the one server that
+  took them over is a consequence.
+
+A capped target still does what is requested, but never faster than a limit it did not have before. Amounts alone do not
+separate a slow target from an idle one. A capped target works at its limit for long, never above, while its peers go
+faster. In its rates over five minutes, as shares of its ceiling, that is a stretch
+
+    nothing above L (1 + e),   at least MIN_MINUTES between L (1 - e) and L (1 + e),   L < HIGHEST_LEVEL
+
+in which most peers exceed L by a margin. A striped job that is slow at its own end has the same mark on all its targets
+at once. So of targets with the same limit at the same time, only one that stands out is named, or targets of one server
+together, whose limit may be the server's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame, Matrix
+from ioweather.core.tables import TABLES
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.diagnosis.health_evidence import Bins, Evidence, Observations, ceilings, combine, weigh
+
+Sickness: TypeAlias = Literal["slow", "stalled", "capped", "absent", "busy", "overloaded"]
+
+# [ours] Four of five named incidents must be right.
+NAMED: Final = 0.8
+# Observations are only partly independent, so a log-likelihood ratio counts half.
+_EVIDENCE_WEIGHT: Final = 0.5
+_MOST_CERTAIN: Final = 0.99
+# Stretches of one component closer than this, and than their own length, are one incident.
+_MERGE_NS: Final = 6 * HOUR_NS
+# A component is silent if it misses so many samples, and so many minutes, while most others report.
+_LEAST_SILENT_STEPS: Final = 3
+_LEAST_SILENT_NS: Final = 3 * MINUTE_NS
+_MOST_SILENT_NS: Final = 24 * HOUR_NS
+# A component that was idle in most of so many samples before may have lost only its collector.
+_STEPS_BEFORE: Final = 10
+_ABSENT_PROBABILITY: Final = 0.95
+_CAPPED_PROBABILITY: Final = 0.85
+_LEAST_COMPONENTS: Final = 3
+_MOST_TARGETS: Final = 0.66
+# A run is harmed if it takes 15% longer than usual, the least that counts as a slowdown.
+_HARMED: Final = float(np.log(1.15))
+OVERLOAD: Final = "storm"
+_KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {("cpu",): "busy", (OVERLOAD,): "overloaded"}
+# Sources that time requests at the component itself.
+_LATENCY: Final = ("service", "served", "probe")
+
+# [ours] Limits: set on simulated weeks, plain and with noise of 10% and 20% on every minute. At 90 minutes half of the
+# named targets were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
+STEP_NS: Final = 5 * MINUTE_NS
+MIN_MINUTES: Final = 180
+# Jobs rarely have so low a limit by themselves.
+_LOW_LEVEL, _MIN_MINUTES_LOW = 0.25, 120
+_MIN_LENGTH_NS: Final = 2 * HOUR_NS
+HIGHEST_LEVEL: Final = 0.6
+_LOWEST_LEVEL: Final = 0.05
+_LEVEL_STEP: Final = 0.03
+_NEAR: Final = 0.08  # e above
+_FASTER: Final = 1.16  # a peer that exceeds the limit by this factor goes faster
+_FASTER_PEERS: Final = 0.7
+_STANDS_OUT: Final = 1.25  # times the minutes at the limit of any other target with the same limit
+_SAME_LIMIT: Final = 0.1
+_LEAST_PEERS: Final = 4
+
+
+@dataclass(frozen=True)
+class Incident:
+    """[start, end) in which a component was unhealthy.
+
+    `factor` is how many times longer its operations took than expected (of processors: how many times busier).
+    `shown_by` are the sources of the evidence, `through` the targets of a server that showed it. `runs` used it at that
+    time and lost `lost_seconds` together.
+    """
+
+    component: str
+    kind: Sickness
+    start_ns: int
+    end_ns: int
+    probability: float
+    factor: float | None = None
+    shown_by: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    runs: int | None = None
+    lost_seconds: float | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is certain enough to be named."""
+        return self.probability >= NAMED
+
+    def overlaps(self, other: Incident) -> bool:
+        """Whether both have a time in common."""
+        return self.start_ns < other.end_ns and other.start_ns < self.end_ns
+
+
+@dataclass(frozen=True, eq=False)
+class UsingRuns:
+    """Runs whose targets are known.
+
+    Times of their I/O, (run, component) bytes, the logarithm of their slowdown, and (run, component) how much longer
+    they waited for each target than for their others.
+    """
+
+    components: tuple[str, ...] = ()
+    first_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    last_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    slowdown: Floats = field(default_factory=lambda: np.zeros(0))
+    own_bytes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    contrast: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def using(self, incident: Incident, servers: Mapping[str, str]) -> Bools:
+        """Runs with bytes on the component or on the targets of the server."""
+        names = set(incident.through) or {incident.component}
+        columns = [i for i, n in enumerate(self.components) if n in names or servers.get(n) in names]
+        return np.asarray((self.own_bytes[:, columns] > 0).any(axis=1), np.bool_)
+
+    def any_unharmed(self, incident: Incident, servers: Mapping[str, str]) -> bool:
+        """Whether a run did all of its I/O during the incident, on the component, in its usual time."""
+        inside = (self.first_ns >= incident.start_ns) & (self.last_ns <= incident.end_ns)
+        return bool((inside & self.using(incident, servers) & (self.slowdown <= _HARMED)).any())
+
+    def add_cost(self, incident: Incident, servers: Mapping[str, str]) -> Incident:
+        """The incident with the number of runs on the component and the time they lost."""
+        is_everywhere = incident.kind == "overloaded" or "shared" in incident.shown_by
+        used = np.ones(len(self.seconds), np.bool_) if is_everywhere else self.using(incident, servers)
+        hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
+        if not len(hit):
+            return incident
+        lost = self.seconds[hit] * (1.0 - np.exp(-np.maximum(self.slowdown[hit], 0.0)))
+        counted = np.nan_to_num(lost)[self.slowdown[hit] > _HARMED]
+        return replace(incident, runs=int(hit.sum()), lost_seconds=float(counted.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class HealthData:
+    """What a search of one file system uses: observations, traffic of the targets, their servers, and runs."""
+
+    bins: Bins
+    observations: Sequence[Observations]
+    traffic: Matrix | None = None
+    servers: Mapping[str, str] = field(default_factory=dict)
+    runs: UsingRuns = field(default_factory=UsingRuns)
+
+
+def find_incidents(data: HealthData, facility: Facility) -> list[Incident]:
+    """Return the incidents of a search, merged into causes, with their cost; maintenance is left out."""
+    evidence = [weigh(each, data.bins) for each in data.observations]
+    slow = [each for each in detect_slow([part for part in evidence if part.source != OVERLOAD]) if each.is_named]
+    slow += detect_stalled(data.observations, slow, data.bins)
+    overloaded = [
+        each
+        for each in detect_slow([part for part in evidence if part.source == OVERLOAD])
+        if not any(other.is_named and other.component == each.component and other.overlaps(each) for other in slow)
+    ]
+    silent: list[Incident] = []
+    capped: list[Incident] = []
+    targets: tuple[str, ...] = ()
+    if data.traffic is not None:
+        targets = data.traffic.components
+        # If a run used a silent component at normal speed, only its collector failed.
+        silent = [
+            each for each in detect_silent(data.traffic, data.servers) if not data.runs.any_unharmed(each, data.servers)
+        ]
+        # If requests took their usual time, less was requested.
+        rates = coarsen(data.traffic, STEP_NS)
+        capped = [each for each in detect_capped(rates, data.servers) if not has_usual_latency(each, evidence)]
+    causes = merge_causes([*slow, *overloaded, *capped], silent, targets, data.servers)
+    return [
+        data.runs.add_cost(each, data.servers)
+        for each in causes
+        if not any(window.start_ns <= each.start_ns < window.end_ns for window in facility.maintenance)
+    ]
+
+
+def coarsen(matrix: Matrix, step_ns: int) -> Matrix:
+    """Amounts in longer steps; missing if one of the parts is."""
+    factor = max(1, step_ns // matrix.step_ns)
+    steps = matrix.steps // factor
+    values = matrix.values[: steps * factor].reshape(steps, factor, len(matrix.components)).sum(axis=1)
+    return replace(matrix, step_ns=matrix.step_ns * factor, values=values, coverage=np.ones(values.shape, np.float32))
+
+
+def detect_slow(evidence: Sequence[Evidence]) -> list[Incident]:
+    """Periods in which a component was most likely sick, with any probability."""
+    components = sorted({name for part in evidence for name in part.components})
+    if not components:
+        return []
+    bins = evidence[0].bins
+    log_ratio, excess, by_source = combine(evidence, components)
+    onset_penalty = float(np.log(max(1, int(np.count_nonzero(log_ratio)))))
+    found = []
+    for column, periods in enumerate(_sick_periods(log_ratio, onset_penalty)):
+        for first, last in periods:
+            score = float(log_ratio[first:last, column].sum()) - onset_penalty
+            # The onset is between the last healthy and the first sick observation: take the middle.
+            first += int(np.argmax(log_ratio[first:last, column] != 0)) // 2
+            slow = excess[first:last, column]
+            slow = slow[np.isfinite(slow)]
+            sources = tuple(name for name, own in by_source.items() if own[first:last, column].sum() > 0)
+            found.append(
+                Incident(
+                    component=components[column],
+                    kind=_KINDS.get(sources, "slow"),
+                    start_ns=bins.start_ns + first * bins.bin_ns,
+                    end_ns=bins.start_ns + min(last, bins.count) * bins.bin_ns,
+                    probability=float(min(_MOST_CERTAIN, 1.0 / (1.0 + np.exp(-_EVIDENCE_WEIGHT * score)))),
+                    factor=float(np.exp(np.median(slow))) if len(slow) else None,
+                    shown_by=sources,
+                )
+            )
+    return found
+
+
+def detect_stalled(observations: Sequence[Observations], sick: Sequence[Incident], bins: Bins) -> list[Incident]:
+    """Servers that stall while their devices look healthy: a search without device times.
+
+    Observations during known incidents are left out, since they do not show what is normal.
+    """
+    if not any(each.source == "service" for each in observations):
+        return []
+    evidence = [
+        weigh(_without_incidents(each, sick), bins) for each in observations if each.source not in ("service", OVERLOAD)
+    ]
+    return [replace(each, kind="stalled") for each in detect_slow(evidence)]
+
+
+def _without_incidents(observed: Observations, incidents: Sequence[Incident]) -> Observations:
+    names, outside = (
+        np.array(observed.components, np.object_)[observed.component],
+        np.ones(len(observed.load), np.bool_),
+    )
+    for each in incidents:
+        during = (observed.start_ns >= each.start_ns) & (observed.start_ns < each.end_ns)
+        outside &= (names != each.component) | ~during
+    return observed.take(outside)
+
+
+def _sick_periods(log_ratio: Floats, onset_penalty: float) -> list[list[tuple[int, int]]]:
+    """[first, last) bins of sickness of each component: Viterbi decoding with two states, all components at once."""
+    bins, columns = log_ratio.shape
+    healthy, sick = np.zeros(columns), np.full(columns, -np.inf)
+    recovers, begins = np.zeros((bins, columns), np.bool_), np.zeros((bins, columns), np.bool_)
+    for row in range(bins):
+        recovers[row] = recovered = sick > healthy
+        begins[row] = begun = healthy - onset_penalty > sick
+        healthy, sick = (
+            np.where(recovered, sick, healthy),
+            np.where(begun, healthy - onset_penalty, sick) + log_ratio[row],
+        )
+    state = sick > healthy
+    states = np.zeros((bins, columns), np.bool_)
+    for row in range(bins - 1, -1, -1):  # backtracking
+        states[row] = state
+        state = np.where(state, ~begins[row], recovers[row])
+    return [_true_periods(states[:, column]) for column in range(columns)]
+
+
+def _true_periods(chosen: Bools) -> list[tuple[int, int]]:
+    padded = np.concatenate([[False], chosen, [False]])
+    first = np.flatnonzero(~padded[:-1] & padded[1:])
+    last = np.flatnonzero(padded[:-1] & ~padded[1:])
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def has_usual_latency(incident: Incident, evidence: Sequence[Evidence]) -> bool:
+    """Whether requests on the component took their usual time during the incident."""
+    total = 0.0
+    for part in evidence:
+        if part.source in _LATENCY and incident.component in part.components:
+            first = max(0, (incident.start_ns - part.bins.start_ns) // part.bins.bin_ns)
+            last = max(0, -(-(incident.end_ns - part.bins.start_ns) // part.bins.bin_ns))
+            total += float(part.log_ratio[first:last, part.components.index(incident.component)].sum())
+    return total < 0
+
+
+def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
+    """Components that stopped reporting while most others continued; idle ones are ignored."""
+    reported = ~np.isnan(amounts.values)
+    if reported.shape[1] < _LEAST_COMPONENTS:
+        return []
+    most_report = reported.mean(axis=1) >= 0.5
+    least = max(_LEAST_SILENT_STEPS, -(-_LEAST_SILENT_NS // amounts.step_ns))
+    most = _MOST_SILENT_NS // amounts.step_ns
+    found = []
+    for column, name in enumerate(amounts.components):
+        own = np.flatnonzero(reported[:, column])
+        if not len(own):
+            continue
+        silent = ~reported[:, column] & most_report
+        silent[: own[0]] = False
+        for first, last in _true_periods(silent):
+            before = amounts.values[own[own < first][-_STEPS_BEFORE:], column]
+            if least <= last - first <= most and np.median(before) > 0:
+                start, end = (amounts.start_ns + edge * amounts.step_ns for edge in (first, last))
+                found.append(Incident(name, "absent", start, end, _ABSENT_PROBABILITY, None, ("silence",)))
+    return _merge_by_server(found, amounts.components, servers, least_share=1.0)
+
+
+# Capped targets.
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Steps [first, last) of a target at a limit: its `level` as a share of the ceiling, and steps at it."""
+
+    column: int
+    first: int
+    last: int
+    level: float
+    limit: float
+    at_limit: int
+
+    def outdoes(self, other: _Stretch) -> bool:
+        """Whether it has the same limit at the same time for about as long, or longer."""
+        common = min(self.last, other.last) - max(self.first, other.first)
+        shorter = min(self.last - self.first, other.last - other.first)
+        same = abs(float(np.log(other.limit / self.limit))) < _SAME_LIMIT
+        return common > 0.5 * shorter and same and self.at_limit * _STANDS_OUT > other.at_limit
+
+
+def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
+    """Capped targets from bytes moved (read and written) in steps of STEP_NS; the longest at its limit first."""
+    values = np.asarray(matrix.values, dtype=np.float64)
+    if values.shape[1] < _LEAST_PEERS or not np.any(values > 0):
+        return []
+    ceiling = np.nan_to_num(ceilings(values), nan=0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
+    steps = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
+    steps_low = max(2, round(_MIN_MINUTES_LOW * MINUTE_NS / matrix.step_ns))
+    shortest = _MIN_LENGTH_NS // matrix.step_ns
+    window = min(steps, steps_low)
+    if len(shares) < window:
+        return []
+    # The lowest level that each target stayed below for long enough.
+    lowest = sliding_window_view(shares, window, axis=0).max(axis=-1).min(axis=0)
+    found: list[_Stretch] = []
+    for column in np.flatnonzero((ceiling > 0) & (lowest < HIGHEST_LEVEL * (1 + _NEAR))).tolist():
+        # Neighbouring levels find the same stretch: the level with the most minutes stays.
+        own: list[_Stretch] = []
+        stretches = _stretches(shares, ceiling, column, (steps, steps_low), shortest, float(lowest[column]))
+        for each in sorted(stretches, key=lambda each: -each.at_limit):
+            if all(each.last <= other.first or each.first >= other.last for other in own):
+                own.append(each)
+        found += own
+    homes = [servers.get(name, name) for name in matrix.components]
+    named = [
+        each
+        for each in found
+        if not any(homes[each.column] != homes[other.column] and other.outdoes(each) for other in found)
+    ]
+    return [
+        Incident(
+            component=matrix.components[each.column],
+            kind="capped",
+            start_ns=matrix.start_ns + each.first * matrix.step_ns,
+            end_ns=matrix.start_ns + each.last * matrix.step_ns,
+            probability=_CAPPED_PROBABILITY,
+            factor=1.0 / each.level,
+            shown_by=("limit",),
+        )
+        for each in sorted(named, key=lambda each: (-each.at_limit, each.column))
+    ]
+
+
+def _stretches(
+    shares: Floats, ceiling: Floats, column: int, steps: tuple[int, int], shortest: int, lowest: float
+) -> Iterator[_Stretch]:
+    """Stretches at each level from `lowest` on; `steps` at the limit are needed (at low levels: the second number)."""
+    own = shares[:, column]
+    is_peer = (ceiling > 0) & (np.arange(len(ceiling)) != column)
+    levels = np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP))
+    needs = np.where(levels < _LOW_LEVEL, steps[1], steps[0])
+    ordered = np.sort(own)
+    near = np.searchsorted(ordered, levels * (1 + _NEAR), "right") - np.searchsorted(ordered, levels * (1 - _NEAR))
+    candidates = (near >= needs) & (levels * (1 + _NEAR) >= lowest)
+    for level, needed in zip(levels[candidates].tolist(), needs[candidates].tolist(), strict=True):
+        below = own <= level * (1 + _NEAR)
+        at_limit = below & (own >= level * (1 - _NEAR))
+        seen = np.concatenate([[0], np.cumsum(at_limit)])
+        edges = np.concatenate([[-1], np.flatnonzero(~below), [len(own)]])
+        starts, ends = edges[:-1] + 1, edges[1:]
+        counts = seen[ends] - seen[starts]
+        for start, end, count in zip(*(a[counts >= needed].tolist() for a in (starts, ends, counts)), strict=True):
+            places = np.flatnonzero(at_limit[start:end])
+            first, last = start + int(places[0]), start + int(places[-1]) + 1
+            if last - first >= shortest and _peers_are_faster(shares[first:last, is_peer], level, count):
+                yield _Stretch(column, first, last, level, float(level * ceiling[column]), count)
+
+
+def _peers_are_faster(peers: Floats, level: float, at_limit: int) -> bool:
+    """Whether most peers went faster.
+
+    Peers that never exceeded the same limit, and were at it for less long, do not count: they shared stripes with this
+    target and went at its pace.
+    """
+    highest = peers.max(axis=0)
+    near = np.sum(np.abs(peers / level - 1) <= _NEAR, axis=0)
+    followed = (highest <= level * (1 + _NEAR)) & (near > 0) & (near * _STANDS_OUT <= at_limit)
+    others = highest[~followed]
+    return len(others) >= _LEAST_PEERS and float(np.mean(others > level * _FASTER)) >= _FASTER_PEERS
+
+
+# Merging into causes.
+
+
+def merge_causes(
+    slow: Sequence[Incident], silent: Sequence[Incident], targets: Sequence[str], servers: Mapping[str, str]
+) -> list[Incident]:
+    """Named incidents, merged into the fewest causes, in order of time."""
+    rest = [each for each in slow if each.is_named]
+    named: list[Incident] = []
+    for failed in silent:
+        if failed.through:
+            failed, rest = _add_consequences(failed, rest, servers)
+        named.append(failed)
+    named += _merge_by_server(_merge_in_time(rest), targets, servers, least_share=_MOST_TARGETS)
+    return sorted(_merge_in_time(named), key=lambda each: (each.start_ns, each.component))
+
+
+# Of an incident of several kinds, the last of these is stated.
+_TELLING: Final[tuple[Sickness, ...]] = ("busy", "overloaded", "capped", "stalled", "slow", "absent")
+
+
+def _merge(first: Incident, *others: Incident) -> Incident:
+    """The first incident, extended to the time and the evidence of all."""
+    members = (first, *others)
+    factors = [each.factor for each in members if each.factor is not None]
+    return replace(
+        first,
+        start_ns=min(each.start_ns for each in members),
+        end_ns=max(each.end_ns for each in members),
+        factor=max(factors) if factors else None,
+        shown_by=tuple(dict.fromkeys(name for each in members for name in each.shown_by)),
+    )
+
+
+def _merge_by_server(
+    found: Sequence[Incident], targets: Sequence[str], servers: Mapping[str, str], least_share: float
+) -> list[Incident]:
+    """Merge targets of one server that were unhealthy at one time into that server."""
+    targets_of: dict[str, set[str]] = defaultdict(set)
+    for name in targets:
+        if name in servers:
+            targets_of[servers[name]].add(name)
+    merged, rest = [], sorted(found, key=lambda each: each.start_ns)
+    while rest:
+        each = rest.pop(0)
+        home = servers.get(each.component)
+        together = [other for other in rest if home and servers.get(other.component) == home and each.overlaps(other)]
+        names = {each.component, *(other.component for other in together)}
+        if home and len(targets_of[home]) > 1 and len(names) >= max(2, least_share * len(targets_of[home])):
+            rest = [other for other in rest if other not in together]
+            probability = max(member.probability for member in (each, *together))
+            each = replace(
+                _merge(each, *together), component=home, probability=probability, through=tuple(sorted(names))
+            )
+        merged.append(each)
+    return merged
+
+
+def _add_consequences(
+    failed: Incident, slow: Sequence[Incident], servers: Mapping[str, str]
+) -> tuple[Incident, list[Incident]]:
+    """(the failure until its last consequence, other incidents).
+
+    Consequences are on its own targets and on those of the server that took them over.
+    """
+    after = replace(failed, end_ns=failed.end_ns + _MERGE_NS)
+    by_server: dict[str, list[Incident]] = defaultdict(list)
+    for each in slow:
+        # An incident that was mostly before the failure is another one.
+        if each.overlaps(after) and each.start_ns + each.end_ns >= 2 * failed.start_ns:
+            by_server[servers.get(each.component, each.component)].append(each)
+    followers = by_server.pop(failed.component, [])
+    counts = {home: len({each.component for each in incidents}) for home, incidents in by_server.items()}
+    partner = max(counts, key=lambda home: counts[home], default=None)
+    if partner is not None:
+        followers += by_server[partner]
+    if not followers:
+        return failed, list(slow)
+    factors = [each.factor for each in followers if each.factor is not None]
+    whole = replace(
+        _merge(failed, *followers),
+        start_ns=failed.start_ns,
+        factor=max(factors) if factors else None,
+        through=tuple(sorted({*failed.through, *(each.component for each in followers)})),
+    )
+    return whole, [each for each in slow if each not in followers]
+
+
+def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
+    """Merge close incidents of one component."""
+    merged: list[Incident] = []
+    for each in sorted(found, key=lambda each: (each.component, each.start_ns)):
+        last = merged[-1] if merged else None
+        longest = max(e.end_ns - e.start_ns for e in (each, last) if e)
+        if last and last.component == each.component and each.start_ns - last.end_ns <= min(_MERGE_NS, longest):
+            merged[-1] = replace(
+                _merge(last, each),
+                kind=max(last.kind, each.kind, key=_TELLING.index),
+                probability=max(last.probability, each.probability),
+                through=tuple(sorted({*last.through, *each.through})),
+            )
+        else:
+            merged.append(each)
+    return merged
+
+
+# Rows of `events`.
+
+_SHOWN: Final = {
+    "service": "time per request at its device",
+    "served": "time per request at its server",
+    "probe": "probes of it",
+    "metadata": "probes of metadata operations",
+    "runs": "jobs that used several targets at the time",
+    "cpu": "processor use",
+    "metadata_served": "time per operation at its server",
+    "shared": "probes of most targets",
+    "clients": "most of its clients",
+    OVERLOAD: "probes of metadata operations",
+}
+
+
+def describe_cause(incident: Incident) -> str:
+    """The cause as a sentence without a full stop."""
+    name, shown = incident.component, [_SHOWN[each] for each in incident.shown_by if each in _SHOWN]
+    by = " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+    times = f"{incident.factor or 1:.2g} times as long"
+    what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
+    if incident.kind == "absent":
+        later = f", and its targets were slow afterwards (by {by})" if by else ""
+        return f"no samples of {name} came while those of others did: it was down or cut off{later}"
+    if incident.kind == "capped":
+        level = 1 / (incident.factor or 1)
+        return f"{name} worked at {level:.0%} of its usual ceiling and never above, while others did"
+    if incident.kind == "stalled":
+        return f"{what} on {name} took {times} as on others (by {by}), though its device did not: its server stalls"
+    if incident.kind == "busy":
+        return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
+    if incident.kind == "overloaded":
+        return f"metadata operations took {times} as usual: more was asked of {name} than it can do"
+    if "clients" in incident.shown_by:
+        return f"{what} of most clients of {name} took {times} as expected: its server or the network"
+    if "shared" in incident.shown_by:
+        return f"{what} on most targets of {name} took {times} as expected: its network or its clients"
+    return f"{what} on {name} took {times} as expected under its load (by {by})"
+
+
+def to_events(found: Sequence[Incident], system: str) -> Frame:
+    """Rows of `events`. The id of an incident is stable, so that a later search revises it."""
+    causes = [describe_cause(each) for each in found]
+    details = [
+        {
+            "direction": each.kind,
+            "cause": cause,
+            "probability": round(each.probability, 3),
+            "shown_by": list(each.shown_by),
+            "through": list(each.through),
+            "runs": each.runs,
+            "lost_seconds": None if each.lost_seconds is None else round(each.lost_seconds, 1),
+        }
+        for each, cause in zip(found, causes, strict=True)
+    ]
+    return TABLES["events"].frame(
+        rows=len(found),
+        event_id=[f"component_health:{system}:{each.component}:{each.kind}:{each.start_ns}" for each in found],
+        kind="component_health",
+        system=system,
+        component=[each.component for each in found],
+        start_ns=[each.start_ns for each in found],
+        end_ns=[each.end_ns for each in found],
+        label=[
+            f"{cause}, for {format_seconds((each.end_ns - each.start_ns) / NS)}"
+            for each, cause in zip(found, causes, strict=True)
+        ],
+        strength_ratio=[each.factor for each in found],
+        details=[json.dumps(each) for each in details],
+    )

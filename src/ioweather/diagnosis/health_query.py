@@ -1,0 +1,515 @@
+"""Searches the lake for unhealthy components when rows arrive, and stores them as events of kind `component_health`.
+
+Questions read the stored events, so the answer does not depend on who asked first.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.choices import TRAFFIC
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.frames import Matrix
+from ioweather.core.tables import METRICS, Quality
+from ioweather.core.tables.schema import specs_of
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
+from ioweather.diagnosis.events import settle
+from ioweather.diagnosis.health_evidence import (
+    LEAST_PEERS,
+    SHOWS_IN_RUN,
+    SLOWER_IN_RUN,
+    SLOWER_WITHOUT_PEERS,
+    SPREAD_IN_RUN,
+    Bins,
+    Observations,
+    cpu_observations,
+    request_observations,
+    shared_observations,
+    utilisation,
+)
+from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
+from ioweather.facts.file_records import file_records
+from ioweather.facts.loads import servers_of
+from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
+from ioweather.lake import grid
+from ioweather.lake.database import fetch_frame
+from ioweather.lake.lake import Lake
+from ioweather.lake.snapshot import Snapshot
+
+SOURCE: Final = "health"
+_TARGETS: Final = ("ost", "device")
+_METADATA: Final = ("mdt", "mds")
+_CLIENT: Final = "host"
+_METADATA_OPERATIONS: Final = ("create", "stat", "delete")
+# (seconds, number) of requests at devices, and at clients from sending to answer (NFS).
+_DEVICE_TIMES: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "write_ops"))
+_ROUND_TRIPS: Final = (("read_rtt_seconds", "read_ops"), ("write_rtt_seconds", "write_ops"))
+# A search needs the week before the first new row to know what is usual; long periods are searched in parts.
+_HISTORY_NS: Final = 7 * DAY_NS
+_LONGEST_NS: Final = 14 * DAY_NS
+_OVERLAP_NS: Final = 2 * DAY_NS
+# Samples in a bin, or probes of each target, within the limits of its length.
+_SAMPLES_PER_BIN: Final = 12
+_PROBES_PER_BIN: Final = 8
+_SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
+# Memory: cells of a (bin, component) table; and components, if bins cannot be longer.
+_MOST_CELLS: Final = 30_000_000
+_MOST_COMPONENTS: Final = 5_000
+_MOST_WINDOWS: Final = 200  # six years of one file system
+# Overloads are frequent and short: less evidence per bin.
+_MOST_OVERLOAD: Final = 2.0
+_SLOWER_OVERLOAD: Final = (2.4, 20.0)
+
+
+@dataclass(frozen=True)
+class SearchWindow:
+    """One file system in one period; `components` is the largest number of one kind."""
+
+    snapshot: Snapshot
+    filesystem: str
+    system: str
+    start_ns: int
+    end_ns: int
+    bin_ns: int
+    components: int = 0
+
+    @property
+    def bins(self) -> Bins:
+        """The time bins."""
+        return Bins(self.start_ns, self.bin_ns, -(-(self.end_ns - self.start_ns) // self.bin_ns))
+
+    def kinds(self, metric: str) -> set[str]:
+        """Kinds of components with this metric in the window."""
+        return {
+            g.component_kind
+            for g in self.snapshot.series()
+            if (g.filesystem, g.metric) == (self.filesystem, metric)
+            and g.first_ns < self.end_ns
+            and g.end_ns > self.start_ns
+        }
+
+    def matrices(self, kind: str, metrics: Sequence[str], step_ns: int) -> dict[str, Matrix]:
+        """One matrix per metric on a common grid; metrics without data are left out."""
+        found = {}
+        for metric in metrics:
+            if kind not in self.kinds(metric):
+                continue
+            try:
+                selection = self.snapshot.selection(
+                    self.filesystem, kind, (metric,), step_ns, period_ns=(self.start_ns, self.end_ns)
+                )
+            except DataUnavailable:
+                continue
+            found[metric] = grid.matrix(selection, metric).load()
+        return found
+
+    def bin_means(self, matrix: Matrix, components: Sequence[str]) -> Floats:
+        """(bin, component) means over the known steps of each bin."""
+        place = (matrix.start_ns + np.arange(matrix.steps) * matrix.step_ns - self.start_ns) // self.bin_ns
+        inside = (place >= 0) & (place < self.bins.count)
+        columns = [matrix.components.index(name) for name in components]
+        values = matrix.values[inside][:, columns]
+        known = ~np.isnan(values)
+        total, count = (np.zeros((self.bins.count, len(columns))) for _ in range(2))
+        np.add.at(total, place[inside], np.where(known, values, 0.0))
+        np.add.at(count, place[inside], known.astype(np.float64))
+        return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+
+
+def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
+    """Search from the first new row on; return the number of new rows of `events`.
+
+    Raises SearchIncomplete if time runs out or a file system has too many components.
+    """
+    changed = 0
+    began = time.monotonic()
+    with lake.snapshot() as snapshot:
+        windows = sorted(list_windows(snapshot, since_ns), key=lambda window: window.end_ns)
+        left_out = []
+        if most_seconds < math.inf and len(windows) > _MOST_WINDOWS:
+            windows, total = windows[len(windows) - _MOST_WINDOWS :], len(windows)
+            left_out.append(f"only the newest {len(windows)} of {total} stretches of time were searched")
+        for number, window in enumerate(windows):
+            if time.monotonic() - began > most_seconds:
+                left_out.append(
+                    f"{len(windows) - number} of {len(windows)} stretches of time, from "
+                    f"{format_time_ns(window.start_ns)} on, were left out after {most_seconds:.0f} s"
+                )
+                break
+            if window.components > _MOST_COMPONENTS:
+                left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
+                continue
+            found = to_events(find_incidents(load_health(window), snapshot.facility), window.system)
+            where = {
+                "kind": "component_health",
+                "source": SOURCE,
+                "system": window.system,
+                "start_ns >=": window.start_ns,
+                "start_ns <": window.end_ns,
+            }
+            stored = snapshot.frame("events", where=where)
+            known = set(found.text("event_id").tolist())
+            gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
+            changed += settle(lake, found, stored.take(gone), SOURCE)
+    if left_out:
+        raise SearchIncomplete("; ".join(left_out))
+    return changed
+
+
+def list_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
+    """Windows to search if rows are new from `since_ns` on; probes are used where no server is sampled."""
+    sampled = set()
+    for filesystem in snapshot.filesystems():
+        groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
+        timed = [g for g in groups if _describes_server(g.component_kind, g.metric)]
+        # A single component has no peers: the local disks of a thousand nodes are a thousand of these.
+        if not timed or (len({g.component_kind for g in timed}) == 1 and max(g.components for g in timed) == 1):
+            continue
+        sampled.add(filesystem)
+        first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
+        finest = min((g.interval_ns for g in timed if g.end_ns > since_ns), default=None)
+        if finest is None:  # the new rows are of another file system or table
+            continue
+        least = _LONGEST_NS * _count_components(timed) // _MOST_CELLS
+        wanted = min(max(_SAMPLES_PER_BIN * finest, _SHORTEST_BIN_NS, least), _LONGEST_BIN_NS)
+        unit = MINUTE_NS if wanted >= MINUTE_NS else NS
+        bin_ns = round(wanted / unit) * unit
+        system = max(timed, key=lambda g: g.end_ns).system
+        start = max(first, since_ns - _HISTORY_NS) // bin_ns * bin_ns
+        while True:
+            end = min(last, start + _LONGEST_NS)
+            here = [g for g in timed if g.first_ns < end and g.end_ns > start]
+            yield SearchWindow(snapshot, filesystem, system, start, end, bin_ns, _count_components(here))
+            if end >= last:
+                break
+            following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # skips gaps
+            start = (following - _OVERLAP_NS) // bin_ns * bin_ns
+    yield from (each for each in _probe_windows(snapshot, since_ns) if each.filesystem not in sampled)
+
+
+def _count_components(groups: Sequence[SeriesGroup]) -> int:
+    """Most components of one metric on one day."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for group in groups:
+        counts[group.day, group.metric, group.source] += group.components
+    return max(counts.values(), default=0)
+
+
+def _describes_server(kind: str, metric: str) -> bool:
+    if kind == _CLIENT:
+        return any(metric == seconds for seconds, _ in _ROUND_TRIPS)
+    return kind in (*_TARGETS, *_METADATA) and METRICS[metric].extensive
+
+
+def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
+    if not snapshot.pinned["responses"].uris:
+        return
+    rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
+    found = snapshot.bare.execute(
+        f"""SELECT system, min(start_ns), max(start_ns), count(*), count(DISTINCT component)
+        FROM ({rows}) WHERE component IS NOT NULL AND status = 'ok' GROUP BY system ORDER BY system"""
+    ).fetchall()
+    for system, first, last, probes, components in found:
+        interval = (last - first) * components // max(1, probes)
+        bin_ns = min(max(round(_PROBES_PER_BIN * interval / NS) * NS, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
+        start = max(first, last - _LONGEST_NS) // bin_ns * bin_ns
+        yield SearchWindow(snapshot, snapshot.facility.filesystem_of(system), system, start, last + 1, bin_ns)
+
+
+def load_health(window: SearchWindow) -> HealthData:
+    """Return what a search of the window uses."""
+    kind = next((kind for kind in _TARGETS if any(kind in window.kinds(name) for name in TRAFFIC)), None)
+    metadata = [*_metadata_probes(window), *_metadata_requests(window)]
+    if kind is None:
+        return HealthData(window.bins, [*_probes(window), *_client_requests(window), *metadata])
+    traffic = _sum_matrices(list(window.matrices(kind, TRAFFIC, min(MINUTE_NS, window.bin_ns)).values()))
+    load = replace(traffic, values=utilisation(traffic.values))
+    servers = servers_of(window.snapshot, traffic.components)
+    runs = _using_runs(window, traffic.components)
+    observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
+    observations += _probes(window, load)
+    if "oss" in window.kinds("cpu_ratio") and servers:
+        observations.append(_processors(window, load, servers))
+    observations += _run_contrasts(runs, load)
+    return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
+
+
+def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
+    snapshot = window.snapshot
+    known = set(snapshot.pinned["job_io"].days())
+    days = {utc_day(t) for t in (*range(window.start_ns, window.end_ns, DAY_NS), window.end_ns)} & known
+    if not days:
+        return UsingRuns()
+    # Most of what an ingest of servers' samples alone would import.
+    from ioweather.diagnosis.comparison_pool import run_slowdowns
+    from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
+    from ioweather.facts.runs import group_runs
+
+    runs = runs_in(snapshot, "", days)
+    records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
+    own = own_target_bytes(records, components)
+    chosen = own.sum(axis=1) > 0
+    first, last = io_times(runs)
+    return UsingRuns(
+        components=tuple(components),
+        first_ns=first[chosen],
+        last_ns=last[chosen],
+        seconds=runs.floats("io_seconds")[chosen],
+        slowdown=run_slowdowns(runs, group_runs(runs, "similar"))[chosen],
+        own_bytes=own[chosen],
+        contrast=target_contrast(records, components)[chosen],
+    )
+
+
+def _run_contrasts(runs: UsingRuns, load: Matrix) -> Iterator[Observations]:
+    """Waiting of runs for each target against their other targets."""
+    run, component = np.nonzero(np.isfinite(runs.contrast))
+    if not len(run):
+        return
+    middle = (runs.first_ns + runs.last_ns)[run] // 2
+    yield Observations(
+        source="runs",
+        components=runs.components,
+        component=component,
+        start_ns=middle,
+        log_seconds=runs.contrast[run, component],
+        load=_load_at(load, middle, component),
+        count=np.ones(len(run)),
+        has_peers=False,
+        slower=SLOWER_IN_RUN,
+        shows=SHOWS_IN_RUN,
+        least_spread=SPREAD_IN_RUN,
+    )
+
+
+def _sum_matrices(parts: Sequence[Matrix]) -> Matrix:
+    """Sum over metrics for the steps and components that all have; missing where one is missing."""
+    first, end = max(p.start_ns for p in parts), min(p.end_ns for p in parts)
+    step = parts[0].step_ns
+    names = tuple(name for name in parts[0].components if all(name in p.components for p in parts))
+    total = np.zeros((max(0, end - first) // step, len(names)))
+    for part in parts:
+        columns = [part.components.index(name) for name in names]
+        total = total + part.values[(first - part.start_ns) // step : (end - part.start_ns) // step, columns]
+    return _matrix(first, step, names, total)
+
+
+def _matrix(start_ns: int, step_ns: int, names: tuple[str, ...], values: Floats) -> Matrix:
+    return Matrix("sum", start_ns, step_ns, names, values, np.broadcast_to(np.float32(1), values.shape))
+
+
+class _RequestTables(NamedTuple):
+    """(bin, component) seconds and numbers of requests, one table for each kind of request."""
+
+    components: tuple[str, ...]
+    seconds: list[Floats]
+    counts: list[Floats]
+
+
+def _counter_tables(
+    window: SearchWindow, kind: str, pairs: Sequence[tuple[str, str]], wanted: Sequence[str] | None = None
+) -> _RequestTables | None:
+    """Requests from counters of components (default: all with the first counter); None if there are none."""
+    found = window.matrices(kind, [name for pair in pairs for name in pair], window.bin_ns)
+    pairs = [pair for pair in pairs if all(name in found for name in pair)]
+    if not pairs:
+        return None
+    candidates = found[pairs[0][0]].components if wanted is None else wanted
+    names = tuple(n for n in candidates if all(n in found[name].components for pair in pairs for name in pair))
+    seconds, counts = ([window.bin_means(found[pair[side]], names) for pair in pairs] for side in (0, 1))
+    return _RequestTables(names, seconds, counts)
+
+
+def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[Observations]:
+    tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
+    if tables is not None and len(tables.components) >= LEAST_PEERS:
+        yield request_observations(
+            "service", tables.components, window.bins, *tables[1:], window.bin_means(load, tables.components)
+        )
+
+
+def _client_requests(window: SearchWindow) -> Iterator[Observations]:
+    """Round trips that are slow for most clients of a server at once (NFS); one slow client says nothing of it."""
+    tables = _counter_tables(window, _CLIENT, _ROUND_TRIPS)
+    if tables is None:
+        return
+    load = utilisation(np.nansum(tables.counts, axis=(0, 2))[:, None])
+    loads = np.broadcast_to(load, (window.bins.count, len(tables.components)))
+    of_clients = request_observations("clients", tables.components, window.bins, *tables[1:], loads)
+    yield replace(shared_observations(of_clients, window.filesystem, window.bins, load[:, 0]), source="clients")
+
+
+_JOB_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=float64 requests=float64")
+
+
+def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
+    """Requests of all jobs at their servers (Lustre job_stats), by operation: another mix is no slowness."""
+    if not window.snapshot.pinned["job_operations"].uris:
+        return _RequestTables((), [], [])
+    bins = window.bins
+    rows = window.snapshot.rows(
+        "job_operations", {"filesystem": window.filesystem, "component_kind": kind}, (window.start_ns, window.end_ns)
+    )
+    sql = f"""SELECT component, operation, (start_ns + interval_ns // 2 - {bins.start_ns}) // {bins.bin_ns} AS bin,
+            sum(time_ns) / 1e9 AS seconds, sum(count)::DOUBLE AS requests
+        FROM ({rows}) WHERE time_ns IS NOT NULL AND interval_ns <= {bins.bin_ns}
+            AND quality & {int(Quality.WHOLE_LIFE)} = 0
+        GROUP BY ALL HAVING bin BETWEEN 0 AND {bins.count - 1} ORDER BY ALL"""
+    found = fetch_frame(window.snapshot.bare, sql, _JOB_TIMES)
+    names, operations = found.text("component"), found.text("operation")
+
+    def tables(column: str) -> list[Floats]:
+        table = np.zeros((len(operations.categories), bins.count, len(names.categories)))
+        np.add.at(table, (operations.codes, found.ints("bin"), names.codes), found.floats(column))
+        return list(table)
+
+    return _RequestTables(tuple(names.categories), tables("seconds"), tables("requests"))
+
+
+def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[Observations]:
+    names, seconds, counts = _job_tables(window, "ost")
+    known = [column for column, name in enumerate(names) if name in load.components]
+    if len(known) < LEAST_PEERS:
+        return
+    chosen = [names[column] for column in known]
+    yield request_observations(
+        "served",
+        chosen,
+        window.bins,
+        [each[:, known] for each in seconds],
+        [each[:, known] for each in counts],
+        window.bin_means(load, chosen),
+    )
+
+
+def _metadata_requests(window: SearchWindow) -> Iterator[Observations]:
+    names, seconds, counts = _job_tables(window, "mdt")
+    if not names:
+        return
+    load = utilisation(np.sum(counts, axis=0))
+    found = request_observations("metadata_served", names, window.bins, seconds, counts, load)
+    yield found if found.has_peers else replace(found, slower=SLOWER_WITHOUT_PEERS)
+
+
+_PROBE_TIMES: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
+
+
+class _ProbeTimes(NamedTuple):
+    """Logarithm of the median time of probes over what is usual of their series, and their number."""
+
+    components: tuple[str, ...]
+    component: Ints
+    minute: Ints
+    log_ratio: Floats
+    count: Floats
+
+
+def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_component: bool = True) -> _ProbeTimes:
+    """Probes by component, minute and operation: a stalled server may still take writes into its memory."""
+    snapshot = window.snapshot
+    rows = snapshot.rows(
+        "responses", {"filesystem": window.filesystem, "status": "ok"}, (window.start_ns, window.end_ns)
+    )
+    step_ns = min(MINUTE_NS, window.bin_ns)
+    where = "op IN ({})".format(", ".join(f"'{name}'" for name in operations))
+    if by_component:
+        where = f"component IS NOT NULL AND {where}"
+    sql = f"""WITH timed AS (SELECT start_ns, {"component" if by_component else "NULL::VARCHAR"} AS component, op,
+            ln(duration_ns) AS took,
+            host || ' ' || target || ' ' || op || ' ' || request_bytes || ' ' || mode AS series
+            FROM ({rows}) WHERE duration_ns > 0 AND cached IS NOT TRUE AND {where}),
+        usual AS (SELECT series, median(took) AS middle FROM timed GROUP BY series)
+        SELECT component, start_ns // {step_ns} * {step_ns} AS minute, median(took - middle) AS took,
+            count(*) AS looks
+        FROM timed JOIN usual USING (series) GROUP BY component, minute, op ORDER BY component, minute, op"""
+    found = fetch_frame(snapshot.bare, sql, _PROBE_TIMES)
+    text = found.text("component")
+    codes = text.codes.astype(np.int64)
+    return _ProbeTimes(tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks"))
+
+
+def _codes_in(names: Sequence[str], codes: Ints, wanted: Sequence[str]) -> Ints:
+    """Codes of the same names in `wanted`; -1 if missing."""
+    place = {name: number for number, name in enumerate(wanted)}
+    return np.asarray(np.array([place.get(name, -1) for name in names], np.int64)[codes])
+
+
+def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[Observations]:
+    """Probes of targets; without samples of the servers the load is unknown and only peers are compared."""
+    names, component, minute, log_ratio, count = _probe_times(window, DATA_OPERATIONS)
+    if len(names) < LEAST_PEERS:
+        return
+    if load is None:
+        yield Observations("probe", names, component, minute, log_ratio, np.full(len(minute), np.nan), count)
+        return
+    loads = _load_at(load, minute, _codes_in(names, component, load.components))
+    found = Observations("probe", names, component, minute, log_ratio, loads, count)
+    yield found
+    total = utilisation(load.values.sum(axis=1, keepdims=True))
+    all_load = window.bin_means(_matrix(load.start_ns, load.step_ns, ("all",), total), ("all",))[:, 0]
+    yield shared_observations(found, window.filesystem, window.bins, all_load)
+
+
+def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
+    """Highest load within a minute of each moment; NaN if unknown (column -1)."""
+    row = (moment - load.start_ns) // load.step_ns
+    width = max(1, MINUTE_NS // load.step_ns)
+    found = np.full(len(row), np.nan)
+    for shift in range(-width, width + 1):
+        known = (row + shift >= 0) & (row + shift < load.steps) & (column >= 0)
+        found[known] = np.fmax(found[known], load.values[(row + shift)[known], column[known]])
+    return found
+
+
+def _processors(window: SearchWindow, load: Matrix, servers: dict[str, str]) -> Observations:
+    busy = window.matrices("oss", ("cpu_ratio",), window.bin_ns)["cpu_ratio"]
+    names = tuple(name for name in busy.components if any(servers.get(target) == name for target in load.components))
+    moved = np.full((load.steps, len(names)), np.nan)
+    for column, name in enumerate(names):
+        own = [i for i, target in enumerate(load.components) if servers.get(target) == name]
+        moved[:, column] = load.values[:, own].mean(axis=1)
+    loads = window.bin_means(_matrix(load.start_ns, load.step_ns, names, moved), names)
+    return cpu_observations(names, window.bins, window.bin_means(busy, names), loads)
+
+
+def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
+    """Metadata probes at a known load, then without it to find overloads.
+
+    Only if the load of the metadata servers is known: otherwise an overload looks like sickness.
+    """
+    kind = next((kind for kind in _METADATA if kind in window.kinds("open_ops")), None)
+    if kind is None:
+        return
+    counters = [name for name, metric in METRICS.items() if name.endswith("_ops") and metric.extensive]
+    total = _sum_matrices(list(window.matrices(kind, counters, MINUTE_NS).values()))
+    load = replace(total, values=utilisation(total.values))
+    names, has_peers = total.components, len(total.components) != 1
+    # With several servers, only probes in a folder of one server show which one served them.
+    probes = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
+    component = _codes_in(probes.components, probes.component, names) if has_peers else np.zeros_like(probes.minute)
+    known = component >= 0
+    at_load = Observations(
+        source="metadata",
+        components=names,
+        component=component[known],
+        start_ns=probes.minute[known],
+        log_seconds=probes.log_ratio[known],
+        load=_load_at(load, probes.minute[known], component[known]),
+        count=probes.count[known],
+        has_peers=has_peers,
+        slower=SLOWER_WITHOUT_PEERS,
+    )
+    yield at_load
+    # A benchmark makes metadata operations twice as slow.
+    unknown = np.full(len(at_load.load), np.nan)
+    yield replace(at_load, source=OVERLOAD, load=unknown, most=_MOST_OVERLOAD, slower=_SLOWER_OVERLOAD)

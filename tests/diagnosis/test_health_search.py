@@ -1,0 +1,160 @@
+"""Unhealthy components by what requests took: at servers, by the counts of jobs, and at clients of NFS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_lakes import DAY, series_frame
+
+from ioweather.core.arrays import Floats
+from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.schema import concat
+from ioweather.core.units import MIB, MINUTE_NS, NS
+from ioweather.diagnosis.health_incidents import Incident, UsingRuns
+from ioweather.diagnosis.health_query import find_sick_components
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.stats.order_statistics import BySize
+from ioweather.topics.ask import ask
+from planted_responses import SIZES, START_NS, law_of, rows
+
+# Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.
+STEP_NS = 5 * MINUTE_NS
+STEPS, COMPONENTS = 6 * 288, 6
+SICK = slice(600, 648)
+
+
+def named(lake: Lake) -> list[Unhealthy]:
+    find_sick_components(lake)
+    result = ask("health", lake).result
+    assert isinstance(result, HealthOutcome)
+    return list(result.unhealthy)
+
+
+def requests(rng: np.random.Generator, components: int = COMPONENTS) -> Floats:
+    """Five minutes' requests of each component: a day with busier hours, and single busy ones."""
+    hours = 1.5 + np.sin(np.arange(STEPS) / 24)[:, None]
+    return np.asarray(rng.poisson(100 * hours * rng.lognormal(0, 0.5, (STEPS, components))).astype(np.float64))
+
+
+def times(rng: np.random.Generator, count: Floats, usual: float, slower: int | None, factor: float) -> Floats:
+    """Seconds that they took; of one component (None: of none) `factor` times as long for four hours."""
+    took = count * usual * rng.lognormal(0, 0.15, count.shape)
+    if slower is not None:
+        took[SICK, slower] *= factor
+    return np.asarray(took)
+
+
+def counted_jobs(lake: Lake, kind: str, prefix: str, tables: dict[str, tuple[Floats, Floats]]) -> None:
+    for operation, (count, seconds) in tables.items():
+        step, column = np.nonzero(count > 0)
+        lake.append("job_operations", TABLES["job_operations"].frame({
+            "start_ns": DAY + step * STEP_NS, "component": [f"{prefix}{i:04x}" for i in column.tolist()],
+            "count": count[step, column].astype(np.int64), "time_ns": (seconds[step, column] * 1e9).astype(np.int64),
+        }, rows=len(step), interval_ns=STEP_NS, system="scratch", component_kind=kind, job_key="7", job_id=7,
+            operation=operation, quality=0), source="lustre")  # fmt: skip
+
+
+@pytest.mark.parametrize("sick", [3, None])
+def test_a_target_whose_server_takes_longer_for_the_jobs_requests(tmp_path: Path, sick: int | None) -> None:
+    rng, lake = np.random.default_rng(5), open_lake(tmp_path / "lake", create=True)
+    tables = {}
+    for operation, usual in (("read", 0.004), ("write", 0.002)):
+        count = requests(rng)
+        tables[operation] = count, times(rng, count, usual, sick, 5.0)
+        lake.append("series", series_frame(count * 2**20, metric=f"{operation}_bytes", step_ns=STEP_NS), source="lmt")
+    counted_jobs(lake, "ost", "OST", tables)
+    found = named(lake)
+    assert [each.component for each in found] == (["OST0003"] if sick is not None else [])
+    if sick is not None:
+        assert "time per request at its server" in found[0].cause
+        assert abs(found[0].start_ns - DAY - SICK.start * STEP_NS) <= 20 * MINUTE_NS
+        assert found[0].end_ns is not None
+        assert abs(found[0].end_ns - DAY - SICK.stop * STEP_NS) <= 20 * MINUTE_NS
+
+
+@pytest.mark.parametrize("sick", [0, None])
+def test_a_metadata_server_that_takes_longer_and_one_that_is_asked_for_other_things(
+    tmp_path: Path, sick: int | None
+) -> None:
+    """Without a sick one, creates, which take five times as long as stats, are most of what it does for four hours."""
+    rng, lake = np.random.default_rng(6), open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(requests(rng) * 2**20, metric=metric, step_ns=STEP_NS), source="lmt")
+    stats, creates = requests(rng, 1) + 50, requests(rng, 1) + 50
+    if sick is None:
+        creates[SICK] *= 10
+    tables = {"getattr": (stats, times(rng, stats, 0.001, sick, 4.0)),
+              "create": (creates, times(rng, creates, 0.005, sick, 4.0))}  # fmt: skip
+    counted_jobs(lake, "mdt", "MDT", tables)
+    found = named(lake)
+    assert [each.component for each in found] == (["MDT0000"] if sick is not None else [])
+    if found:
+        assert "operations on MDT0000 took" in found[0].cause
+        assert "time per operation at its server" in found[0].cause
+
+
+@pytest.mark.parametrize("slow", ["server", "one client", "nothing"])
+def test_a_server_of_nfs_is_named_by_most_of_its_clients_and_never_by_one(tmp_path: Path, slow: str) -> None:
+    rng, lake = np.random.default_rng(7), open_lake(tmp_path / "lake", create=True)
+    for operation, usual in (("read", 0.003), ("write", 0.006)):
+        count = requests(rng)
+        took = times(rng, count, usual, 2 if slow == "one client" else None, 6.0)
+        if slow == "server":
+            took[SICK] *= 6.0
+        for metric, values in ((f"{operation}_ops", count), (f"{operation}_rtt_seconds", took)):
+            frame = series_frame(values, metric=metric, kind="host", system="mount:/home", step_ns=STEP_NS)
+            lake.append("series", frame, source="nfs")
+    found = named(lake)
+    assert len(found) == (slow == "server")
+    if found:
+        assert "of most clients of" in found[0].cause
+        assert found[0].factor == pytest.approx(6.0, rel=0.25)
+
+
+@pytest.mark.parametrize("sick", [1, None])
+def test_one_of_several_metadata_servers_by_probes_of_each(tmp_path: Path, sick: int | None) -> None:
+    """`series_frame` calls these OSTs, too."""
+    rng, lake = np.random.default_rng(8), open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(requests(rng) * 2**20, metric=metric, step_ns=STEP_NS), source="lmt")
+    count = requests(rng, 4)
+    lake.append("series", series_frame(count, metric="open_ops", kind="mdt", step_ns=STEP_NS), source="lmt")
+    took = times(rng, np.ones(count.shape), 0.002, sick, 6.0)
+    step, column = np.nonzero(took > 0)
+    lake.append("responses", TABLES["responses"].frame({
+        "start_ns": DAY + step * STEP_NS + column, "component": [f"OST{i:04x}" for i in column.tolist()],
+        "duration_ns": (took[step, column] * 1e9).astype(np.int64),
+    }, rows=len(step), host="n1", target="/scratch", op="create", request_bytes=0, mode="nocache", system="scratch",
+        status="ok"), source="probe")  # fmt: skip
+    assert [each.component for each in named(lake)] == (["OST0001"] if sick is not None else [])
+
+
+def test_stripe_says_what_the_quiet_system_does_though_a_target_was_sick(tmp_path: Path) -> None:
+    """A sampler's sizes on all targets; one of these is eight times slower for a third of the time, and found so."""
+    lake = open_lake(tmp_path / "lake", create=True)
+    (lake.root / "facility.toml").write_text('[filesystem.scratch]\nlustre = ["snx11025"]\nmounts = ["/scratch"]\n')
+    sampled = concat([rows(size, 300, op="write", targets=8) for size in SIZES])
+    start, at = sampled.ints("start_ns"), (START_NS + 100 * MINUTE_NS, START_NS + 200 * MINUTE_NS)
+    sick = sampled.text("component").equals("OST0003") & (start >= at[0]) & (start < at[1])
+    slow = sampled.with_columns(duration_ns=np.where(sick, 8, 1) * sampled.ints("duration_ns"))
+    lake.append("responses", slow, source="probe")
+    assert [each.component for each in named(lake)] == ["OST0003"]
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    result = ask("stripe", lake, {"size": 64 * MIB, "targets": 8}).result
+    assert isinstance(result, StripeOutcome)
+    for width in result.widths:
+        expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
+        assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(("slowdown", "served"), [(0.0, True), (0.5, False), (np.nan, False)])
+def test_a_run_as_usual_on_a_silent_target_says_that_only_its_collector_failed(slowdown: float, served: bool) -> None:
+    times = np.array([20, 20, 0]) * NS, np.array([30, 30, 90]) * NS
+    own = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # the second uses another target, the third began before
+    runs = UsingRuns(("a", "b"), *times, np.ones(3), np.array([slowdown, 0.0, 0.0]), own, own)
+    assert runs.any_unharmed(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {}) == served
+    assert runs.any_unharmed(Incident("server", "absent", 10 * NS, 60 * NS, 0.95), {"a": "server"}) == served
+    assert not UsingRuns().any_unharmed(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {})

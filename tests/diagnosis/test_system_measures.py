@@ -1,0 +1,49 @@
+"""Others' rate is that of whole sampling intervals less the run's own bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted_jobs import planted
+
+from ioweather.diagnosis.comparison_pool import run_slowdowns
+from ioweather.diagnosis.verdict_wording import measure_system
+from ioweather.facts.runs import group_runs
+from ioweather.studies.mad17.run_groups import association_data
+from planted_association import PARAMS, planted_association, site
+
+
+def measures(data, system):
+    return {each.name: each.values for each in measure_system(data.runs.frame, system)}
+
+
+def test_measures_follow_the_planted_load():
+    data = association_data(planted_association(days=10), site(), PARAMS)
+    found = measures(data, data.system)
+    rows = data.members(data.asked)
+    others = data.of("others_io_high_read_bytes") / data.of("d_d_seconds")
+    assert found["others_read"][rows] == pytest.approx(np.maximum(others, 0.0)[rows])
+    assert np.isfinite(found["others_operations"][rows]).all()
+
+
+def test_load_on_targets_is_shown_only_if_known_for_all_runs():
+    data = association_data(planted_association(days=4), site(), PARAMS)
+    rate = np.linspace(1.0, 2.0, data.runs.rows)
+    found = measures(data, data.system.with_columns(target_bytes_per_s=rate, neighbours=np.log(rate)))
+    assert found["own_targets"] == pytest.approx(rate)
+    assert found["neighbours"] == pytest.approx(rate)
+    rate[np.flatnonzero(np.isfinite(found["others_read"]))[0]] = np.nan
+    assert "own_targets" not in measures(data, data.system.with_columns(target_bytes_per_s=rate))
+
+
+def test_how_slow_runs_were_among_their_own():
+    jobs = [{"read": 100 * 2**20, "io": 10.0, "uid": 1, "exe": "/bin/a", "read_count": 100} for _ in range(9)]
+    jobs[3]["io"], jobs[4]["io"] = 20.0, 40.0
+    jobs[4]["read_count"] = 100_000  # another pattern: not how slow it was, but what it did
+    jobs.append({"read": 2**20, "io": 5.0, "uid": 2, "exe": "/bin/rare", "read_count": 1})
+    frames = planted(jobs)
+    runs = frames["job_io"].with_columns(**{name: frames["applications"][name] for name in ("uid", "exe")})
+    found = run_slowdowns(runs, group_runs(runs, "similar"))
+    assert np.exp(found[3]) == pytest.approx(2.0)
+    assert found[[0, 1, 2]] == pytest.approx(0.0)
+    assert np.isnan(found[[4, 9]]).all()

@@ -1,0 +1,95 @@
+"""Where a fix wins most, and what was fixed since: planted runs of two programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.outcomes import Amount
+from ioweather.core.tables import concat
+from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
+from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer
+from planted_advice import LARGE, SMALL, each, requests, view_of
+from planted_logs import NS, START
+
+DAY = 86_400 * NS
+BAD = {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0))}
+GOOD = {"POSIX": each(**requests("WRITE", 16, LARGE, 1.0))}
+
+
+def lake(folder, runs):
+    """(program, day, modules) of each run."""
+    views = [
+        view_of(folder / f"{n}.darshan", modules, exe=f"/bin/{program}", job_id=100 + n,
+                start_ns=START + day * DAY + n, end_ns=START + day * DAY + 100 * NS + n)
+        for n, (program, day, modules) in enumerate(runs)
+    ]  # fmt: skip
+    return StudyData({name: concat([getattr(v, name) for v in views]) for name in ("applications", "files", "job_io")})
+
+
+def test_programs_are_ranked_by_what_their_fixes_win(tmp_path):
+    data = lake(tmp_path, [("good", 1, GOOD), ("bad", 2, BAD), ("bad", 3, BAD)])
+    runs = list(advise_runs(data, Facility(), 0, 100))
+    (item,) = rank_programs(runs)
+    assert (item.program, item.runs, item.name, item.dimension) == ("bad", 2, "small_requests", "small_or_misaligned")
+    assert item.io_seconds == pytest.approx(40.0)
+    assert 0 < item.low <= item.seconds <= item.high <= 40.0
+    assert item.job_id in (101, 102)
+
+
+def test_what_was_fixed_is_found(tmp_path):
+    data = lake(tmp_path, [("app", 1, BAD), ("app", 2, BAD), ("app", 3, GOOD), ("app", 4, GOOD)])
+    (item,) = (i for i in find_fixed(list(advise_runs(data, Facility(), 0, 100))) if i.name == "small_requests")
+    assert (item.runs_before, item.runs_after, item.before_seconds, item.after_seconds) == (2, 2, 20.0, 1.0)
+
+
+@pytest.mark.parametrize("pattern", [(BAD, GOOD, BAD, GOOD), (BAD, BAD, BAD, GOOD), (BAD, BAD, BAD, BAD)])
+def test_what_comes_and_goes_is_not_fixed(tmp_path, pattern):
+    data = lake(tmp_path, [("app", day, modules) for day, modules in enumerate(pattern, 1)])
+    assert find_fixed(list(advise_runs(data, Facility(), 0, 100))) == []
+
+
+def test_the_answer_is_of_the_last_days(tmp_path):
+    data = lake(tmp_path, [("old", 1, BAD), ("new", 20, BAD), ("new", 21, GOOD)])
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500})
+    assert [item.program for item in answer.result.programs] == ["new"]
+    assert answer.headline.startswith("1 program could win")
+    assert [fact.name for fact in answer.facts[0].facts] == ["program_1"]
+    all_of_it = triage_answer(data, Facility(), {"since": 40 * DAY, "most": 500})
+    assert {item.program for item in all_of_it.result.programs} == {"old", "new"}
+    # Only the run with most I/O time is judged.
+    assert triage_answer(data, Facility(), {"since": 40 * DAY, "most": 1}).result.runs == 1
+
+
+def slowed_by(program, user, seconds, hidden=False):
+    """A run that waited so long for a job, and would have taken a tenth of its time without it."""
+    party = Party("7", job_id=7, user=user, program=program, hidden=hidden)
+    suspect = Suspect(party, "servers", seconds, 0.0, 1e12, 0.0, 1e6, 0.0, 0.9, 0.0, (("OST0001", 1.0),))
+    return Slowed(Party("1"), seconds * 1.1, Amount(seconds * 0.1, 0.0, seconds * 0.12), None, 1.0,
+                  Suspects((suspect,), 1.0, "OST0001", 0.0, 1.0, "scratch", True, met_seconds=seconds))  # fmt: skip
+
+
+def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
+    data = lake(tmp_path, [("bad", 2, BAD), ("bad", 3, BAD), ("good", 3, GOOD)])
+    owner = next(iter(advise_runs(data, Facility(), 0, 100))).whose[1]
+    asked = Activity("scratch", 0, 1, tuple(
+        slowed_by(program, user, seconds, hidden)
+        for program, user, seconds, hidden in (
+            ("bad", owner, 100.0, False), ("bad", owner, 50.0, False), ("good", "eve", 30.0, False),
+            ("secret", "mallory", 500.0, True),
+        )
+    ))  # fmt: skip
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}, asked)
+    first, second = answer.result.others
+    assert (first.program, first.runs, first.name) == ("bad", 2, "small_requests")
+    assert (second.program, second.name) == ("good", "")
+    assert first.low <= first.seconds <= min(first.high, 150.0)
+    assert "mallory" not in str(answer)
+
+
+def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
+    data = lake(tmp_path, [("bad", 2, BAD)])
+    answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}, "no samples of it")
+    assert answer.result.others == ()
+    assert answer.caveats[-1] == "What programs cost others is not known: no samples of it."
