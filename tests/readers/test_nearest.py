@@ -11,7 +11,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UnknownFormat
 from ioweather.ingestion.reading import FileOutcome, Reading, choose_source, read_file
-from ioweather.readers.suggest import nearest
+from ioweather.readers.reader_catalogue import nearest
 from ioweather.ui.cli.main import run
 
 NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be preloaded: ignored.\n"

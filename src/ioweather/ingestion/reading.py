@@ -40,8 +40,7 @@ from ioweather.core.tables.checks import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
-from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.readers.suggest import nearest
+from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
 _OUT_OF_MEMORY: Final = TooMuchMemory("").reason

@@ -81,7 +81,7 @@ _LONGEST_SECONDS: Final = 366 * 86_400
 class Phase:
     """One phase of a run. `details` go into the parameters; `target` is the directory it worked in.
 
-    `marks_time` is false where the times should not stand on a time line: those of a run whose phases are all there
+    `marks_time` is false where the times should not be on a time line: those of a run whose phases are all there
     themselves, and those of a phase of which only the run is known (`within`).
     """
 
@@ -121,7 +121,7 @@ def read_text(path: Path) -> TextFile:
 
 
 def number(text: object) -> float | None:
-    """A printed figure; None for '-', 'NA', 'nan' and whatever else stands where there is none. None is below zero."""
+    """A printed figure of at least zero; None for '-', 'NA', 'nan' and other texts."""
     try:
         value = float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -68,7 +68,7 @@ def plain_stamp(text: str) -> str:
 
 def date_stamp(text: str) -> str | None:
     """Output of `date` in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None for other text.
-    Only UTC is kept: other short names of zones have several meanings."""
+    Of zones only UTC is used: other short names of zones have several meanings."""
     match = _DATE_LINE.fullmatch(text)
     if match is None:
         return None

@@ -1,11 +1,11 @@
 """GPFS and NFS counters as rows of `series`: the sources `mmpmon`, `mmperfmon` and `mountstats`.
 
-Recordings of `mmpmon -p` and of /proc/self/mountstats hold counters: two samples give the amount between them. The text
-of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset); or --start gives that
-of the first, and the ages of the mounts the distance of the others.
+Recordings of `mmpmon -p` and of /proc/self/mountstats contain counters: two samples give the amount between them. The
+text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset); or --start gives
+that of the first, and the ages of the mounts the distance of the others.
 
 `mmperfmon query` prints a legend that names the columns, then rows, in as many blocks as the screen is wide. A row is
-the mean over a bucket of what the sensor reported each time. A ratio can be taken as it is; a counter is the amount in
+the mean over a bucket of what the sensor reported each time. A ratio needs no conversion; a counter is the amount in
 one period of the sensor, which the table does not say: --interval does.
 """
 
@@ -49,7 +49,7 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
                 refused[item] += 1
                 continue
             for origin, grown in differ.update([item]):
-                # A node's sums hold what the lines of its file systems tell: the lake reads one of them.
+                # The sums of a node include the lines of its file systems: the lake reads one of them.
                 target = origin.target
                 if target.system == ALL and context.system is not None:
                     target = target._replace(system=context.system)
@@ -284,7 +284,7 @@ class _Last:
         self._first_ages = self._first_ages or ages
         if look.time_ns is not None:
             return look.time_ns
-        # One that was mounted again meanwhile is younger than it would be: the greatest difference tells.
+        # A mount that was mounted again is younger: the greatest difference is the right one.
         apart = max(
             (age - self._first_ages[name] for name, age in ages.items() if name in self._first_ages), default=None
         )

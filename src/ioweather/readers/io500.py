@@ -50,7 +50,7 @@ _ENDINGS: Final = {"read": "read", "write": "write", "stat": "stat", "delete": "
 
 def _detect_io500(head: bytes, path: Path) -> float:
     text = plain_head(head)
-    # Above IOR and mdtest, which IO500 runs and whose words may stand in the same output.
+    # Above IOR and mdtest, which IO500 runs and whose words may be in the same output.
     if any(_RESULT.match(line) for line in text.splitlines()):
         return 0.95
     return 0.95 if _SECTION.search(text) and _SECTION_SCORE.search(text) else 0.0

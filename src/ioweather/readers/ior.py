@@ -111,7 +111,7 @@ def runs_of_text(text: TextFile, context: ReadContext) -> list[IorRun]:
 
 
 class _Parser:
-    """Feeds on lines. Unknown ones are passed over: warnings of any rank may stand between the others."""
+    """Parser of single lines. Unknown lines are skipped: warnings of any rank may come between the others."""
 
     def __init__(self, times: LocalTimes) -> None:
         self.runs: list[IorRun] = []
@@ -173,7 +173,7 @@ class _Parser:
         columns = self._summary_columns
         if len(words) != len(columns):
             return False
-        # 'StdDev' stands twice, so the first columns go by their place: four of bandwidth, then four of operations.
+        # 'StdDev' occurs twice, so the first columns go by their place: four of bandwidth, then four of operations.
         count = 8 if "Max(OPs)" in columns else 4
         values: dict[str, float | None] = {
             name: number(word) for name, word in zip(_SUMMARY_COLUMNS[:count], words[1:], strict=False)
@@ -351,7 +351,7 @@ def _run_phases(index: int, run: IorRun) -> Iterator[Phase]:
         details=_details(run, run.tests[0]) if run.tests else {"version": run.version},
         command=run.command,
         target=_directory(run.tests[0]) if run.tests else None,
-        # Where an iteration has no time of its own, the run is what stands on the time line.
+        # Where an iteration has no time of its own, the run is on the time line.
         marks_time=any(phase.start_ns is None for phase in phases if "[max]" not in phase.name),
     )
     yield whole
@@ -516,7 +516,7 @@ MDTEST = FileReader(
 
 
 def _mdtest_runs(text: TextFile, context: ReadContext) -> list[_MdtestRun]:
-    """Runs in the order of the file. '-- started at' stands before the banner, and may be missing."""
+    """Runs in the order of the file. '-- started at' comes before the banner, and may be missing."""
     times = LocalTimes(text.path, context.zone)
     runs: list[_MdtestRun] = []
     started_ns: int | None = None
@@ -547,7 +547,7 @@ def _mdtest_table(run: _MdtestRun, match: re.Match[str]) -> dict[str, list[float
     run.iterations = whole_number(match[3])
     if match[1] != "time":
         return run.rates
-    # Until 4.0 the table holds seconds, whatever unit its heading claims; 'ms/op' came with another meaning.
+    # Until 4.0 the table has seconds, whatever unit its heading claims; 'ms/op' came with another meaning.
     return None if match[2] == "ms/op" else run.seconds
 
 

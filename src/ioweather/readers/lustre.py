@@ -3,8 +3,8 @@ what each job did.
 
 A snapshot shows counters since the server started: alone it says nothing about activity. Two of them give amounts,
 in the exact interval between them; the lake splits those over its grid by overlap. States (capacity, free space,
-clients) are kept once an hour, for the minute in which they were read. Whatever cannot be used of a dump is counted,
-and said at the end.
+clients) are stored once an hour, for the minute in which they were read. Unusable parts of a dump are counted, and
+reported at the end.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _trees(path: Path) -> list[Path]:
 
 
 def _dumps(path: Path) -> list[Path]:
-    """The files of a folder that holds dumps alone, each of another moment."""
+    """The files of a folder that contains only dumps, each of another moment."""
     found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
     return found if len(found) > 1 else []
 

@@ -92,7 +92,7 @@ def _pbs_records(path: Path, context: ReadContext) -> Iterator[JobRecord]:
 
 
 class _Runs:
-    """Runs of jobs in one file. What started is kept until its end, which says more, or until the end of the file."""
+    """Runs of jobs in one file. A started run is remembered until its end record or the end of the file."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[JobRecord, str]] = {}
@@ -108,7 +108,7 @@ class _Runs:
         return self._numbered(identity, record, run_count)
 
     def stopped(self, identity: str, stamp: str) -> Iterator[JobRecord]:
-        """The two stamps are of one clock: between them lies what the run took."""
+        """The run that was stopped at `stamp`; its duration is the difference of two stamps of one clock."""
         if identity in self._open:
             record, began = self._open.pop(identity)
             try:
@@ -135,8 +135,8 @@ class _Runs:
 
 
 def _pbs_values(message: str) -> dict[str, str]:
-    """`key=value` apart by blanks. A word that is no pair goes on with the value before it: groups, accounts and job
-    names hold blanks, quoted or not."""
+    """`key=value` separated by blanks. A word that is not a pair continues the value before it: groups, accounts and
+    job names may contain blanks, quoted or not."""
     values: dict[str, str] = {}
     key, words, quoted = "", [""], False
     for word in message.split(" "):
@@ -325,7 +325,7 @@ def _lsf_record(where: str, line: str, cluster: str) -> JobRecord:
 
 
 def _lsf_hosts(listed: list[str]) -> tuple[list[str], int]:
-    """Distinct hosts in order, and slots: a host stands once for each, or as '16*host'."""
+    """Distinct hosts in order, and slots: a host is repeated for each, or printed as '16*host'."""
     hosts: dict[str, None] = {}
     slots = 0
     for item in listed:

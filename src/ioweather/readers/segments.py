@@ -117,7 +117,7 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
 
 
 def _check_row(table: str, row: Mapping[str, Any], where: str) -> None:
-    """Raise CorruptInput unless the row has the columns of the table and values that they can hold."""
+    """Raise CorruptInput unless the row has the columns of the table and values that fit them."""
     unknown = row.keys() - TABLES[table].names
     if unknown:
         raise CorruptInput(f"{where}: {table} has no column {', '.join(sorted(unknown))}.")

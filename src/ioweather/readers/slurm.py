@@ -7,7 +7,7 @@ or several that differ, is an error that names the line.
 
 The shape of `sacct --json` changed between versions: numbers are plain in 21.08-22.05 and {"set": true, "infinite":
 false, "number": 3} from 23.02 on; a state is a text or a list of texts; `job_id` is the raw id. Keys come in any order:
-`jobs` may stand before the `meta` that names Slurm.
+`jobs` may come before the `meta` that names Slurm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_HOSTS = 200_000
 
 # Slurm's compressed host lists: 'n[1-3,07]-ib[0-1],login' is seven names.
 def expand(text: str) -> list[str]:
-    """Names in the order of the list; an odd list is kept as one name rather than guessed at."""
+    """Names in the order of the list; an odd list stays one name."""
     if text.strip() in _NOTHING:
         return []
     names: list[str] = []
@@ -94,7 +94,7 @@ def _numbers(text: str) -> list[str] | None:
     return found
 
 
-_MOST_INT64 = 1 << 63  # what the tables hold
+_MOST_INT64 = 1 << 63  # beyond the int64 of the tables
 _JSON_JOBS = re.compile(r'"jobs"\s{0,99}:\s{0,99}\[')
 # What an accounted job has in every version; a waiting or running one of `squeue --json` has none of them.
 _OF_A_JOB = ('"association"', '"allocation_nodes"', '"derived_exit_code"', '"tres"', '"het"')
@@ -282,7 +282,7 @@ _HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
 _FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
 _LONGEST_ROW_LINES = 40
 _MOST_SURPLUS = 60
-_END_NS = 1 << 63  # what the tables hold
+_END_NS = 1 << 63  # beyond the int64 of the tables
 _NEVER = ("", "None", "Unknown", "NONE")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
 _STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")

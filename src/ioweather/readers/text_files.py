@@ -115,7 +115,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
     with path.open("rb") as plain:
         zipped = plain.read(2) == _GZIP_MAGIC
         plain.seek(0)
-        # read1 gives what a cut gzip file still holds before it fails.
+        # read1 returns the readable part of a cut gzip file before it fails.
         read = gzip.GzipFile(fileobj=plain).read1 if zipped else plain.read
         try:
             while data := read(_BLOCK_BYTES):

@@ -1,10 +1,10 @@
 """Darshan 1.x and 2.x logs: one gzip file of a job region and records of one size, given in the terms of 3.x, so that
 nothing behind the reader needs to know which one wrote a log.
 
-Darshan 2 kept one record per file for all interfaces. What has an equal in a 3.x module gets its name; what has none
+Darshan 2 has one record per file for all interfaces. What has an equal in a 3.x module gets its name; what has none
 is left out, and `column` says so. Three things to know:
 - bytes, sizes and alignment are those of the POSIX layer, stdio included, as in the POSIX module of 3.0;
-- the file's bytes also stand in MPI-IO, as Darshan 2's own tools count them for files opened by MPI-IO;
+- the file's bytes are also in MPI-IO, as Darshan 2's own tools count them for files opened by MPI-IO;
 - timestamps are of whichever layer came first or last.
 1.x has no magic number and no job id. Its records lack the ranks that were fastest and slowest, and more.
 """
@@ -247,7 +247,7 @@ def _parse_records(region: bytes, version: str, order: ByteOrder) -> NDArray[Any
 
 
 def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
-    """Only the last 15 characters of a path are kept (1.x: 11), and the device it lies on: `/mount/…end/of/path`."""
+    """Names by record id, as `/mount/…end/of/path`: a log has the last 15 characters of a path (1.x: 11)."""
     names: dict[int, str] = {}
     known = records["CP_DEVICE"] if "CP_DEVICE" in (records.dtype.names or ()) else np.full(len(records), -1)
     if version == _UNRELIABLE_DEVICES:

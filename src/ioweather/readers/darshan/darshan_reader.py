@@ -12,7 +12,7 @@ import bz2
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -114,6 +114,7 @@ def _layouts(module: Module | None) -> dict[int, _Layout]:
     if module is None:
         return {}
     osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"].tolist()]
+    widest: Iterable[tuple[int, int]]
     if "components" in module.ragged:
         widest = map(_widest, module.ragged["components"])
     else:
@@ -411,7 +412,7 @@ def _batches(logs: Sequence[DarshanLog]) -> Iterator[_Batch]:
             # Darshan 2.x counts streams inside its one record, which is the POSIX row.
             if part is None or not len(part.records) or (module == "STDIO" and "CP" in log.modules):
                 continue
-            # One module version has one record layout, in native byte order; the size tells those of 2.x apart.
+            # One module version has one record layout, in native byte order; the size distinguishes those of 2.x.
             layout = (part.version, part.records.dtype.itemsize)
             same.setdefault(layout, []).append((number, log, part.records))
         for members in same.values():

@@ -47,9 +47,9 @@ def _prefixed(prefix: str, words: str, *, without: Iterable[str] = ()) -> tuple[
 
 @dataclass(frozen=True)
 class RecordNames:
-    """Integer and float counters of one module version, and what else its record holds.
+    """Integer and float counters of one module version, and the other fields of its record.
 
-    `links`: a word after the rank is the id of the file that the dataset or variable lies in. `gap_bytes`: bytes after
+    `links`: a word after the rank is the id of the file of the dataset or variable. `gap_bytes`: bytes after
     the rank that mean nothing. `tail`: fields behind the counters.
     """
 
@@ -349,7 +349,7 @@ def _head(*names: str) -> list[tuple[str, str]]:
     return [("id", "u8"), ("rank", "i8"), *((name, "i8") for name in names)]
 
 
-# Records of variable length, in native order: what stands before the variable part.
+# Records of variable length, in native order: the part before the lists.
 LUSTRE_V1_DTYPE: Final = np.dtype(_head(*LUSTRE_V1))
 LUSTRE_V2_DTYPE: Final = np.dtype(_head("components", "stripes"))
 LUSTRE_COMPONENT_DTYPE: Final = np.dtype([*((name, "i8") for name in LUSTRE_COMPONENT), ("pool", "S16")])

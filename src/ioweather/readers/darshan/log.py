@@ -23,7 +23,7 @@ _INSTEAD = "`.records`, a NumPy array"
 
 
 class DarshanJob(NamedTuple):
-    """Who ran what, when. `start_ns` and `end_ns` are what the log holds: whole seconds before version 3.41.
+    """Who ran what, when. `start_ns` and `end_ns` are those of the log: whole seconds before version 3.41.
 
     `run_seconds` is what Darshan itself shows: end - start, plus one second where only whole seconds are known.
     `mounts` are (path, type), the longest path first, so that the first that fits a file is its mount.

@@ -52,7 +52,7 @@ _HOW: Final = (
 
 
 def _detect_darshan_export(head: bytes, path: Path) -> float:
-    """Names of columns stand in the last part of a Parquet file."""
+    """The names of columns are in the last part of a Parquet file."""
     if not head.startswith(_MAGIC):
         return 0.0
     footer = _footer(path)

@@ -39,7 +39,7 @@ _IN_USE: Final = 0x10  # LCME_FL_INIT of lustre_idl.h
 _COMPONENT: Final = re.compile(r"LUSTRE_COMP(\d{1,4})_(\w{1,40})")
 _OST: Final = re.compile(r"LUSTRE_(?:COMP\d{1,4}_)?OST_ID_\d{1,6}")
 _BIN: Final = re.compile(r"HEATMAP_(READ|WRITE)_BIN_(\d{1,6})")
-_LINK: Final = "_FILE_REC_ID"  # of datasets and variables: the file they lie in, 64 bits without a sign
+_LINK: Final = "_FILE_REC_ID"  # the file of a dataset or variable, 64 bits unsigned
 _WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")  # of components, printed as words
 
 Value = float | int | str
@@ -177,7 +177,7 @@ _MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})
 _INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
 _SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
 _RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
-# Lines of --total, --file, --perf and darshan-dxt-parser, which stand beside records or alone.
+# Lines of --total, --file, --perf and darshan-dxt-parser, with records or without.
 _OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
 # A line of --file-list: id, path, times of the file; what it says is in the records too.
 _FILE_LIST: Final = re.compile(r"\d{1,20}\t")
@@ -185,7 +185,7 @@ _WHOLE: Final = "darshan-parser JOB.darshan > job.txt"
 
 
 def is_darshan_text(data: bytes) -> bool:
-    """Its first line may stand behind what a shell or a loader had to say."""
+    """Whether the bytes are text of darshan-parser; messages of a shell or a loader may come first."""
     return data.startswith(FIRST_LINE) or b"\n" + FIRST_LINE in data[: 64 << 10]
 
 
@@ -288,7 +288,7 @@ def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str
         run_seconds = float(end - start + 1)
     # From 3.41 on the time of the run is printed with decimals; start and end are cut.
     precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
-    # Ids of 64 bits are printed as they are; a uid of nobody as a negative number.
+    # Ids of 64 bits are printed as they are; the uid of the user nobody as a negative number.
     uid, job_id = (_whole(facts.get(name, "0"), name) for name in ("uid", "jobid"))
     return DarshanJob(
         uid=uid,

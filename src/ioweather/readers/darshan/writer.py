@@ -99,7 +99,7 @@ def write_log(
 ) -> None:
     """Write a log. A module is an array made by `new_records`, or a `Module` (needed for LUSTRE and HEATMAP lists).
 
-    `job.run_seconds` is not stored: it follows from the times. Raises ValueError for what the format cannot hold.
+    `job.run_seconds` is not stored: it follows from the times. Raises ValueError for what the format cannot store.
     """
     Path(path).write_bytes(log_bytes(job, modules, names, compress=compress))
 

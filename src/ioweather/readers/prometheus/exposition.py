@@ -61,7 +61,7 @@ _LEAST_MILLISECONDS: Final = 10**11
 
 
 class Sample(NamedTuple):
-    """`key`: name and labels as they stand there. `time_ns` is None where the text says none."""
+    """`key`: name and labels as printed. `time_ns` is None where the text says none."""
 
     key: str
     name: str
@@ -201,7 +201,7 @@ PROMETHEUS = FileReader(
 
 
 def _scrapes(path: Path) -> list[Path]:
-    """The files of a folder that holds exposition text alone."""
+    """The files of a folder that contains only exposition text."""
     found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_scrape(Path(entry.path)))
     return found if len(found) > 1 else []
 
@@ -378,7 +378,7 @@ def _moment_ns(values: list[str], columns: int, where: str) -> int:
     return int(match[1]) * NS + int((match[2] or "").ljust(9, "0"))
 
 
-# Blanks, commas and equal signs inside a name stand behind a backslash; texts of fields stand in quotes.
+# Blanks, commas and equal signs inside a name follow a backslash; texts of fields are in quotes.
 _NAME: Final = r"(?:[^\\, =\n]|\\.)+"
 _VALUE: Final = r'(?:"(?:[^"\\\n]|\\.)*"|[^\\", \n]+)'
 _LINE: Final = re.compile(

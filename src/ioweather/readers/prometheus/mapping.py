@@ -60,7 +60,7 @@ _KEYS: Final = frozenset(
 
 
 class Mapped(NamedTuple):
-    """What a series of samples is. `group` tells apart who reported it; the counters of one group come together."""
+    """What a series of samples is. `group` identifies its reporter; the counters of one group come together."""
 
     target: Target
     metric: str
@@ -149,7 +149,7 @@ class Mappings:
         return sorted(self._rules)
 
     def of(self, name: str, labels: Labels, host: str | None = None) -> Mapped | None:
-        """What a series is; None of those that nobody needs."""
+        """What a series is; None where no rule fits."""
         rules = self._rules.get(name)
         if rules is None:
             return None
@@ -329,8 +329,8 @@ class _Group:
 
 @dataclass
 class Amounts:
-    """Samples come in the order of time. `by_minute`: rows begin at the first sample of a minute, whoever reads them
-    and from when on; otherwise every sample ends a row."""
+    """Samples come in the order of time. `by_minute`: rows begin at the first sample of a minute, wherever a
+    reading begins; otherwise every sample ends a row."""
 
     by_minute: bool = False
     cluster: str | None = None
@@ -344,7 +344,7 @@ class Amounts:
     _jobs: dict[_JobPlace, dict[str, float]] = field(default_factory=dict)
 
     def add(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
-        """`key` tells one series of samples from all others. What is no number tells nothing."""
+        """Add a sample of the series `key`. NaN and infinity are ignored."""
         if not abs(value) < 1e300:
             return
         if mapped.value == "state":
@@ -489,7 +489,7 @@ Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
 class Known:
-    """What each series is, asked once; and how many are nobody's."""
+    """What each series is, looked up once; counts series without a rule or a host."""
 
     def __init__(self, mappings: Mappings, context: ReadContext) -> None:
         self._mappings, self._context = mappings, context
@@ -542,7 +542,7 @@ class Taking:
             yield table, frame
 
     def finish(self, held: str) -> Pieces:
-        """`held`: what the file holds, where nothing could be taken."""
+        """Yield the last rows; raise if there were none. `held` describes the contents of the file in that error."""
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = Counter(

@@ -56,7 +56,7 @@ class Records:
 
 
 def guessed_kinds(paths: list[str], before: str | None = None, after: str | None = None) -> list[str]:
-    """Of a list without types: what holds its neighbour is a directory, the rest are taken as files. `before` and
+    """Kinds for a list without types: a parent of its neighbour is a directory, the rest are files. `before` and
     `after` are the neighbours of the whole piece."""
     around = [before, *paths, after]
     return [
@@ -189,7 +189,7 @@ class ListTally:
             self._count_files(owner, entries, chosen, names)
 
     def _widen(self, path: str) -> None:
-        """The root is the deepest directory that holds everything."""
+        """Move the root up to the deepest directory above all paths."""
         if self._root is None:
             self._root = path
         elif path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
@@ -213,21 +213,23 @@ class ListTally:
     def _count_linked(self, entries: Entries, index: int, name: str) -> None:
         self._tally.counts["linked_names"] += 1
         owner = _owner(entries, index)
-        values = [_at(column, index) for column in (entries.size, entries.capacity)]
-        times = [_seconds(_at(column, index)) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns)]
-        record = (
-            _at(entries.device, index) or 0,
-            _at(entries.inode, index),
-            owner.uid,
-            owner.gid,
-            "",
-            *values,
-            *times,
-            _at(entries.links, index),
-            entries.paths[index].count("/"),
-            extension_of_name(name),
+        mtime, atime, ctime = (_at(each, index) for each in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
+        record = LinkRecord(
+            device=_at(entries.device, index) or 0,
+            inode=_at(entries.inode, index) or 0,
+            uid=owner.uid,
+            gid=owner.gid,
+            project="",
+            size=_at(entries.size, index),
+            capacity=_at(entries.capacity, index),
+            mtime=_seconds(mtime),
+            atime=_seconds(atime),
+            ctime=_seconds(ctime),
+            links=_at(entries.links, index) or 0,
+            depth=entries.paths[index].count("/"),
+            extension=extension_of_name(name),
         )
-        self._links.add_links([LinkRecord(*record)])  # type: ignore[arg-type]
+        self._links.add_links([record])
         if entries.size is not None:
             self._tally.note("files", entries.size[index], entries.paths[index], owner.uid or 0)
 
@@ -235,8 +237,9 @@ class ListTally:
         def picked(column: Column, unit: int = 1) -> Column:
             return None if column is None else [column[index] // unit for index in chosen]
 
-        times = (picked(column, NS) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
-        files = Files([names[index] for index in chosen], picked(entries.size), picked(entries.capacity), *times)
+        mtime, atime, ctime = (picked(each, NS) for each in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
+        own_names, size = [names[index] for index in chosen], picked(entries.size)
+        files = Files(own_names, size, picked(entries.capacity), mtime, atime, ctime)
         self._tally.add_files(owner, files, self._seen)
         for index in chosen:
             path, size = entries.paths[index], _at(entries.size, index)
@@ -274,7 +277,7 @@ def decoded(raw: bytes) -> str:
 
 
 def dated(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
-    """When what the file holds was seen, as somebody said, and the identity of that scan."""
+    """The time of the scan, which the user gives, and the id of the scan."""
     if context.start_ns is None:
         raise UndatedInput(
             f"{path} does not say when it was made, and ages are counted from there.",
@@ -341,7 +344,7 @@ class Bucket:
 
 @dataclass
 class Report:
-    """Lines before the first histogram by their name, and histograms: how many items, and where they lie."""
+    """Lines before the first histogram by their name, and histograms: numbers of items, and their buckets."""
 
     totals: dict[str, str]
     counts: dict[str, int]
@@ -429,7 +432,7 @@ def _number(text: str, path: Path) -> float:
 
 
 def _bucket(cells: list[str], path: Path) -> Bucket:
-    # Times to come lie below the first bin, which fsstats calls -1.
+    # Times in the future are below the first bin, which fsstats calls -1.
     low = -1 if cells[0] == "-1" else int(_number(cells[0], path))
     return Bucket(low, int(_number(cells[2], path)), _number(cells[5], path))
 

@@ -48,7 +48,7 @@ _TIME: Final = rb"(-?\d{1,18})\.(\d+)"
 _SHORT: Final = rb" ".join([_FIND_NUMBER] * 2 + [_TIME] * 3 + [_FIND_NUMBER] * 3 + [rb"(.+)"])
 _SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
 _LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
-# A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it cannot be told.
+# A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
 _OSTS: Final = rb"([\[\]\d,?]{0,65536})"
 _LUSTRE_RECORD: Final = re.compile(
     rb" ".join([rb"(\d{1,18})"] * 2 + [rb"(-?\d{1,18})(\.\d+)?"] * 3 + [rb"(\d{1,18})"] * 3 + [_OSTS, rb"([/.].*)"]),
@@ -56,7 +56,7 @@ _LUSTRE_RECORD: Final = re.compile(
 )
 _FIND_KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
 _BATCH: Final = 50_000
-# A name may hold line ends, but a list that is mostly something else is no list.
+# A name may contain line ends, but a list of mostly other lines is refused.
 _MOST_STRAY_LINES: Final = 1000
 
 
@@ -245,7 +245,7 @@ def _path_pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
     yield Entries(waiting, guessed_kinds(waiting, before)), torn
 
 
-# <thread> stands before lines that come through an external script.
+# <thread> comes before lines of an external script.
 _NUMBERS: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+\d+\s+-?\d+\s")
 _BEFORE_PATH: Final = re.compile(rb"-- (?=/|%2F)")
 _GPFS_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
@@ -306,7 +306,7 @@ def _gpfs_pieces(path: Path, zone: ZoneInfo | None) -> Iterator[tuple[Entries, b
             inode, show, place = record
             shown = _shown(show, order, path, number)
             rows.setdefault(frozenset(shown), []).append((_gpfs_path(place), inode, shown))
-        # A file whose SHOW is NULL has no attributes; such files are counted apart.
+        # A file whose SHOW is NULL has no attributes; such files are counted separately.
         for known, group in rows.items():
             yield _gpfs_entries(known, group, zone, path), False
 
@@ -401,6 +401,6 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, path: Path) -> int:
 
 @lru_cache(maxsize=65_536)
 def _minute(text: str, zone: ZoneInfo) -> int:
-    """A file's time in the hour that clocks show twice is taken as the first: ages are counted in days."""
+    """UTC of a local minute; the first of two where clocks go back, because ages are counted in days."""
     moment = dt.datetime.strptime(text, "%Y-%m-%d %H:%M" if " " in text else "%Y-%m-%d@%H:%M")
     return datetime_to_ns(moment.replace(tzinfo=zone).astimezone(dt.UTC))

@@ -35,7 +35,7 @@ from ioweather.readers.scan.tally import (
 
 @dataclass(frozen=True)
 class TreeFacts:
-    """What the system says of the file system that the root lies on."""
+    """What the system reports of the file system of the root."""
 
     mount: str | None
     type: str | None
@@ -47,7 +47,7 @@ class TreeFacts:
 
 @dataclass(frozen=True)
 class ScanFacts:
-    """What is known of a scan beside its tally. `whole` says that the tree was walked, or the list read, to its end;
+    """Facts of a scan that are not in its tally. `whole` says that the tree was walked, or the list read, to its end;
     `names` that user and group numbers are those of this host."""
 
     scan_id: str
@@ -79,7 +79,7 @@ def tree_facts(root: str) -> TreeFacts:
     )
 
 
-_MOST: Final = (1 << 63) - 1  # sparse files can add up to more than a column holds
+_MOST: Final = (1 << 63) - 1  # sparse files can add up to more than 64 bits
 
 
 def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Iterator[tuple[str, Frame]]:
@@ -217,7 +217,7 @@ def _weight(cells: Cells | None) -> int | None:
 
 
 def shown_path(path: str, paths: PathPolicy) -> str | None:
-    """A path as the person wants it kept."""
+    """A path, its hash or None, as the policy says."""
     if paths == "drop":
         return None
     text, _ = stored_text(path)

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS links (
     PRIMARY KEY (device, inode)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT);
 """
-# Of several names of a file the first in this order says depth, extension and project, whoever was faster.
+# The first name of a file in this order gives depth, extension and project, whichever walker was faster.
 _ADD_LINK: Final = """
 INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET depth = excluded.depth, extension = excluded.extension, project = excluded.project
@@ -50,7 +50,7 @@ class ScanState:
     """Used by one process. Without a path it lives in a temporary file and is gone at the end."""
 
     def __init__(self, path: Path | None = None) -> None:
-        # No locks of SQLite's own: they fail on some network file systems; the caller holds one.
+        # No locks of SQLite's own: they fail on some network file systems; the caller has one.
         place = f"{path.absolute().as_uri()}?nolock=1" if path else ""
         try:
             self._db = sqlite3.connect(place, uri=path is not None, isolation_level=None)
@@ -90,7 +90,7 @@ class ScanState:
         ids: list[int] = []
         items: list[Item] = []
         found = 0
-        # Those that are taken lie near the end too; there are never more than the workers hold.
+        # Taken rows are near the end too; there are never more of them than the workers have.
         rows = self._db.execute("SELECT id, parent, depth, names FROM items ORDER BY id DESC")
         for row_id, parent, depth, names in rows:
             if row_id in self._taken:
@@ -119,12 +119,12 @@ class ScanState:
         self._db.execute("DELETE FROM arriving WHERE task = ?", (task,))
 
     def lost(self, task: int, ids: list[int]) -> None:
-        """The process of a task died: somebody else takes its directories."""
+        """Give the directories of a task back after its process died."""
         self._taken.difference_update(ids)
         self._db.execute("DELETE FROM arriving WHERE task = ?", (task,))
 
     def left(self, most: int) -> int:
-        """Rows that nobody has taken, counted up to `most`."""
+        """Number of rows that no worker has taken, counted up to `most`."""
         rows = self._db.execute("SELECT count(*) FROM (SELECT 1 FROM items LIMIT ?)", (most + len(self._taken),))
         return max(0, int(rows.fetchone()[0]) - len(self._taken))
 

@@ -96,7 +96,7 @@ _ESCAPE: Final = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
 def stored_text(name: str) -> tuple[str, bool]:
-    """Text that any table can hold, and whether it is escaped.
+    """Text that any table can store, and whether it is escaped.
 
     UTF-8 names stay as they are. In others each byte that is not UTF-8 becomes `\\xNN` and a backslash is doubled.
     """
@@ -167,7 +167,7 @@ def user_name(uid: int) -> str | None:
 
 
 class Projects:
-    """Finds the owner of what lies in a directory. Rules see the directory's path with a slash at its end; a rule's
+    """Finds the owner of the files of a directory. Rules see the directory's path with a slash at its end; a rule's
     account is compared with the group's name, because centres name the groups of projects after their accounts."""
 
     def __init__(self, rules: Sequence[ProjectRule]) -> None:
@@ -353,7 +353,7 @@ class Tally:
         self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
 
     def histograms(self, owners: Iterable[Owner] | None = None) -> dict[str, Cells]:
-        """Of some owners, those that are kept per owner; of all, every one."""
+        """Histograms summed over some owners (those per owner only), or over all."""
         total: dict[str, Cells] = (
             {} if owners is not None else {name: dict(cells) for name, cells in self.whole.items()}
         )

@@ -78,7 +78,7 @@ def joined(parent: str, name: str) -> str:
     return f"{parent}/{name}" if parent else name
 
 
-_CHUNK: Final = 512  # entries of a directory that are looked at together: what the processor's caches hold
+_CHUNK: Final = 512  # entries of a directory that are examined together: they fit into the CPU's caches
 
 
 class Plan(NamedTuple):
@@ -112,7 +112,7 @@ ROOT_ITEM: Final = Item("", 0, (".",))
 
 
 class Part:
-    """What a walker hands over before it is done, so that it need not hold it."""
+    """Partial result that a walker hands over before it is done, which bounds its memory."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -159,7 +159,7 @@ class _Level(NamedTuple):
 
 
 class _Place:
-    """The directory being read, and what it holds so far."""
+    """The directory being read, and its counts so far."""
 
     def __init__(self, path: str, depth: int) -> None:
         self.path = path
@@ -554,7 +554,7 @@ class Crew:
 
 
 def _send(connection: Connection, message: object) -> None:
-    """A dead process cannot be told anything; receiving from it shows that."""
+    """Send a message; a dead process shows when the next message is received from it."""
     with suppress(BrokenPipeError, ConnectionResetError):
         connection.send(message)
 
