@@ -24,8 +24,16 @@ from unittest.mock import patch
 from engine import small_logs
 from ioweather.core.contracts import ReadContext
 from ioweather.ingestion import ingest as ingesting
-from ioweather.ingestion.bounded_reading import read_bounded, readers
-from ioweather.ingestion.reading import Batch, FileOutcome, Frames, Reading, digests_of, read_batch
+from ioweather.ingestion.reading import (
+    Batch,
+    FileOutcome,
+    Frames,
+    Reading,
+    digests_of,
+    read_batch,
+    read_bounded,
+    readers,
+)
 from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import local_executor
 

@@ -21,13 +21,12 @@ from deltalake import write_deltalake
 
 from engine import large_logs, small_logs
 from ioweather.core.frames import Frame
-from ioweather.ingestion.response_rollups import refresh_rollups
-from ioweather.lake.convert import register_frame
+from ioweather.ingestion.derivations import refresh_rollups
+from ioweather.lake.database import register_frame
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
-from ioweather.readers.darshan.read_log import read_log
-from ioweather.readers.scan.scanner import Scan, plan_scan
-from ioweather.readers.scan.state import ScanState
+from ioweather.lake.maintenance import compact
+from ioweather.readers.darshan.darshan_reader import read_log
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from lake import day_frame
 from scan import make_tree
 from weather import a_day

@@ -25,14 +25,13 @@ from engine import records_of
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.ingestion.bounded_reading import readers
-from ioweather.ingestion.derivations import follow_arrival
+from ioweather.ingestion.derivations import refresh_rollups, search_new_rows
 from ioweather.ingestion.ingest import ingest
-from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.ingestion.reading import readers
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
@@ -112,7 +111,7 @@ def one_day(lake: Lake, folder: Path, logs: list[DarshanLog], day: int, options:
         spent(lambda: [lake.append("series", frame, source="tts") for frame in counters]),
         spent(read),
         spent(measured),
-        spent(lambda: follow_arrival(lake, dict.fromkeys(("series", "responses", "applications"), start))),
+        spent(lambda: search_new_rows(lake, dict.fromkeys(("series", "responses", "applications"), start))),
         spent(lambda: compact(lake, everything=True)),
     ]
 

@@ -33,7 +33,7 @@ from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.papers.claims import Claim, claims, controlled, judge
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.stats.local_calendar import local_clock
+from ioweather.stats.grid import local_clock
 from ioweather.topics.study_catalogue import STUDIES
 
 STEP_NS = MINUTE_NS

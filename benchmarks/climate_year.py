@@ -41,8 +41,8 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import seal_as_it_is
-from ioweather.stats.local_calendar import local_clock
+from ioweather.lake.maintenance import write_seal_of_day
+from ioweather.stats.grid import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.study_catalogue import STUDIES
 
@@ -311,7 +311,7 @@ def build_lake(path: Path, days: int, targets: int = TARGETS) -> None:
         print(f"\r  day {day + 1} of {days}", end="", flush=True)
     print()
     for utc, files in lake.pinned()["series"].days().items():
-        seal_as_it_is(path, TABLES["series"], utc, files)
+        write_seal_of_day(path, TABLES["series"], utc, files)
 
 
 def timed(path: Path, *, use_cache: bool, ids: Sequence[str] = ()) -> tuple[list[Exhibit], float]:

@@ -22,19 +22,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.readers.darshan.read_log import DarshanJob
+from ioweather.readers.darshan.darshan_reader import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
 
 SMALL_LOG_BYTES = 10_000
 COUNTERS = ["POSIX", "MPI-IO", "STDIO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "LUSTRE"]
 OURS = """
-    from ioweather.readers.darshan.read_log import read_log
+    from ioweather.readers.darshan.darshan_reader import read_log
     def read(path):
         return read_log(path, modules={modules})
 """
 FRAMES = """
     import pandas
-    from ioweather.readers.darshan.read_log import read_log
+    from ioweather.readers.darshan.darshan_reader import read_log
     def read(path):
         log = read_log(path)
         return log, [module.to_pandas() for name, module in log.modules.items() if name in {modules}]

@@ -34,7 +34,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.delta_tables import make_table
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import _write_seal
+from ioweather.lake.maintenance import _write_seal
 from ioweather.lake.table_files import DataFile, TableFiles
 from ioweather.ui.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.stats.dependence import Association, associate, pearson, spearman
+from ioweather.stats.dependence import Association, associate
+from ioweather.stats.series import pearson, spearman
 
 MIB = 1 << 20
 LEAST_JOBS = 30

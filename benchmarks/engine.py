@@ -33,12 +33,12 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
-from ioweather.ingestion.bounded_reading import readers
 from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.reading import readers
 from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import Serial, in_order, local_executor, opened
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days

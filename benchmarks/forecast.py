@@ -30,15 +30,14 @@ from ioweather.core.results import Estimate
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
-from ioweather.simulate.flows import Flow
+from ioweather.simulate.fluid import Flow
 from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.simulate.world import Job, World
-from ioweather.stats.forecast import rolling_forecasts
-from ioweather.stats.job_load import Jobs, laid_out
+from ioweather.stats.forecast import Jobs, laid_out, rolling_forecasts
 from ioweather.topics.ask import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0

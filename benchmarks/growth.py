@@ -31,7 +31,7 @@ import lake as lake_days
 from ioweather.core.units import DAY_NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from table import IOWEATHER, cost
 
 DAYS = (1, 10, 100)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ioweather.core.contracts import ReadContext
-from ioweather.readers.lmt.hdf5 import TTS as SOURCE
+from ioweather.readers.lmt_hdf5 import TTS as SOURCE
 
 STEPS, OSTS, START = 17_280, 248, 1_517_126_400
 DATASETS = {"read_bytes": "readbytes", "write_bytes": "writebytes"}

@@ -13,8 +13,7 @@ import warnings
 from pathlib import Path
 
 from ioweather.facts.job_io import job_io
-from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
 
 BATCH = 256
 

@@ -20,7 +20,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.topics.analyse import make_exhibits
 
 FIRST = 20_000 * DAY_NS

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ioweather.agent.lustre_counters import LustreServer
+from ioweather.agent.counters import LustreServer
 
 JOBS = 10_000
 OPERATIONS = (

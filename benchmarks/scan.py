@@ -28,7 +28,7 @@ SCAN = """
 import sys, time
 from pathlib import Path
 from ioweather.readers.scan.scanner import Scan, plan_scan
-from ioweather.readers.scan.state import ScanState
+from ioweather.readers.scan.scanner import ScanState
 plan = plan_scan(Path(sys.argv[1]), start_ns=time.time_ns())
 print(Scan(plan, ScanState(), int(sys.argv[2])).run().counts["entries"])
 """

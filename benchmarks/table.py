@@ -45,7 +45,7 @@ import json, resource, sys, time
 from pathlib import Path
 from ioweather.lake.workers import Serial, local_executor
 from ioweather.lake.lake import open_lake
-from ioweather.ingestion.bounded_reading import readers
+from ioweather.ingestion.reading import readers
 from ioweather.ingestion.ingest import ingest
 lake, workers = open_lake(Path(sys.argv[2]), create=True), int(sys.argv[3])
 own, clock = time.process_time(), time.perf_counter()
@@ -59,7 +59,7 @@ print(json.dumps([own, own + children.ru_utime + children.ru_stime, clock]))
 READ = """
 import sys, time
 from pathlib import Path
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 files = [str(path) for path in Path(sys.argv[1]).iterdir()]
 begun = time.process_time()
 for file in files:

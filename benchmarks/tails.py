@@ -22,13 +22,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.stats.mixture import fit_mixture
-from ioweather.stats.tails import PowerLawFit, fit_power_law, power_law_p_value
-from ioweather.stats.tails.bounded import BoundedLogNormal, BoundedWeibull, PowerLaw
-from ioweather.stats.tails.families import Cauchy, Normal
-from ioweather.stats.tails.sample import sample_of
-from ioweather.stats.tails.splits import HEADS, TAILS, Splits, candidate_cuts, coarse_of, search_pair
-from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+from ioweather.stats.families import BoundedLogNormal, BoundedWeibull, Cauchy, Mixture, Normal, PowerLaw, TruncatedHead
+from ioweather.stats.mixture import HEADS, TAILS, Splits, candidate_cuts, coarse_of, fit_mixture, search_pair
+from ioweather.stats.power_law import PowerLawFit, fit_power_law, power_law_p_value
+from ioweather.stats.samples import sample_of
 
 T = TypeVar("T")
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)

@@ -32,7 +32,7 @@ from scipy.stats import beta
 from ioweather.core.results import to_jsonable
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
-from ioweather.ingestion.sql_mapping import select_of
+from ioweather.ingestion.mappings import select_of
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_from_log import view_of_log
 from ioweather.lake.lake import open_lake

@@ -36,7 +36,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
 from ioweather.lake import layout
-from ioweather.lake.convert import register_frame
+from ioweather.lake.database import register_frame
 from ioweather.lake.delta_tables import make_table
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.table_files import ONE_PER_KEY, DataFile

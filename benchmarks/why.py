@@ -25,7 +25,7 @@ from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
 from ioweather.facts.job_io import job_io
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.topics.ask import ask
 
 START_NS = 17_532 * DAY_NS  # 2018-01-01

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 from ioweather.ui.report.page import equation_html
-from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.stats.mixture import MixtureFit
 from ioweather.lake.lake import Lake
@@ -150,12 +149,12 @@ def sources_page() -> str:
     lines = ["# Sources\n", "What `ioweather ingest` reads, recognised by content.\n"]
     lines += ["| source | reads | into |", "|---|---|---|"]
     lines += [f"| `{name}` | {s.title} | {', '.join(f'`{t}`' for t in s.tables)} |" for name, s in SOURCES.items()]
-    facts = tomllib.loads((Path(__file__).parent / "source_facts.toml").read_text(encoding="utf-8"))
     lines += ["\n## Versions tried, how to make such a file, what is lost, what uses its rows\n"]
     lines += ["| source | tried on real files | made by | not kept | used by |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{name}` | {said['tried']} | `{said['make'].replace('|', chr(92) + '|')}` | {said['lost']} | {said['used']} |"
-        for name, said in facts.items()
+        f"| `{name}` | {s.tried} | `{s.made_by.replace('|', chr(92) + '|')}` | {s.lost} | {s.used_by} |"
+        for name, s in SOURCES.items()
+        if isinstance(s, FileReader) and s.tried
     ]
     return "\n".join(lines) + "\n"
 
@@ -321,7 +320,7 @@ from typing import Literal
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
 from ioweather.ui.report.api import write_report as write_report
-from ioweather.readers.darshan.read_log import read_darshan as read_darshan
+from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.lake.lake import Lake
 from ioweather.lake.lake import open_lake as open_lake

@@ -72,6 +72,6 @@ def half_day(samples: Path) -> Path:
 @pytest.fixture
 def reading_here(monkeypatch):
     """Files are read in this process, where a test can change how."""
-    bounded = "ioweather.ingestion.bounded_reading"
+    bounded = "ioweather.ingestion.reading"
     for name in ("run_limited", "stream_limited"):
         monkeypatch.setattr(f"{bounded}.{name}", lambda task, *args, wall_seconds: task(*args))

@@ -20,7 +20,7 @@ from ioweather.agent.spool import Spool, row_line
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS
 from ioweather.ingestion.queue import waiting
-from ioweather.lake.backup import check_backup
+from ioweather.lake.copies import check_backup
 from ioweather.lake.lake import open_lake
 from planted_logs import write_climate
 from warm_commands import WarmCommands

@@ -21,7 +21,7 @@ from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
 
 from darshan_logs import LogParts
 from iostat_sample import write_sample
-from ioweather.readers.darshan.counter_names import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
+from ioweather.readers.darshan.format import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
 

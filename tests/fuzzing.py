@@ -185,9 +185,9 @@ class Judge:
         """As ingest does: many together where a source can, else one by one."""
         size = path.stat().st_size
         if self.name == "darshan":
-            (outcome,), frames = self.reading.read_batch([(path, "0" * 32, size)], how)
+            (outcome,), frames = self.reading.read_batch([(path, size)], how)
             return outcome, [(table, frame) for (_, table), pieces in frames.items() for frame in pieces]
-        *items, outcome = self.reading.read_file(path, "0" * 32, size, how)
+        *items, outcome = self.reading.read_file(path, size, how)
         return outcome, [(table, frame) for _, table, frame in items]
 
 
@@ -489,7 +489,7 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
 
     code = "import sys, importlib; from ioweather.readers.reader_catalogue import SOURCES; "
     code += (
-        "importlib.import_module('ioweather.ingestion.sql_mapping')"
+        "importlib.import_module('ioweather.ingestion.mappings')"
         if source.startswith("mapped")
         else f"SOURCES[{reader_of(source)!r}]"
     )

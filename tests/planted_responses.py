@@ -12,9 +12,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, NS
-from ioweather.stats.tails.bounded import PowerLaw
-from ioweather.stats.tails.families import Normal
-from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+from ioweather.stats.families import Mixture, Normal, PowerLaw, TruncatedHead
 
 START_NS = 1_700_000_000 * NS
 FACILITY = Facility(filesystems=(FileSystem("scratch", lustre=("snx11025",), mounts=("/scratch",)),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ioweather.agent.ship import Shipment, Shipper
+from ioweather.agent.delivery import Shipment, Shipper
 from ioweather.ingestion.drain import drain, only_writer
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake

@@ -14,7 +14,6 @@ from command_lines import parse
 import ioweather
 from ioweather.core.papers import exhibits
 from ioweather.core.tables import TABLES
-from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.ui.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,12 +38,6 @@ def test_every_command_is_documented_and_its_help_ends_in_an_example(name):
     text = (DOCS / "reference" / "commands.md").read_text()
     section = text.split(f"## ioweather {name}\n", 1)[1].split("\n## ", 1)[0]
     assert re.search(r"Examples?:\s+ioweather ", section)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_every_source_has_a_page_that_names_it(name):
-    named = [page for page in (DOCS / "sources").glob("*.md") if f"`{name}`" in page.read_text()]
-    assert named, f"no page in docs/sources names the source `{name}`"
 
 
 def test_every_exhibit_is_documented():

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.ingestion.ingest import ingest
-from ioweather.lake.backup import backup, check_backup, restore
+from ioweather.lake.copies import backup, check_backup, restore
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import create_token
 from ioweather.ui.cli.main import cli

@@ -18,7 +18,7 @@ _PLACES = {
     "fit_mixture": "ioweather.stats.mixture",
     "ingest": "ioweather.ui.python_api",
     "open_lake": "ioweather.lake.lake",
-    "read_darshan": "ioweather.readers.darshan.read_log",
+    "read_darshan": "ioweather.readers.darshan.darshan_reader",
     "show": "ioweather.ui.python_api",
     "simulate_facility": "ioweather.ui.python_api",
     "sql": "ioweather.ui.python_api",

@@ -8,7 +8,7 @@ from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
 from ioweather.lake.lake import Lake
 from ioweather.lake.lake import open_lake as open_lake
-from ioweather.readers.darshan.read_log import read_darshan as read_darshan
+from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.ui.python_api import exhibits as exhibits
 from ioweather.ui.python_api import ingest as ingest

@@ -61,7 +61,7 @@ def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
 
 
 def test_a_log_gives_the_size_of_its_largest_file(lake, tmp_path, capsys):
-    from ioweather.readers.darshan.read_log import DarshanJob
+    from ioweather.readers.darshan.darshan_reader import DarshanJob
     from ioweather.readers.darshan.writer import new_records, write_log
 
     records = new_records("POSIX", 2)

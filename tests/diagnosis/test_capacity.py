@@ -13,7 +13,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.job_loads import Capacity
 from ioweather.diagnosis.job_records import read_capacity
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from planted_association import START_NS
 
 DAYS, TARGETS, A_DAY = 5, 3, 1440

@@ -17,7 +17,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.events import find_episodes
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.stats.rollups import roll_up
 
 START = parse_time_ns("2026-03-01 00:00Z")

@@ -17,7 +17,7 @@ from ioweather.core.units import MIB, MINUTE_NS, NS
 from ioweather.diagnosis.health_incidents import Incident, UsingRuns
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.stats.orderstats import BySize
+from ioweather.stats.order_statistics import BySize
 from ioweather.topics.ask import ask
 from planted_responses import SIZES, START_NS, law_of, rows
 

@@ -24,7 +24,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.events import find_episodes
-from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run
 

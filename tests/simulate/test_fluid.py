@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.simulate.flows import Flow, Fluid, Meter, Pattern, data_demand, meta_demand
+from ioweather.simulate.fluid import Flow, Fluid, Meter, Pattern, data_demand, make_resources, meta_demand
 from ioweather.simulate.generate import flow_parts, run_parts
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.simulate.resources import make_resources
 from ioweather.simulate.world import Run, World, data_flow
 
 RESOURCES = make_resources(LAPTOP, 1)

@@ -17,9 +17,9 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.simulate.applications import make_programs
+from ioweather.simulate.fluid import make_resources
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
-from ioweather.simulate.resources import make_resources
 from ioweather.simulate.world import _placement
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"

@@ -1,4 +1,4 @@
-"""Climatology against loops over days, and against what was planted."""
+"""Climatology against plain loops; the largest of 24 hours is named only where it exceeds chance."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from ioweather.stats.climatology import (
     HOURS,
     SLOTS,
     HourlyMeans,
+    chance_bound,
     climate_replicates,
     climate_tables,
     hourly_means,
+    rotated_sums,
 )
 
 
@@ -106,3 +108,48 @@ def test_replicates_of_unit_weight_are_the_climate_itself():
 def test_nothing_seen(days):
     hourly = HourlyMeans(np.full((days, HOURS), np.nan), np.arange(days))
     assert np.isnan(climate_tables(hourly)).all()
+
+
+def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:
+    """Volumes by day and hour: bursts at random times, and at 2 what is planted."""
+    random = np.random.default_rng(seed)
+    volume = random.gamma(0.3, 1.0, (days, 24))
+    volume[:, 2] += planted
+    return volume
+
+
+def names_a_peak(volume: np.ndarray, level: float = 0.99) -> bool:
+    return float(volume.sum(axis=0).max()) > chance_bound(rotated_sums(volume, 299).max(axis=1), level)
+
+
+def test_sixteen_facilities_without_a_pattern_have_at_most_one_peak_hour() -> None:
+    assert sum(names_a_peak(bursts(7 if seed % 2 else 14, seed)) for seed in range(16)) <= 1
+
+
+def test_a_planted_hour_is_found() -> None:
+    assert sum(names_a_peak(bursts(14, seed, planted=1.5)) for seed in range(8)) >= 7
+
+
+def test_turning_keeps_every_day_and_its_order() -> None:
+    volume = np.arange(48.0).reshape(2, 24)
+    assert rotated_sums(volume, 20).sum(axis=1).tolist() == [volume.sum()] * 20
+    for day in volume:
+        steps = np.sum(np.diff(rotated_sums(day[None], 50), axis=1) == 1, axis=1)
+        assert steps.min() >= 22  # a day is cut once at most
+    assert rotated_sums(volume, 5).tolist() == rotated_sums(volume, 5).tolist()
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (5, 24), (40, 7, 3), (300, 24, 2, 3)])
+def test_sums_are_those_of_cycles_turned_one_by_one(shape: tuple[int, ...]) -> None:
+    """Also where not all replicates are made at once."""
+    cycles = np.random.default_rng(1).normal(size=shape)
+    shifts = np.random.default_rng(4).integers(0, shape[1], (30, shape[0]))
+    one_by_one = [
+        sum(np.roll(cycle, -int(by), axis=0) for cycle, by in zip(cycles, shift, strict=True)) for shift in shifts
+    ]
+    np.testing.assert_allclose(rotated_sums(cycles, 30, seed=4), np.array(one_by_one), rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_known_gives_no_bound() -> None:
+    assert np.isnan(chance_bound(np.full(3, np.nan), 0.9))
+    assert chance_bound(np.array([1.0, 2.0, np.nan]), 1.0) == pytest.approx(2.0)

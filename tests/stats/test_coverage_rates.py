@@ -15,9 +15,8 @@ from scipy.signal import lfilter
 
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
-from ioweather.stats.intervals import Intervals
-from ioweather.stats.job_estimates import mean_estimate, ratio_estimate
-from ioweather.stats.resampling import contributions, independent, independent_units
+from ioweather.stats.bootstrap import contributions, effective_sample, effective_samples
+from ioweather.stats.estimates import Intervals, mean_estimate, ratio_estimate
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 
 STEPS_PER_HOUR = 4
@@ -152,17 +151,17 @@ def test_a_week_that_remembers_half_a_day_has_no_interval():
 def test_independent_units_are_counted():
     rng = np.random.default_rng(2)
     white, slow = rng.standard_normal(2000), autoregressive(rng, 2000, 0.8)
-    assert independent(white).count > 1500
+    assert effective_sample(white).count > 1500
     # 1 + 2 sum 0.8^k = 9.
-    assert independent(slow).count == pytest.approx(2000 / 9, rel=0.3)
-    assert independent(slow).error == pytest.approx(slow.std() * math.sqrt(9 / 2000), rel=0.2)
-    assert independent(slow, in_time=False).count == 2000
-    both = independent_units(np.stack([white, slow], axis=1))
-    assert both[1].count == pytest.approx(independent(slow).count)
+    assert effective_sample(slow).count == pytest.approx(2000 / 9, rel=0.3)
+    assert effective_sample(slow).error == pytest.approx(slow.std() * math.sqrt(9 / 2000), rel=0.2)
+    assert effective_sample(slow, in_time=False).count == 2000
+    both = effective_samples(np.stack([white, slow], axis=1))
+    assert both[1].count == pytest.approx(effective_sample(slow).count)
 
 
 def test_what_does_not_vary_has_an_interval_of_no_width():
-    found = independent(np.zeros(30))
+    found = effective_sample(np.zeros(30))
     assert found.enough
     assert found.error == 0
     assert found.stretches(0.9, 0.0)[0] == pytest.approx(1.0, abs=0.1)

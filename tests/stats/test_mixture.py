@@ -12,15 +12,11 @@ from scipy import stats
 
 from ioweather.core.arrays import Floats
 from ioweather.facts.response_fits import parameter_estimates
-from ioweather.stats.mixture import MixtureFit, fit_mixture, fits_no_better
-from ioweather.stats.orderstats import MaximumOf
-from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw
-from ioweather.stats.tails.families import Cauchy, Normal
-from ioweather.stats.tails.gaps import largest_gap
-from ioweather.stats.tails.heads import truncated_head
-from ioweather.stats.tails.sample import sample_of
-from ioweather.stats.tails.splits import HeadName
-from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+from ioweather.stats.families import BoundedLogNormal, Cauchy, Exponential, Mixture, Normal, PowerLaw, TruncatedHead
+from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture, fits_no_better
+from ioweather.stats.order_statistics import MaximumOf
+from ioweather.stats.samples import largest_gap, sample_of
+from ioweather.stats.tail_fits import truncated_head
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
 

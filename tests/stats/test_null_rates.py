@@ -13,11 +13,10 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import alexandergovern, jarque_bera, kruskal
 
-from ioweather.stats.changepoint import single_change
-from ioweather.stats.climatology import chance_bound, turned_sums
-from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, groups_differ, shift_p
-from ioweather.stats.normality import moments
-from ioweather.stats.orderstats import independence
+from ioweather.stats.climatology import chance_bound, rotated_sums
+from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, groups_differ, moments, shift_p
+from ioweather.stats.order_statistics import independence
+from ioweather.stats.series import single_change
 
 LEVEL = 0.05
 ALIKE = 0.8
@@ -67,7 +66,7 @@ def targets(n: int, rng: np.random.Generator) -> bool:
 
 def peak_hour(days: int, rng: np.random.Generator) -> bool:
     cycles = np.exp(autoregressive(rng, days * 24)).reshape(days, 24)
-    return float(cycles.sum(axis=0).max()) > chance_bound(turned_sums(cycles, 99).max(axis=1), 1 - LEVEL)
+    return float(cycles.sum(axis=0).max()) > chance_bound(rotated_sums(cycles, 99).max(axis=1), 1 - LEVEL)
 
 
 def not_normal(n: int, rng: np.random.Generator, keeps: float = ALIKE) -> bool | None:

@@ -16,10 +16,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from asking import weather_now
+from ioweather.agent.delivery import Server, Shipment, Shipper, push
 from ioweather.agent.exporter import render
-from ioweather.agent.push import push
-from ioweather.agent.remote import inbox, keep_status, remote_agents
-from ioweather.agent.ship import Server, Shipment, Shipper
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import (
     InFlight,
@@ -30,7 +28,10 @@ from ioweather.agent.status import (
     SpoolStatus,
     Status,
     TargetStatus,
+    inbox,
+    keep_status,
     read_status,
+    remote_agents,
     status_bytes,
 )
 from ioweather.core.clock import now_ns

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibits
 from ioweather.core.visibility import Visibility, parse_visibility
-from ioweather.lake.per_user_view import OF_THE_FACILITY
+from ioweather.lake.snapshot import OF_THE_FACILITY
 from ioweather.topics.analyse import study_of
 from ioweather.ui.web.app import _PLAIN_PATHS, LOOPBACK, create_app
 from ioweather.ui.web.server import bind, bind_socket, check_reach, running

@@ -116,7 +116,7 @@ def served(root, port: int):
 
 def writer_of(process: subprocess.Popen[bytes]) -> int | None:
     found = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "-f", "workflows.ingest.drain"], capture_output=True, check=False
+        ["pgrep", "-P", str(process.pid), "-f", "ioweather.ingestion.drain"], capture_output=True, check=False
     )
     return int(found.stdout.split()[0]) if found.stdout else None
 

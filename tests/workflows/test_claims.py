@@ -12,8 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers.claims import claims
 from ioweather.core.results import Estimate, Exhibit
-from ioweather.studies.claims import claims_answer
-from ioweather.studies.claims_query import read_claims, write_claims
+from ioweather.studies.claims import claims_answer, read_claims, write_claims
 
 SITE = SiteClaims(
     "elsewhere", True,

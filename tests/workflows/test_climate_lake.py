@@ -14,7 +14,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.tables import Quality
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.studies.pat19.exhibits import STUDY
 from ioweather.topics.analyse import make_exhibits
 

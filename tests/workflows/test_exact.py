@@ -11,9 +11,9 @@ from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus
 from ioweather.core.clock import now_ns, parse_time_ns
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.ingestion.response_rollups import refresh_rollups
+from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.lake import open_lake
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.cli.main import run
 

@@ -22,7 +22,7 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning import forecast_query as forecast_workflow
 from ioweather.planning.forecast_query import history
-from ioweather.stats.job_load import expected_load
+from ioweather.stats.forecast import expected_load
 from ioweather.stats.rollups import all_intervals
 from ioweather.ui.cli.main import run
 

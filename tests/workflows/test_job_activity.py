@@ -14,9 +14,9 @@ from ioweather.job_io.heat_map import SCREEN, Resolution
 from ioweather.job_io.job_activity import job_heat_maps
 from ioweather.job_io.job_in_lake import with_heat_maps
 from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan.darshan_reader import read_log
+from ioweather.readers.darshan.format import DXT_DTYPE
 from ioweather.readers.darshan.log import Module
-from ioweather.readers.darshan.read_log import read_log
-from ioweather.readers.darshan.record_layout import DXT_DTYPE
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.topics.ask import ask
 from planted_logs import HEAT, JOB, NS, START, heat

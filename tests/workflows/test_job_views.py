@@ -18,9 +18,9 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.job_io.heat_map import Resolution
 from ioweather.job_io.job_from_log import heat_maps
 from ioweather.lake.lake import open_lake
+from ioweather.readers.darshan.darshan_reader import read_log
+from ioweather.readers.darshan.format import DXT_DTYPE
 from ioweather.readers.darshan.log import DarshanLog, Module
-from ioweather.readers.darshan.read_log import read_log
-from ioweather.readers.darshan.record_layout import DXT_DTYPE
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, MIB, NS, START, climate_modules, write_climate, write_empty, write_many
 

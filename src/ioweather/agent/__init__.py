@@ -1,1 +1,1 @@
-"""The agent: runs live sources on time, keeps their rows in a spool, says at every moment how things stand."""
+"""The agent: runs live sources on time, collects their rows in a spool, and publishes its status every second."""

@@ -1,37 +1,46 @@
-"""Counters of this machine every few seconds, as amounts in `series`: block devices, NFS mounts, GPFS; and jobs of
-Slurm's accounting, as the source `sacct` reads them."""
+"""Counters of this machine every few seconds, as amounts in `series`: block devices, NFS mounts, GPFS, and Lustre with
+its jobs in `job_operations`; and jobs of Slurm's accounting, as the source `sacct` reads them.
+
+`root` may be a copy of a machine's /proc and /sys.
+"""
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import shutil
 import socket
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ioweather.agent.sensor import Reading, Ready, Reporter, event_row, report_growth, run_tool, series_row
+from ioweather.agent.sensor import LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
-from ioweather.core.counters.growth import Differ, Origin, Sample, Target
+from ioweather.core.counters.growth import Differ, Growth, Origin, Sample, Target
+from ioweather.core.counters.lustre_job_rows import job_rows
+from ioweather.core.counters.lustre_job_stats import JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
+from ioweather.core.counters.lustre_text import ENTRY
 from ioweather.core.counters.mmpmon import samples
 from ioweather.core.counters.monotonic_samples import Clocks, ForwardTime, Step
 from ioweather.core.counters.mountstats import Mount, growth_of, parse_mountstats
-from ioweather.core.errors import SourceError
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 
 _NOT_STORAGE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+(?:p\d+)?")
 MOUNTSTATS = Path("proc/self/mountstats")
-# Where GPFS installs its commands; few put that on their PATH.
+# Where GPFS installs its commands; it is rarely on the PATH.
 _GPFS_COMMANDS = "/usr/lpp/mmfs/bin"
 SACCT_FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
-# Accounting arrives late: each poll looks back further than the last one, and the lake takes no row twice.
+# Accounting arrives late: each poll looks back beyond the last one, and the lake ignores rows that it has.
 _SACCT_OVERLAP_NS = HOUR_NS
 
 
 @dataclass
-class _FileReading(Reading):
-    """Reads one file of /proc below `root`, which may be a copy."""
+class _FileSource(LiveSource):
+    """Base of sources that read one file of /proc below `root`."""
 
     period_ns: int = 10 * NS
     root: Path = Path("/")
@@ -43,7 +52,7 @@ class _FileReading(Reading):
         self._last: dict[str, Any] = {}
 
     def _read_text(self, path: Path) -> tuple[str, int, int]:
-        """The text, and the wall and monotonic time at which it was read."""
+        """Return the text, and the wall and monotonic time at which it was read."""
         wall, monotonic = self.clocks.wall_ns(), self.clocks.monotonic_ns()
         try:
             return (self.root / path).read_text(encoding="utf-8", errors="replace"), wall, monotonic
@@ -51,7 +60,8 @@ class _FileReading(Reading):
             raise SourceError(f"{self.root / path} cannot be read: {error.strerror}.") from None
 
     def _step(self, wall_ns: int, monotonic_ns: int, reporter: Reporter) -> Step | None:
-        """The interval since the last reading, if it has a place in time; a clock that was set is reported as a gap."""
+        """Return the interval since the last reading, if it has a place in time; report a clock that was set as a
+        gap."""
         step = self._time.step(wall_ns, monotonic_ns)
         if step is not None and step.gap is not None:
             gap, key = step.gap, f"gap:{self.host}:{self.name}:{step.gap.start_ns}"
@@ -60,10 +70,10 @@ class _FileReading(Reading):
 
 
 @dataclass
-class BlockDevices(_FileReading):
+class BlockDevices(_FileSource):
     """/proc/diskstats, each byte once: devices on top of others (md, dm, multipath, bcache) are left out in favour of
-    the ones below, and so are partitions. `stacked` takes the top ones instead. Files and memory as devices (loop, ram,
-    zram) are neither."""
+    the ones below, and so are partitions. `stacked` counts the top ones instead. Devices made of files or memory (loop,
+    ram, zram) are left out."""
 
     stacked: bool = False
     name = "block"
@@ -86,13 +96,11 @@ class BlockDevices(_FileReading):
                     for metric, value in amounts.values.items():
                         row = series_row(target, step.start_ns, step.interval_ns, metric, value, flag)
                         reporter.row("series", row)
-        # A device that was pulled out leaves a gap until it is back: nothing is known of the time between.
+        # A device that was pulled out leaves a gap until it is back.
         for device in self._last.keys() - devices.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
-            self._away[device] = event_row(
-                key, "gap", "device is gone", self._last_wall_ns, host=self.host, system=f"{self.host}:{device}",
-                component=device,
-            )  # fmt: skip
+            named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
+            self._away[device] = event_row(key, "gap", "device is gone", self._last_wall_ns, **named)
             reporter.row("events", self._away[device])
         for device in self._away.keys() & devices.keys():
             reporter.row("events", {**self._away.pop(device), "end_ns": wall_ns})
@@ -103,7 +111,7 @@ class BlockDevices(_FileReading):
         return {name: found for name, found in parse_diskstats(text).items() if self._counts(name)}, wall, monotonic
 
     def _counts(self, name: str) -> bool:
-        """Whether it is a whole device to be counted: sysfs shows which device is on which."""
+        """Return whether this is a whole device to be counted; sysfs shows which device is on which."""
         if _NOT_STORAGE.fullmatch(name):
             return False
         blocks = self.root / "sys/block"
@@ -126,7 +134,7 @@ def _has_entries(folder: Path) -> bool:
 
 
 def has_nfs(root: Path) -> bool:
-    """Whether anything is mounted by NFS; reading the list of mounts asks no server."""
+    """Return whether anything is mounted by NFS; the list of mounts is read without contacting a server."""
     try:
         return " with fstype nfs" in (root / MOUNTSTATS).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -134,7 +142,9 @@ def has_nfs(root: Path) -> bool:
 
 
 @dataclass
-class NfsClient(_FileReading):
+class NfsClient(_FileSource):
+    """/proc/self/mountstats of NFS mounts."""
+
     name = "nfs"
 
     def prepare(self, reporter: Reporter) -> Ready:
@@ -156,12 +166,13 @@ class NfsClient(_FileReading):
 
 
 def mmpmon() -> str | None:
+    """Return the path of GPFS's mmpmon, if it is installed."""
     return shutil.which("mmpmon", path=f"{os.environ.get('PATH', os.defpath)}:{_GPFS_COMMANDS}")
 
 
 @dataclass
-class GpfsNode(Reading):
-    """GPFS as this node counts it."""
+class GpfsNode(LiveSource):
+    """I/O of GPFS file systems as counted by this node."""
 
     period_ns: int = 10 * NS
     timeout_seconds: float = 30.0
@@ -203,11 +214,14 @@ class GpfsNode(Reading):
 
 
 def has_sacct() -> bool:
+    """Return whether Slurm's accounting can be queried."""
     return shutil.which("sacct") is not None
 
 
 @dataclass
-class SlurmAccounting(Reading):
+class SlurmAccounting(LiveSource):
+    """Jobs of all users, as documents with the output of `sacct`."""
+
     period_ns: int = 5 * MINUTE_NS
     timeout_seconds: float = 120.0
     host: str = field(default_factory=socket.gethostname)
@@ -234,8 +248,184 @@ class SlurmAccounting(Reading):
 
 
 def poll_accounting(back_seconds: int, timeout_seconds: float = 120.0) -> str:
-    """The jobs of all users in the last seconds, as the source `sacct` reads them."""
+    """Return the jobs of all users in the last seconds, as the source `sacct` reads them."""
     command = ["sacct", "--allusers", "--parsable2", "--delimiter=\x1f"]
     command += [f"--starttime=now-{back_seconds}seconds", f"--format={SACCT_FIELDS}"]
     # Epochs: no zone to guess.
     return run_tool(command, timeout_seconds, environment={"SLURM_TIME_FORMAT": "%s"})
+
+
+# The server of a target, as `series` calls it.
+_SERVERS: Final = {"ost": "oss", "mdt": "mds"}
+# user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice already.
+_COUNTED: Final = 8
+_IDLE: Final = slice(3, 5)
+
+
+@dataclass
+class ServerCpu:
+    """Load of a file server's processors: /proc/stat of this machine, as `cpu_ratio` of the oss or mds that it is.
+
+    Waiting for I/O counts as idle. Time that other guests of a virtual machine took (steal) does not, as in sar.
+    Counters of idle time may run backwards (proc(5)): such an interval is left out.
+    """
+
+    root: Path
+    host: str
+    clocks: Clocks
+    _last: tuple[int, ...] | None = None
+    _time: ForwardTime = field(default_factory=ForwardTime)
+
+    def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
+        """Report the load since the last cycle for the servers of these targets, once per file system."""
+        wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
+        counters = _processor_ticks(self.root / "proc/stat")
+        if counters is None:
+            return
+        step = self._time.step(wall_ns, monotonic_ns)
+        last, self._last = self._last, counters
+        if step is None or not step.is_placed or last is None:
+            return
+        grown = list(map(operator.sub, counters, last))
+        if min(grown) < 0 or sum(grown) <= 0:
+            return
+        busy = 1.0 - sum(grown[_IDLE]) / sum(grown)
+        servers = {(target.system, _SERVERS[target.kind]) for target in targets if target.kind in _SERVERS}
+        for system, kind in sorted(servers):
+            server = Target(system, kind, self.host)
+            reporter.row("series", series_row(server, step.start_ns, step.interval_ns, "cpu_ratio", busy, 0))
+
+
+def _processor_ticks(path: Path) -> tuple[int, ...] | None:
+    """Return the counters of all processors; None if the file lacks them, as in some copies of a tree."""
+    try:
+        with path.open(encoding="ascii", errors="replace") as file:
+            words = file.readline().split()
+    except OSError:
+        return None
+    numbers = words[1 : 1 + _COUNTED]
+    if words[:1] != ["cpu"] or len(numbers) < 4 or not all(number.isdecimal() for number in numbers):
+        return None
+    return tuple(map(int, numbers))
+
+
+_PIECE_BYTES = 256 << 10
+_MAX_ENTRY_BYTES = 64 << 10
+_ENTRY = ENTRY.encode()
+
+
+@dataclass
+class LustreServer(LiveSource):
+    """Counters of a Lustre server or client, and of its jobs. A target may list ten thousand jobs: the list is read in
+    pieces, and only entries that changed are parsed."""
+
+    period_ns: int = 10 * NS
+    root: Path = Path("/")
+    host: str = field(default_factory=socket.gethostname)
+    cluster: str | None = None
+    clocks: Clocks = field(default_factory=Clocks)
+    name = "lustre"
+
+    def __post_init__(self) -> None:
+        self._differ = Differ()
+        self._covered_until_ns: dict[Origin, int] = {}
+        self._set_back: set[Origin] = set()
+        self._hours: dict[tuple[Target, str], int] = {}
+        self._jobs: dict[Target, _JobList] = {}
+        self._cpu = ServerCpu(self.root, self.host, self.clocks)
+
+    def prepare(self, reporter: Reporter) -> Ready:
+        if not is_tree(self.root):
+            raise SourceError(
+                f"{self.root} shows no Lustre server or client.", hint="Run this where Lustre runs, or give its root."
+            )
+        found = read_tree(self.root, self.host, with_jobs=False).samples
+        targets = sorted({origin.target.name for origin in found})
+        return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        snapshot = read_tree(self.root, self.host, with_jobs=False)
+        for origin, grown in self._differ.update(snapshot.placed(self.host)):
+            if self._moves_forward(origin, grown, reporter):
+                report_growth(reporter, origin.target, grown)
+        self._states(snapshot, reporter)
+        self._cpu.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
+        for target, path in job_stats_files(self.root):
+            known = self._jobs.setdefault(target, _JobList(str(path)))
+            for amounts in known.read(_pieces(path), self.clocks.wall_ns()):
+                for row in job_rows(target, amounts, RESET if amounts.restarted else 0, self.cluster):
+                    reporter.row("job_operations", row)
+        if snapshot.damaged:
+            raise SourceError(f"{len(snapshot.damaged)} parameter(s) left out: {snapshot.damaged[0]}")
+
+    def _moves_forward(self, origin: Origin, grown: Growth, reporter: Reporter) -> bool:
+        """Snapshots carry the server's clock. After it was set back, the same minutes are not reported twice."""
+        until = self._covered_until_ns.get(origin, 0)
+        if grown.start_ns < until:
+            if origin not in self._set_back:
+                self._set_back.add(origin)
+                target = origin.target
+                key, words = f"gap:{self.host}:{target.name}:{grown.start_ns}", "clock of the server set back"
+                named: Any = {"host": self.host, "system": target.system, "component": target.name}
+                reporter.row("events", event_row(key, "gap", words, grown.start_ns, until, **named))
+            return False
+        self._set_back.discard(origin)
+        self._covered_until_ns[origin] = grown.end_ns
+        return True
+
+    def _states(self, snapshot: Snapshot, reporter: Reporter) -> None:
+        """Report capacity and use of the targets, once an hour."""
+        for target, gauges in snapshot.gauges.items():
+            moment = snapshot.time_ns(target)
+            if moment is None:
+                continue
+            for metric, value in sorted(gauges.items()):
+                if self._hours.get((target, metric)) != moment // HOUR_NS:
+                    self._hours[target, metric] = moment // HOUR_NS
+                    minute = moment // MINUTE_NS * MINUTE_NS
+                    reporter.row("series", series_row(target, minute, MINUTE_NS, metric, float(value), 0))
+
+
+class _JobList:
+    """The jobs of one target; of each entry only a hash is stored, to recognise those that did not change."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._jobs = TargetJobs()
+        self._hashes: dict[str, int] = {}
+
+    def read(self, pieces: Iterator[bytes], read_ns: int) -> Iterator[JobAmounts]:
+        hashes: dict[str, int] = {}
+        for text in entry_pieces(pieces):
+            key = unquoted(text.partition(b"\n")[0].decode(errors="replace"))
+            hashes[key] = hash(text)
+            if self._hashes.get(key) != hashes[key]:
+                amounts = self._jobs.see(*parse_entry(text.decode(errors="replace"), self._where))
+                if amounts is not None:
+                    yield amounts
+        self._hashes = hashes
+        self._jobs.end_look(hashes.__contains__, read_ns)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb", buffering=0) as file:
+            while data := file.read(_PIECE_BYTES):
+                yield data
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
+
+
+def entry_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the entries of a list, each without its mark."""
+    open_entry, begun = b"\n", False
+    for piece in pieces:
+        *whole, open_entry = (open_entry + piece).split(_ENTRY)
+        if len(open_entry) > _MAX_ENTRY_BYTES:
+            raise CorruptInput("an entry of job_stats is longer than any can be.")
+        for text in whole:
+            if begun:
+                yield text
+            begun = True
+    if begun:
+        yield open_entry.rstrip(b"\n\0")

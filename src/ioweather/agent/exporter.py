@@ -1,31 +1,46 @@
-"""From status.json to metrics: base units, labels from short closed lists, nothing invented for what is not known."""
+"""Metrics for Prometheus from status.json, over HTTP or as a file for node_exporter's textfile collector.
+
+Base units, labels from short closed lists, and no value for what is unknown.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ioweather.agent.journal import troubles
-from ioweather.agent.remote import Remote, remote_agents
-from ioweather.agent.status import BUCKETS_NS, OperationStatus, Status, TargetStatus, read_status
-from ioweather.core.errors import IoweatherError
+from ioweather.agent.status import (
+    BUCKETS_NS,
+    OperationStatus,
+    Remote,
+    Status,
+    TargetStatus,
+    read_status,
+    remote_agents,
+    troubles,
+)
+from ioweather.core.errors import IoweatherError, UsageError
 
+DEFAULT_LISTEN = "127.0.0.1:9754"
 _KIND = ("target", "op", "request_bytes", "mode")
-# More than anybody probes from one host; what comes after is left out and counted.
-_MOST_TARGETS = 64
-_MOST_OPERATIONS = 64
-_MOST_HOSTS = 1024
+# More than a host probes; further ones are left out and counted.
+_MAX_TARGETS = 64
+_MAX_OPERATIONS = 64
+_MAX_HOSTS = 1024
 _BOUNDS = [f"{bound / 1e9:g}" for bound in BUCKETS_NS]
 
 
 class StatusCollector(Collector):
-    """Reads the status at each scrape. Of an agent that is gone it tells that it is gone, and no old numbers."""
+    """Reads the status at each scrape. For an agent that is gone it reports that, and no old values."""
 
     def __init__(
         self, directory: Path, now_ns: Callable[[], int] = time.time_ns, *, pushed_to: Path | None = None
@@ -35,8 +50,9 @@ class StatusCollector(Collector):
         self._pushed_to = pushed_to
 
     def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
         now = self._now_ns()
-        yield from _of_remote(remote_agents(self._pushed_to, now)[:_MOST_HOSTS], now)
+        yield from _of_remote(remote_agents(self._pushed_to, now)[:_MAX_HOSTS], now)
         try:
             status: Status | None = read_status(self._directory)
         except IoweatherError:
@@ -49,7 +65,8 @@ class StatusCollector(Collector):
         yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", age)
         if alive:
             yield from _of_agent(status)
-            targets = status.targets[:_MOST_TARGETS]
+            yield from _of_sources(status)
+            targets = status.targets[:_MAX_TARGETS]
             yield from _of_targets(status, targets, now)
             yield from _of_operations(targets)
 
@@ -61,141 +78,208 @@ def render(
     pushed_to: Path | None = None,
     others: Iterable[Collector] = (),
 ) -> bytes:
-    """All metrics as text: those of this host's agent, of agents that push to a lake, and of other collectors."""
+    """Return all metrics as text: of this host's agent, of agents that push to a lake, and of other collectors."""
+    return generate_latest(_registry([*others, StatusCollector(directory, now_ns, pushed_to=pushed_to)]))
+
+
+def _registry(collectors: Iterable[Collector]) -> CollectorRegistry:
     registry = CollectorRegistry()
-    for collector in others:
+    for collector in collectors:
         registry.register(collector)
-    registry.register(StatusCollector(directory, now_ns, pushed_to=pushed_to))
-    return generate_latest(registry)
+    return registry
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
+    """Return a gauge without labels."""
     return GaugeMetricFamily(name, text, value=value)
 
 
+def _gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
+
+
+def _counters(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
+
+
+def _filled(family: Any, samples: Iterable[tuple[tuple[str, ...], float | None]]) -> Metric:
+    for labels, value in samples:
+        if value is not None:
+            family.add_metric(labels, value)
+    made: Metric = family
+    return made
+
+
 def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
-    """Agents elsewhere: whether they are heard of, and whether their rows come. Their numbers are at their own
-    exporters, or come of `--spool <lake>/inbox/HOST`."""
+    """Agents of other hosts: whether they are alive, and whether their rows arrive. Other values are at their own
+    exporters, or come with `--spool <lake>/inbox/HOST`."""
     if not agents:
         return
-    names = ("host",)
-    up = GaugeMetricFamily("ioweather_remote_up", "Whether the agent of another host is heard of.", labels=names)
-    age = GaugeMetricFamily("ioweather_remote_heard_seconds", "Since it was last heard of.", labels=names)
-    waiting = GaugeMetricFamily(
-        "ioweather_remote_spool_bytes", "Bytes waiting in the spool, as last reported.", labels=names
-    )
-    dropped = CounterMetricFamily("ioweather_remote_dropped_rows", "Its rows that were given up.", labels=names)
-    trouble = GaugeMetricFamily("ioweather_remote_troubles", "What it last told to be wrong, counted.", labels=names)
-    for agent in agents:
-        label = (agent.host,)
-        up.add_metric(label, float(agent.state(now) == "running"))
-        age.add_metric(label, max(0.0, (now - agent.heard_ns) / 1e9))
-        if agent.status is not None:
-            waiting.add_metric(label, agent.status.spool.bytes)
-            dropped.add_metric(label, agent.status.spool.dropped_rows)
-            trouble.add_metric(label, len(troubles(agent.status)))
-    yield from (up, age, waiting, dropped, trouble)
+    label = ("host",)
+    up = [((agent.host,), float(agent.state(now) == "running")) for agent in agents]
+    yield _gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", label, up)
+    age = [((agent.host,), max(0.0, (now - agent.heard_ns) / 1e9)) for agent in agents]
+    yield _gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", label, age)
+    known = [((agent.host,), agent.status) for agent in agents if agent.status is not None]
+    waiting = [(host, status.spool.bytes) for host, status in known]
+    text = "Bytes waiting in the spool, as last reported."
+    yield _gauges("ioweather_remote_spool_bytes", text, label, waiting)
+    dropped = [(host, status.spool.dropped_rows) for host, status in known]
+    yield _counters("ioweather_remote_dropped_rows", "Its rows that were given up.", label, dropped)
+    wrong = [(host, len(troubles(status))) for host, status in known]
+    yield _gauges("ioweather_remote_troubles", "What it last told to be wrong, counted.", label, wrong)
 
 
 def _of_agent(status: Status) -> Iterator[Metric]:
-    info = GaugeMetricFamily("ioweather_agent_info", "What runs.", labels=("host", "version"))
-    info.add_metric((status.host, status.software_version), 1.0)
-    yield info
+    host_and_version = [((status.host, status.software_version), 1.0)]
+    yield _gauges("ioweather_agent_info", "What runs.", ("host", "version"), host_and_version)
     yield gauge("ioweather_agent_start_time_seconds", "When the agent started, Unix time.", status.started_ns / 1e9)
     spool = status.spool
     yield gauge("ioweather_spool_bytes", "Rows that wait for the lake.", spool.bytes)
-    yield CounterMetricFamily("ioweather_spool_rows", "Rows written to the spool.", value=spool.written_rows)
+    yield _counters("ioweather_spool_rows", "Rows written to the spool.", (), [((), spool.written_rows)])
     dropped = "Rows given up: the spool was full, or its disk failed."
-    yield CounterMetricFamily("ioweather_spool_dropped_rows", dropped, value=spool.dropped_rows)
-    left_out = max(0, len(status.targets) - _MOST_TARGETS)
+    yield _counters("ioweather_spool_dropped_rows", dropped, (), [((), spool.dropped_rows)])
+    left_out = max(0, len(status.targets) - _MAX_TARGETS)
     yield gauge("ioweather_targets_left_out", "Targets beyond the limit of labels.", left_out)
     if spool.last_ship_ns is not None:
-        yield gauge(
-            "ioweather_ship_success", "Whether the lake took the last shipment.", float(bool(spool.last_ship_ok))
-        )
-    yield from _of_sources(status)
+        text = "Whether the lake took the last shipment."
+        yield gauge("ioweather_ship_success", text, float(bool(spool.last_ship_ok)))
 
 
 def _of_sources(status: Status) -> Iterator[Metric]:
-    """Several probes are one source here; each has its own metrics as a target."""
-    others = [source for source in status.sources if source.name not in ("probe", "sample")]
-    success = GaugeMetricFamily("ioweather_source_success", "Whether the last run went well.", labels=("source",))
-    lasted = GaugeMetricFamily("ioweather_source_duration_seconds", "Of the last run.", labels=("source",))
-    missed = CounterMetricFamily("ioweather_source_missed_ticks", "Runs that did not begin.", labels=("source",))
-    for source in others:
-        if source.last_ok is not None:
-            success.add_metric((source.name,), float(source.last_ok))
-        if source.last_duration_ns is not None:
-            lasted.add_metric((source.name,), source.last_duration_ns / 1e9)
-        missed.add_metric((source.name,), source.missed_ticks)
-    if others:
-        yield from (success, lasted, missed)
+    """Sources other than probes, which have metrics as targets."""
+    others = [((source.name,), source) for source in status.sources if source.name not in ("probe", "sample")]
+    if not others:
+        return
+    label = ("source",)
+    success = [(name, source.last_ok if source.last_ok is None else float(source.last_ok)) for name, source in others]
+    yield _gauges("ioweather_source_success", "Whether the last run went well.", label, success)
+    lasted = [(name, _seconds(source.last_duration_ns)) for name, source in others]
+    yield _gauges("ioweather_source_duration_seconds", "Of the last run.", label, lasted)
+    missed = [(name, source.missed_ticks) for name, source in others]
+    yield _counters("ioweather_source_missed_ticks", "Runs that did not begin.", label, missed)
 
 
-def _of_targets(status: Status, targets: Iterable[TargetStatus], now: int) -> Iterator[Metric]:
-    ticks = CounterMetricFamily("ioweather_ticks", "Cycles that were due.", labels=("target",))
-    missed = CounterMetricFamily(
-        "ioweather_missed_ticks", "Cycles that did not begin because the one before had not ended.", labels=("target",)
-    )
-    ready = GaugeMetricFamily("ioweather_target_ready", "Whether the probe has made its files.", labels=("target",))
-    age = GaugeMetricFamily(
-        "ioweather_in_flight_seconds", "Age of the operation in flight; 0 where there is none.", labels=("target", "op")
-    )
-    for target in targets:
-        ticks.add_metric((target.target,), target.ticks)
-        missed.add_metric((target.target,), target.missed_ticks)
-        ready.add_metric((target.target,), float(target.state not in ("preparing", "failed", "stopped")))
-        for op, seconds in _ages(status, target, now).items():
-            age.add_metric((target.target, op), seconds)
-    yield from (ticks, missed, ready, age)
+def _seconds(value_ns: int | None) -> float | None:
+    return None if value_ns is None else value_ns / 1e9
+
+
+def _of_targets(status: Status, targets: Sequence[TargetStatus], now: int) -> Iterator[Metric]:
+    label = ("target",)
+    ticks = [((target.target,), target.ticks) for target in targets]
+    yield _counters("ioweather_ticks", "Cycles that were due.", label, ticks)
+    text = "Cycles that did not begin because the one before had not ended."
+    missed = [((target.target,), target.missed_ticks) for target in targets]
+    yield _counters("ioweather_missed_ticks", text, label, missed)
+    ready = [((target.target,), float(target.state not in ("preparing", "failed", "stopped"))) for target in targets]
+    yield _gauges("ioweather_target_ready", "Whether the probe has made its files.", label, ready)
+    text = "Age of the operation in flight; 0 where there is none."
+    ages = [((target.target, op), seconds) for target in targets for op, seconds in _ages(status, target, now).items()]
+    yield _gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages)
 
 
 def _ages(status: Status, target: TargetStatus, now: int) -> dict[str, float]:
-    ages = dict.fromkeys((operation.op for operation in target.operations), 0.0)
-    ages["other"] = 0.0
+    ages = {**{operation.op: 0.0 for operation in target.operations}, "other": 0.0}
     current = status.in_flight_age_ns(target, now)
     if target.in_flight is not None and current is not None:
         ages[target.in_flight.op if target.in_flight.op in ages else "other"] = current / 1e9
     return ages
 
 
-def _of_operations(targets: Iterable[TargetStatus]) -> Iterator[Metric]:
+def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+    found = [
+        ((target.target, operation.op, str(operation.request_bytes), operation.mode), operation)
+        for target in targets
+        for operation in target.operations[:_MAX_OPERATIONS]
+    ]
     histogram = HistogramMetricFamily("ioweather_response_seconds", "How long operations took.", labels=_KIND)
-    slowdown = GaugeMetricFamily(
-        "ioweather_slowdown_ratio", "Median of the last minute over the usual response time.", labels=_KIND
-    )
-    expected = GaugeMetricFamily(
-        "ioweather_expected_seconds", "The usual response time: a running median.", labels=_KIND
-    )
-    success = GaugeMetricFamily(
-        "ioweather_last_success_timestamp_seconds", "When an operation last succeeded, Unix time.", labels=_KIND
-    )
+    for labels, operation in found:
+        histogram.add_metric(labels, _buckets(operation), sum_value=operation.sum_ns / 1e9)
+    yield histogram
+    text = "Median of the last minute over the usual response time."
+    slowdown = [(labels, operation.slowdown_ratio) for labels, operation in found]
+    yield _gauges("ioweather_slowdown_ratio", text, _KIND, slowdown)
+    text = "The usual response time: a running median."
+    expected = [(labels, _seconds(operation.expected_ns)) for labels, operation in found]
+    yield _gauges("ioweather_expected_seconds", text, _KIND, expected)
+    text = "When an operation last succeeded, Unix time."
+    success = [(labels, _seconds(operation.last_success_ns)) for labels, operation in found]
+    yield _gauges("ioweather_last_success_timestamp_seconds", text, _KIND, success)
     # From 0 on, unlike the ones by errno: `increase` does not see a series that begins at 1.
-    failed = CounterMetricFamily("ioweather_failed_operations", "Operations that failed.", labels=("target", "op"))
-    errors = CounterMetricFamily("ioweather_errors", "Failures by errno.", labels=("target", "op", "errno"))
-    for target in targets:
-        failures: dict[tuple[str, str], int] = {}
-        totals = dict.fromkeys((operation.op for operation in target.operations), 0)
-        for operation in target.operations[:_MOST_OPERATIONS]:
-            labels = (target.target, operation.op, str(operation.request_bytes), operation.mode)
-            _add_histogram(histogram, labels, operation)
-            if operation.slowdown_ratio is not None:
-                slowdown.add_metric(labels, operation.slowdown_ratio)
-            if operation.expected_ns is not None:
-                expected.add_metric(labels, operation.expected_ns / 1e9)
-            if operation.last_success_ns is not None:
-                success.add_metric(labels, operation.last_success_ns / 1e9)
-            totals[operation.op] += operation.error_count
-            for name, count in operation.errors.items():
-                failures[operation.op, name] = failures.get((operation.op, name), 0) + count
-        for op, count in totals.items():
-            failed.add_metric((target.target, op), count)
-        for (op, name), count in failures.items():
-            errors.add_metric((target.target, op, name), count)
-    yield from (histogram, slowdown, expected, success, failed, errors)
+    failed: Counter[tuple[str, ...]] = Counter({(t.target, each.op): 0 for t in targets for each in t.operations})
+    errors: Counter[tuple[str, ...]] = Counter()
+    for (target_name, op, *_), operation in found:
+        failed[target_name, op] += operation.error_count
+        for name, count in operation.errors.items():
+            errors[target_name, op, name] += count
+    yield _counters("ioweather_failed_operations", "Operations that failed.", ("target", "op"), failed.items())
+    yield _counters("ioweather_errors", "Failures by errno.", ("target", "op", "errno"), errors.items())
 
 
-def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], operation: OperationStatus) -> None:
-    totals = list(accumulate(operation.bucket_counts))  # Prometheus counts from below
-    buckets = [*zip(_BOUNDS, totals, strict=False), ("+Inf", totals[-1])]
-    family.add_metric(labels, buckets, sum_value=operation.sum_ns / 1e9)
+def _buckets(operation: OperationStatus) -> list[tuple[str, float]]:
+    """Cumulative counts, as Prometheus has them."""
+    totals = list(accumulate(operation.bucket_counts))
+    return [*((bound, float(totals[place])) for place, bound in enumerate(_BOUNDS)), ("+Inf", float(totals[-1]))]
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port of '127.0.0.1:9754', '[::1]:9754' or ':9754' (this machine only; name an address to be
+    reached from outside)."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise UsageError(
+            f"{text!r} is not an address to listen at.", hint=f"Expected HOST:PORT, such as {DEFAULT_LISTEN}."
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def serve(
+    directory: Path,
+    host: str,
+    port: int,
+    until: threading.Event,
+    *,
+    lake: Path | None = None,
+    others: Sequence[Collector] = (),
+) -> None:
+    """Answer scrapes until the event is set."""
+    registry = _registry([StatusCollector(directory, pushed_to=lake), *others])
+    try:
+        server, thread = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another with --port."
+        ) from None
+    try:
+        until.wait()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def write_textfile(directory: Path, file: Path, *, lake: Path | None = None, others: Sequence[Collector] = ()) -> None:
+    """Replace the file atomically: node_exporter never reads half of it."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(render(directory, pushed_to=lake, others=others))
+        draft.chmod(0o644)  # read by another user
+        draft.replace(file)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def write_textfile_every(
+    directory: Path,
+    file: Path,
+    seconds: float,
+    until: threading.Event,
+    *,
+    lake: Path | None = None,
+    others: Sequence[Collector] = (),
+) -> None:
+    """Write the file repeatedly until the event is set."""
+    while True:
+        write_textfile(directory, file, lake=lake, others=others)
+        if until.wait(seconds):
+            return

@@ -1,7 +1,7 @@
-"""Statistics of the operations of a target: counts, the last result, the last minute, and the live baseline.
+"""Statistics of the operations of a target: counts, last result, last minute, and the live baseline.
 
 The baseline is a running median of all durations that survives a restart. Durations are counted in bins 2% wide, so
-that the median is right to 1%. When the counts grow past a limit all are halved: older operations fade out, and the
+that the median is exact to 1%. When the count exceeds a limit all bins are halved: older operations fade out, and the
 baseline follows the storage.
 """
 
@@ -11,8 +11,9 @@ import bisect
 import errno
 import json
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -23,30 +24,33 @@ from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import MINUTE_NS
 
 _LOG_WIDTH = math.log(1.02)
-_LEAST_COUNT = 30  # too few operations to call one slow
-_MOST_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
+_MIN_COUNT = 30  # fewer operations do not show what is slow
+_MAX_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
 _FILE = "baseline.json"
 _VERSION = 1
 _WINDOW_NS = MINUTE_NS
-_MOST_RECENT = 4096
+_MAX_RECENT = 4096
 
 
 class RunningMedian:
+    """A histogram of durations with logarithmic bins."""
+
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
         self.bins = dict(bins or {})
         self.count = sum(self.bins.values())
 
     def add(self, duration_ns: int) -> None:
+        """Count a duration."""
         place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
         self.bins[place] = self.bins.get(place, 0) + 1
         self.count += 1
-        if self.count > _MOST_COUNT:
+        if self.count > _MAX_COUNT:
             self.bins = {place: count // 2 for place, count in self.bins.items() if count > 1}
             self.count = sum(self.bins.values())
 
     def median_ns(self) -> int | None:
-        """The middle of the median's bin; None while there are too few operations."""
-        if self.count < _LEAST_COUNT:
+        """Return the middle of the median's bin; None while there are too few operations."""
+        if self.count < _MIN_COUNT:
             return None
         places = sorted(self.bins)
         sums = list(accumulate(self.bins[place] for place in places))
@@ -55,56 +59,48 @@ class RunningMedian:
 
 
 class ObservedOperation:
-    """One kind of operation on one target since the agent started."""
+    """Statistics of one kind of operation on one target since the agent started."""
 
     def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
         self.kind = kind
         self.baseline = baseline
-        self._counts: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
+        self._status = OperationStatus(*kind)
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
-        self._sum_ns = 0
-        self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
-        self._last: Outcome | None = None
-        self._last_success_ns: int | None = None
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_MAX_RECENT)
 
     def add(self, row: Mapping[str, Any], now_ns: int) -> None:
         """Add a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
-        status, duration = row["status"], row["duration_ns"]
-        self._counts[status] += 1
-        self._last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
-        if status == "error":
+        found, status, duration = self._status, row["status"], row["duration_ns"]
+        found.last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
+        if status == "missed":
+            found.missed_count += 1
+        elif status == "error":
             number = row["errno"]
-            self._errors["short" if number is None else errno.errorcode.get(number, str(number))] += 1
+            name = "short" if number is None else errno.errorcode.get(number, str(number))
+            found.error_count += 1
+            found.errors = {**found.errors, name: found.errors.get(name, 0) + 1}
         elif status == "ok":
-            self._last_success_ns = row["start_ns"] + duration
+            found.ok_count += 1
+            found.last_success_ns = row["start_ns"] + duration
+            found.sum_ns += duration
             self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
-            self._sum_ns += duration
             self._recent.append((now_ns, duration))
             self.baseline.add(duration)
 
     def status(self, now_ns: int) -> OperationStatus:
+        """Return the statistics for status.json."""
         while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
             self._recent.popleft()
         recent, last = Recent(_WINDOW_NS), sorted(duration for _, duration in self._recent)
         if last:
             recent = Recent(_WINDOW_NS, len(last), _quantile(last, 0.5), _quantile(last, 0.9), last[-1])
         filled = max((place for place, count in enumerate(self._buckets) if count), default=-1)
-        return OperationStatus(
-            op=self.kind.op,
-            request_bytes=self.kind.request_bytes,
-            mode=self.kind.mode,
-            ok_count=self._counts["ok"],
-            error_count=self._counts["error"],
-            missed_count=self._counts["missed"],
-            errors=dict(self._errors),
-            last=self._last,
-            last_success_ns=self._last_success_ns,
+        return replace(
+            self._status,
             expected_ns=self.baseline.median_ns(),
             expected_count=self.baseline.count,
             recent=recent,
             bucket_counts=tuple(self._buckets[: filled + 1]),
-            sum_ns=self._sum_ns,
         )
 
 
@@ -120,12 +116,13 @@ Key = tuple[str, Operation]
 
 
 def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
+    """Write baseline.json."""
     entries = [{"target": target, **kind._asdict(), "bins": median.bins} for (target, kind), median in medians.items()]
     folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
 
 
 def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
-    """Baselines of earlier agents. Empty if the file cannot be used: they are learned again."""
+    """Return the baselines of earlier agents; none if the file cannot be used, and they are learned again."""
     try:
         data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
         if data["version"] != _VERSION:

@@ -1,11 +1,11 @@
-"""The probe of kun19 (section 3.1): a few small operations a second, each timed alone, one after another.
+"""The probe of kun19 (section 3.1): a few small operations a second, timed one at a time.
 
-One cycle: read one block and write another at random places of a large file; stat, read and delete the oldest small
-file of a pool, create a new one. `write` is the time until the call returns, `write_sync` the time of the same write
-until fdatasync(2) has it on storage: both begin at the same moment, and nothing is written twice.
+One cycle reads one block and writes another at random places of a large file; then it stats, reads and deletes the
+oldest small file of a pool and creates a new one. `write` is the time until the call returns, `write_sync` the time of
+the same write until fdatasync(2) returns: both start at the same moment, and nothing is written twice.
 
-The files of the pool are numbered; the pool is the range [oldest, newest]. They go through the page cache, as files of
-users do. Their names are relative to a descriptor of the pool's directory, `folder`.
+The files of the pool are numbered; the pool is the range [oldest, newest]. They go through the page cache, as users'
+files do. Their names are relative to a descriptor of the pool's directory.
 """
 
 from __future__ import annotations
@@ -14,36 +14,26 @@ import errno
 import os
 import random
 import re
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from ioweather.agent.data_file import DataFile, check_space
-from ioweather.agent.probe_claim import ProbeFolder
-from ioweather.agent.sensor import (
-    Operation,
-    Origin,
-    Progress,
-    Ready,
-    Reporter,
-    Timing,
-    response_row,
-    timed,
-    timed_open,
-)
+from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check_space
+from ioweather.agent.sensor import Operation, Progress, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.mounts import system_of
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 
 _NAME: Final = re.compile(r"[0-9]{12}")
 _NEW: Final = os.O_CREAT | os.O_EXCL
+_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FilePool:
+    """Small files named by their number, and the four operations on them."""
+
     def __init__(self, count: int, file_bytes: int) -> None:
         self.count = count
         self.oldest = 0
@@ -52,6 +42,7 @@ class FilePool:
 
     @staticmethod
     def name_of(number: int) -> str:
+        """Return the name of a file of the pool."""
         return f"{number:012d}"
 
     @property
@@ -59,8 +50,8 @@ class FilePool:
         return self.newest - self.oldest + 1
 
     def prepare(self, folder: PrivateDirectory, progress: Progress) -> None:
-        """Make every file that is missing; remove what lies outside the range. Each file that is there is looked at
-        first: what the cycles read and delete are files of ours."""
+        """Make missing files and remove those outside the range. Existing files are checked first, so that the cycles
+        read and delete only files of ours."""
         present = {int(name) for name in folder.names() if _NAME.fullmatch(name)}
         for done, number in enumerate(present, 1):
             folder.check(self.name_of(number))
@@ -80,27 +71,31 @@ class FilePool:
                     progress(number - self.oldest + 1, self.count, "making small files")
 
     def create(self, name: str, folder: int, flags: int = _NEW) -> None:
-        fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600, dir_fd=folder)
+        """Create a file and write it."""
+        fd = os.open(name, os.O_WRONLY | _FLAGS | flags, 0o600, dir_fd=folder)
         try:
             os.write(fd, self._content)
         finally:
             os.close(fd)
 
     def read(self, name: str, folder: int) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        """Open and read a file."""
+        fd = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=folder)
         try:
             os.read(fd, len(self._content) + 1)
         finally:
             os.close(fd)
 
     def stat(self, name: str, folder: int) -> None:
+        """Stat a file."""
         os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def delete(self, name: str, folder: int) -> None:
+        """Delete a file."""
         os.unlink(name, dir_fd=folder)
 
     def remove(self, folder: PrivateDirectory, progress: Progress) -> None:
-        """All of the range; what else lies there is not ours to remove."""
+        """Remove the files of the range and no others."""
         names = [name for name in folder.names() if _NAME.fullmatch(name) and self.oldest <= int(name) <= self.newest]
         for done, name in enumerate(names, 1):
             folder.discard(name)
@@ -108,30 +103,30 @@ class FilePool:
                 progress(done, len(names), "removing small files")
 
 
-SMALL_FILE_BYTES = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
 _PREPARE_AGAIN_NS = 10 * NS
 # Files that are gone, or a file system that was mounted again over them.
 _GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 
 
 @dataclass(frozen=True)
-class ProbeSettings:
-    """Small by default, so that a laptop bears it. `paper()` is what JASMIN and Archer ran."""
+class ProbeSettings(FileSettings):
+    """The defaults are small enough for a laptop; `paper()` is what JASMIN and Archer ran."""
 
     period_ns: int = NS
     block_bytes: int = MIB
     file_bytes: int = 64 * MIB
     pool_files: int = 100
-    small_file_bytes: int = SMALL_FILE_BYTES
+    small_file_bytes: int = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
     fill_bytes_per_s: float = 200 * MIB
     keep_files: bool = False
 
     @classmethod
     def paper(cls) -> ProbeSettings:
+        """Return the sizes of kun19."""
         return cls(file_bytes=200 * GIB, pool_files=200_000)
 
     def check(self) -> None:
-        """Sizes that O_DIRECT and different places for read and write allow."""
+        """Raise SourceError for sizes that O_DIRECT, or different places for read and write, do not allow."""
         if self.block_bytes % 4096 or self.block_bytes <= 0:
             raise SourceError(f"a request of {self.block_bytes} bytes is not a multiple of 4096.")
         if self.file_bytes < 2 * self.block_bytes:
@@ -142,7 +137,7 @@ class ProbeSettings:
 
     @property
     def load(self) -> str:
-        """What the probe does to storage, in a sentence."""
+        """The load that the probe puts on storage, as a sentence."""
         per_s = NS / self.period_ns
         return (
             f"{format_bytes(self.block_bytes * per_s)}/s read, {format_bytes(self.block_bytes * per_s)}/s written and "
@@ -151,32 +146,20 @@ class ProbeSettings:
 
 
 @dataclass
-class Probe:
-    """One target. `directory` is the probe's own folder below it; one per host unless it is named."""
+class Probe(FileProbe):
+    """The probe of one target."""
 
-    target: str
     settings: ProbeSettings = field(default_factory=ProbeSettings)
-    run_id: str = ""
-    directory: str = ""
-    system: str | None = None
-    seed: int | str | None = None
-    host: str = field(default_factory=socket.gethostname)
-    required_mount: str | None = None  # files are made only while this is mounted
-    name: str = "probe"
-    is_periodic: bool = True
+    name = "probe"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settings = self.settings
-        settings.check()
-        self._own = ProbeFolder(self.target, self.directory or self.host, self.host, self.run_id, self.required_mount)
-        self.folder = self._own.path
         self._pool_folder: PrivateDirectory | None = None  # checked and closed
         self.data = DataFile("data", settings.file_bytes, settings.block_bytes)
         self.pool = FilePool(settings.pool_files, settings.small_file_bytes)
-        seed = self.run_id if self.seed is None else self.seed
-        # Two sequences: the place of a write never follows from that of a read.
-        self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
-        self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        # Two sequences, so that the place of a write does not follow from that of a read.
+        self._read_places, self._write_places = self.generator(" read"), self.generator(" write")
         self._scratch = -1
         self._damaged = False
         self._prepared_ns = 0
@@ -192,32 +175,18 @@ class Probe:
         )
 
     @property
-    def label(self) -> str:
-        return self.target
-
-    @property
-    def period_ns(self) -> int:
+    def period_ns(self) -> int:  # type: ignore[override]
         return self.settings.period_ns
 
     def prepare(self, reporter: Reporter) -> Ready:
-        reporter.begin("prepare", 0, None)
-        self._make_files(reporter)
-        if self.system is None:
-            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
+        ready = super().prepare(reporter)
         self._scratch = os.memfd_create("ioweather")
-        # Once through all of it, unreported: the first call of anything pays for what later ones find in place.
+        # One unreported cycle: the first call of each kind is slower than the later ones.
         self._cycle(0, Reporter())
-        access, message = self.data.access, ""
-        if access == "cached":
-            message = "this file system keeps files in memory: reads do not reach storage"
-        elif access == "dropped":
-            message = "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
-        elif not self.data.reaches_storage:
-            message = "O_DIRECT is accepted; whether it reaches storage cannot be seen"
-        return Ready(self.origin.system, access, message)
+        return ready
 
-    def _make_files(self, reporter: Reporter) -> None:
-        with self._own.taken(reporter.progress) as (folder, progress), folder.inside("pool") as pool:
+    def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        with self._own.claimed(reporter.progress) as (folder, progress), folder.inside("pool") as pool:
             self._pool_folder = pool
             block = os.statvfs(folder.fd).f_frsize
             per_file = -(-self.settings.small_file_bytes // block) * block
@@ -228,13 +197,21 @@ class Probe:
             self.data.find_access(folder)
         self._damaged = False
         self._prepared_ns = time.monotonic_ns()
+        access = self.data.access
+        if access == "cached":
+            return access, "this file system keeps files in memory: reads do not reach storage"
+        if access == "dropped":
+            return access, "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
+        if not self.data.reaches_storage:
+            return access, "O_DIRECT is accepted; whether it reaches storage cannot be seen"
+        return access, ""
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         if self._damaged and time.monotonic_ns() - self._prepared_ns > _PREPARE_AGAIN_NS:
             # Files are gone: make them again. While that fails, the operations themselves show why.
             reporter.begin("prepare", 0, None)
             try:
-                self._make_files(reporter)
+                self.make_files(reporter)
             except (OSError, IoweatherError):
                 self._prepared_ns = time.monotonic_ns()
         self._cycle(scheduled_ns, reporter)
@@ -283,8 +260,8 @@ class Probe:
             record.begin("write_sync")
             if not written.failed:
                 synced = timed(os.fdatasync, fd)
-                written = Timing(
-                    written.start_ns, written.duration_ns + synced.duration_ns, synced.failed, synced.errno
+                written = synced._replace(
+                    start_ns=written.start_ns, duration_ns=written.duration_ns + synced.duration_ns
                 )
             record.put("write_sync", written, not data.reaches_storage if seen else None)
             record.begin("close")
@@ -303,8 +280,8 @@ class Probe:
         return read_at * self.settings.block_bytes, write_at * self.settings.block_bytes
 
     def _small_file_operations(self, record: _Recorder, folder: int) -> None:
-        """Right before each operation the same call is made once where it costs storage nothing: else a call pays for
-        having been a second out of the processor's caches."""
+        """Each operation is preceded by the same call on a file in memory: otherwise it is slower because its code and
+        data left the processor's caches during the pause."""
         pool = self.pool
         oldest, new = pool.name_of(pool.oldest), pool.name_of(pool.newest + 1)
         timed(pool.stat, "/proc/self/stat", folder)
@@ -327,7 +304,7 @@ class Probe:
                 pool.delete(new, folder)
         if pool.size == pool.count:
             return
-        # After failures the pool has too many or too few: one more untimed operation per cycle until it is right.
+        # After failures the pool has too many or too few files: one more untimed operation per cycle until it is right.
         record.begin("balance")
         with suppress(OSError):
             if pool.size > pool.count:
@@ -341,20 +318,13 @@ class Probe:
         """Make the files again before one of the next cycles."""
         self._damaged = True
 
-    def finish(self, reporter: Reporter) -> None:
-        """Remove what we made, from the directories that were checked and from no other."""
-        if not self._own.is_taken:
-            return
-        reporter.begin("clean up", 0, None)
-        with self._own.leaving(keep=self.settings.keep_files) as folder:
-            if folder is None:
-                return
-            folder.discard(self.data.name)
-            if self._pool_folder is not None:
-                with suppress(FileNotFoundError), self._pool_folder.reopened(folder.fd) as pool:
-                    self.pool.remove(pool, reporter.progress)
-            with suppress(OSError):  # other files in it are not ours to remove
-                os.rmdir("pool", dir_fd=folder.fd)
+    def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        folder.discard(self.data.name)
+        if self._pool_folder is not None:
+            with suppress(FileNotFoundError), self._pool_folder.reopened(folder.fd) as pool:
+                self.pool.remove(pool, reporter.progress)
+        with suppress(OSError):  # other files in it are not ours to remove
+            os.rmdir("pool", dir_fd=folder.fd)
 
 
 class _Recorder:
@@ -365,11 +335,12 @@ class _Recorder:
         self._kinds = {operation.op: operation for operation in probe.operations}
 
     def begin(self, op: str) -> None:
-        """Also for calls that are not timed, since they may hang too."""
+        """Report a start; also of calls that are not timed, since they may hang too."""
         size = self._kinds[op].request_bytes if op in self._kinds else 0
         self._reporter.begin(op, size, self._scheduled_ns)
 
     def put(self, op: str, timing: Timing, cached: bool | None = None) -> Timing:
+        """Report the row of an operation, and note files that are gone."""
         if timing.failed and (timing.errno is None or timing.errno in _GONE):
             self._probe.note_gone()
         row = response_row(self._probe.origin, self._kinds[op], timing, self._scheduled_ns, cached)
@@ -377,6 +348,6 @@ class _Recorder:
         return timing
 
     def put_all(self, operations: Sequence[Operation], failure: Timing) -> None:
-        """None of the operations was possible, for the same reason."""
+        """Report operations that were all impossible for the same reason."""
         for operation in operations:
             self.put(operation.op, failure)

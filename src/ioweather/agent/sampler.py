@@ -1,40 +1,38 @@
 """The sampler of don15 (section 2): response times of reads and writes by request size, cached and uncached.
 
-NoCache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
-Cache: the same range was read just before, and a write ends when the call returns. One file per size on each of some
-OSTs (those named, else four on Lustre), so that a slow OST is not taken for a slow size. After each measurement the
-sampler rests, so that it is busy for at most the stated share of the time.
+nocache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
+cache: the same range was read just before, and a write ends when the call returns. There is one file per size on each
+of some OSTs (those named, else four on Lustre), so that a slow OST is not mistaken for a slow size. After each
+measurement the sampler rests, so that it is busy for at most the given share of the time.
 """
 
 from __future__ import annotations
 
 import os
-import random
-import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ioweather.agent.data_file import DataFile, check_space
-from ioweather.agent.placement import osts_of, place_on_ost
-from ioweather.agent.probe_claim import ProbeFolder
-from ioweather.agent.sensor import Operation, Origin, Ready, Reporter, response_row, timed, timed_open
+from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check_space
+from ioweather.agent.sensor import Operation, Reporter, response_row, timed, timed_open
+from ioweather.agent.target_probe import osts_of, place_on_ost
 from ioweather.core.errors import SourceError
-from ioweather.core.mounts import system_of
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import KIB, MIB, format_bytes
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
 _PIECE_BYTES = MIB
 _OSTS = 4
-_TICK_NS = 50_000_000
 
 
 @dataclass(frozen=True)
-class SamplerSettings:
+class SamplerSettings(FileSettings):
+    """`rounds`: times through all sizes, None for no end. `busy_ratio`: largest share of the time that it measures."""
+
     sizes: tuple[int, ...] = PAPER_SIZES
     modes: tuple[str, ...] = ("cache", "nocache")
-    rounds: int | None = None  # None: until it is stopped
+    rounds: int | None = None
     busy_ratio: float = 0.1
     osts: tuple[int, ...] = ()
     fill_bytes_per_s: float = 200 * MIB
@@ -56,59 +54,41 @@ class _Step(NamedTuple):
 
 
 @dataclass
-class Sampler:
-    target: str
+class Sampler(FileProbe):
+    """The sampler of one target."""
+
     settings: SamplerSettings = field(default_factory=SamplerSettings)
-    run_id: str = ""
-    directory: str = ""
-    system: str | None = None
-    seed: int | str | None = None
-    host: str = field(default_factory=socket.gethostname)
-    name: str = "sample"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = False
+    name = "sample"
+    folder_prefix = "sample-"
+    period_ns = 50_000_000
+    is_periodic = False
 
     def __post_init__(self) -> None:
-        self.settings.check()
-        self._own = ProbeFolder(self.target, f"sample-{self.directory or self.host}", self.host, self.run_id)
-        self.folder = self._own.path
-        self._files = self._every_size_on(self.settings.osts)
-        self._random = random.Random(f"{self.run_id if self.seed is None else self.seed}")
-        self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        super().__post_init__()
+        self._files = self._files_on(self.settings.osts)
+        self._random = self.generator()
         self._steps: list[_Step] = []
         self._rounds = 0
         self._resume_ns = 0
 
-    @property
-    def label(self) -> str:
-        return self.target
-
-    @property
-    def period_ns(self) -> int:
-        return _TICK_NS
-
-    def prepare(self, reporter: Reporter) -> Ready:
-        reporter.begin("prepare", 0, None)
-        with self._own.taken(reporter.progress) as (folder, progress):
+    def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        with self._own.claimed(reporter.progress) as (folder, progress):
             if not self.settings.osts:
                 osts = [number for number, _ in osts_of(folder)]
-                # Some of the targets, spread evenly: every one of them takes a file of each size.
-                self._files = self._every_size_on(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
+                # Some of the targets, spread evenly: each of them takes a file of each size.
+                self._files = self._files_on(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():
                     place_on_ost(folder, file.name, ost)
                 file.fill(folder, progress, self.settings.fill_bytes_per_s)
                 file.find_access(folder)
-        if self.system is None:
-            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
         kinds = {file.access for file, _ in self._files}
         access = kinds.pop() if len(kinds) == 1 else "mixed"
-        remark = "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
-        return Ready(self.origin.system, access, remark)
+        return access, "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
 
-    def _every_size_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
-        """Every size on each of the targets, so that neither is taken for the other."""
+    def _files_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
+        """A file of each size on each OST."""
         found: list[tuple[DataFile, int | None]] = []
         for ost in osts or (None,):
             for size in self.settings.sizes:
@@ -117,7 +97,7 @@ class Sampler:
         return found
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        """One measurement, unless it is still time to rest."""
+        """Measure once, unless the rest after the last measurement is not over."""
         started = time.monotonic_ns()
         if started < self._resume_ns:
             return
@@ -149,14 +129,14 @@ class Sampler:
                 cached = self._arrange(step, fd)
                 timing = timed(_run, step, fd)
             except OSError as error:
-                timing = timing.failed_with(error.errno)
+                timing = timing._replace(failed=True, errno=error.errno)
             finally:
                 os.close(fd)
         kind = Operation(step.op, length, step.mode)
         reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
 
     def _arrange(self, step: _Step, fd: int) -> bool | None:
-        """Bring the cache into the state that the mode names, untimed; returns whether the request is cached."""
+        """Bring the cache into the state that the mode names, untimed; return whether the request is cached."""
         file, length = step.file, step.file.file_bytes
         if step.mode == "cache":
             file.read(fd, 0, length)
@@ -167,14 +147,9 @@ class Sampler:
             return found if step.op == "read" else None
         return not file.reaches_storage
 
-    def finish(self, reporter: Reporter) -> None:
-        if not self._own.is_taken:
-            return
-        reporter.begin("clean up", 0, None)
-        with self._own.leaving(keep=self.settings.keep_files) as folder:
-            if folder is not None:
-                for file, _ in self._files:
-                    folder.discard(file.name)
+    def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        for file, _ in self._files:
+            folder.discard(file.name)
 
 
 def _run(step: _Step, fd: int) -> None:

@@ -1,6 +1,6 @@
-"""Live sources: what one is, how it reports, how it times an operation, and the rows that it writes.
+"""Live sources: the contract, how they report, how they time an operation, and the rows they write.
 
-A live source runs in a child process: whatever hangs, hangs there.
+A live source runs in a child process, so that a hanging operation hangs there and not in the agent.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 from ioweather.core.counters.diskstats import RESET
 from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import SourceError
 
-# Done, of how many, doing what.
-Progress: TypeAlias = Callable[[int, int | None, str], None]
+# Arguments: steps done, steps in all (None if unknown), and what is being done.
+Progress = Callable[[int, "int | None", str], None]
 
 
 class Operation(NamedTuple):
@@ -32,7 +32,7 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True)
 class Ready:
-    """What a source found out while it prepared. `access` as in status.json."""
+    """Result of `LiveSource.prepare`. `access` as in status.json."""
 
     system: str
     access: str | None = None
@@ -40,74 +40,79 @@ class Ready:
 
 
 class Reporter:
-    """The way back to the agent; this one discards everything. Nothing here waits for the agent, unless it has been
-    stuck for minutes."""
+    """Messages to the agent; this class discards them. A report does not block unless the agent is stuck for
+    minutes."""
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
-        """An operation is about to start: it is visible from now on, however long it takes."""
+        """Report an operation that is about to start, so that it is visible while it runs."""
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
-        """A row of a table, without the columns that the lake adds."""
+        """Report a row of a table, without the columns that the lake adds."""
 
     def document(self, name: str, text: str) -> None:
-        """A file for `ioweather ingest`, for data with a source of its own there."""
+        """Report a file for `ioweather ingest`, for data that have a reader of their own."""
 
     def progress(self, done: int, total: int | None, what: str) -> None:
-        """Progress of making or removing files."""
+        """Report progress of making or removing files."""
 
     def done(self) -> None:
-        """There is nothing left to measure."""
+        """Report that nothing is left to measure."""
 
 
-class LiveSource(Protocol):
-    """Prepared once, then called once a tick, never twice at a time.
+class LiveSource:
+    """Base class: prepared once, then called once per tick, never twice at a time.
 
-    `operations` are what every tick yields a row of; for these a missed tick yields rows too. A source that is not
-    periodic takes a tick as an opportunity: one that it is too busy for is not missed. An OSError or IoweatherError
-    from `prepare` ends the child, which is started again later; from `cycle` it is a failed run.
+    Each tick yields one row for each of `operations`, also a tick that is missed. A source that is not periodic takes a
+    tick as an opportunity: if it is busy then, no tick is missed. An OSError or IoweatherError from `prepare` ends the
+    child, which is started again later; from `cycle` it is a failed run.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def period_ns(self) -> int: ...
-    @property
-    def operations(self) -> tuple[Operation, ...]: ...
-    @property
-    def is_periodic(self) -> bool: ...
-    def prepare(self, reporter: Reporter) -> Ready: ...
-    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None: ...
-    def finish(self, reporter: Reporter) -> None: ...
-
-
-class Reading:
-    """A live source that only reads counters: it makes nothing, and takes every tick."""
-
     name = ""
+    period_ns: int
     operations: tuple[Operation, ...] = ()
     is_periodic = True
 
     @property
     def label(self) -> str:
+        """Name shown to users: the path of a probe, else the name of the source."""
         return self.name
 
+    def prepare(self, reporter: Reporter) -> Ready:
+        """Check what the source needs, and make its files."""
+        raise NotImplementedError
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Measure once and report the rows."""
+        raise NotImplementedError
+
     def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""
+        """Remove what `prepare` made; sources that only read counters have nothing to remove."""
 
 
 def run_tool(
-    command: Sequence[str], seconds: float, *, what: str = "", stdin: str = "", cwd: str | None = None,
+    command: Sequence[str],
+    seconds: float,
+    *,
+    what: str = "",
+    stdin: str = "",
+    cwd: str | None = None,
     environment: Mapping[str, str] | None = None,
-) -> str:  # fmt: skip
-    """Output of a program of the file system or the scheduler. Raises SourceError if it fails or takes too long."""
+) -> str:
+    """Return the output of a program of the file system or the scheduler. Raises SourceError if it fails or takes too
+    long."""
     what = what or Path(command[0]).name
     try:
         done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
-            cwd=cwd, env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+        )
     except subprocess.TimeoutExpired:
         raise SourceError(f"{what} did not answer in {seconds:g} s.") from None
     except OSError as error:
@@ -118,23 +123,20 @@ def run_tool(
 
 
 class Timing(NamedTuple):
-    """What happened. A failure without an errno is a file that ended early."""
+    """Result of one timed call. A failure without an errno is a file that ended early."""
 
     start_ns: int
     duration_ns: int
     failed: bool = False
     errno: int | None = None
 
-    def failed_with(self, errno: int | None) -> Timing:
-        return Timing(self.start_ns, self.duration_ns, True, errno)
-
 
 class ShortTransfer(OSError):
-    """Fewer bytes moved than were asked for: the file ended early."""
+    """Fewer bytes were moved than requested: the file ended early."""
 
 
 def timed(call: Callable[..., object], *arguments: object) -> Timing:
-    """Run the call. Errors of the operating system are results; anything else is a mistake and goes on up."""
+    """Time the call. An OSError is a result; any other exception is a bug and propagates."""
     wall = time.time_ns()
     start = time.monotonic_ns()
     try:
@@ -145,7 +147,7 @@ def timed(call: Callable[..., object], *arguments: object) -> Timing:
 
 
 def timed_open(opener: Callable[..., int], *arguments: object) -> tuple[Timing, int]:
-    """`timed` for a call that returns a descriptor, which is -1 after a failure."""
+    """Time a call that returns a file descriptor; after a failure the descriptor is -1."""
     opened: list[int] = []
     timing = timed(lambda: opened.append(opener(*arguments)))
     return timing, opened[0] if opened else -1
@@ -153,7 +155,7 @@ def timed_open(opener: Callable[..., int], *arguments: object) -> tuple[Timing, 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who measures what. One target is one series, whichever host and run measured it."""
+    """Host, target, system and run of a measurement. One target is one series, whichever host and run measured it."""
 
     host: str
     target: str
@@ -169,7 +171,7 @@ def response_row(
     cached: bool | None = None,
     component: str | None = None,
 ) -> dict[str, object]:
-    """An operation that came to an end, good or bad."""
+    """Return a row of `responses` for an operation that ended, with or without an error."""
     return {
         "start_ns": timing.start_ns,
         "host": origin.host,
@@ -191,7 +193,7 @@ def response_row(
 def unfinished_row(
     origin: Origin, operation: Operation, status: str, start_ns: int, scheduled_ns: int | None
 ) -> dict[str, object]:
-    """An operation that never began ('missed'), or whose end nobody saw ('pending')."""
+    """Return a row for an operation that never began ('missed') or whose end was not seen ('pending')."""
     row = response_row(origin, operation, Timing(start_ns, 0), scheduled_ns)
     return {**row, "duration_ns": None, "status": status}
 
@@ -208,6 +210,7 @@ def event_row(
     component: str | None = None,
     details: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
+    """Return a row of `events`."""
     return {
         "event_id": event_id,
         "kind": kind,
@@ -224,6 +227,7 @@ def event_row(
 def series_row(
     target: Target, start_ns: int, interval_ns: int, metric: str, value: float, quality: int
 ) -> dict[str, object]:
+    """Return a row of `series`."""
     return {
         "start_ns": start_ns,
         "interval_ns": interval_ns,
@@ -237,7 +241,7 @@ def series_row(
 
 
 def report_growth(reporter: Reporter, target: Target, grown: Growth) -> None:
-    """What counters grew by, as amounts in `series`."""
+    """Report the growth of counters as amounts in `series`."""
     flag = RESET if grown.restarted else 0
     for metric, amount in sorted(grown.amounts.items()):
         row = series_row(

@@ -2,18 +2,18 @@
 
 <spool>/segments/      segments, and documents for other sources: all that `ioweather ingest` is given
 <spool>/refused/       what it refused
-<spool>/status.json    how things stand now
+<spool>/status.json    the current state of the agent
 <spool>/baseline.json  the live baselines, for the next agent
-<spool>/lock           held by the one agent that writes here; says which
+<spool>/lock           locked by the one agent that writes here, with its name
 
 A segment is a header line `{"ioweather_spool": 1, "host": ..., "boot_id": ..., ...}` and one line per row:
-`{"table": "responses", "start_ns": ...}`. The open segment is hidden (`.seg-...`); closing it is a rename. After a kill
-the last line may be torn; readers drop it. Whoever finds a hidden segment after taking the lock closes it; one whose
-header is not whole holds no row, and is removed.
+`{"table": "responses", "start_ns": ...}`. The open segment is hidden (`.seg-...`); it is renamed when it is closed.
+After a kill the last line may be torn; readers drop it. An agent that has taken the lock closes the hidden
+segments it finds, and removes those without a whole header, which have no rows.
 
-The spool has a limit. Where the lake is away for long, whole closed segments are given up: the oldest
-(`keep="newest"`, the default), or what comes now (`keep="oldest"`). Rows that the disk does not take wait in memory, up
-to a limit too.
+The spool has a limit. If the lake is away for long, rows are dropped: whole closed segments from the oldest on
+(`keep="newest"`, the default), or new rows (`keep="oldest"`). Rows that the disk does not take wait in memory, up to a
+limit too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import UnsafePlace, UsageError
@@ -35,13 +35,13 @@ from ioweather.core.units import GIB, MIB, MINUTE_NS
 SPOOL_VERSION = 1
 _SEGMENT_BYTES = 8 * MIB
 _SEGMENT_NS = 5 * MINUTE_NS
-_LONGEST_HEADER = 4096
-_MOST_HELD_ROWS = 10_000  # some megabytes: minutes of an agent, and a disk that was full is emptied in that time
-# Made for us alone; a group that may read it, so that it sees the status, stays so.
+_MAX_HEADER_BYTES = 4096
+_MAX_WAITING_ROWS = 10_000  # some megabytes, minutes of an agent: time to make room on a full disk
+# Directories are made private; the right of a group to read them, to see the status, is not taken away.
 READABLE = 0o750
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
-Keep: TypeAlias = Literal["newest", "oldest"]
+Keep = Literal["newest", "oldest"]
 
 
 class SpoolBusy(UsageError):
@@ -49,10 +49,18 @@ class SpoolBusy(UsageError):
 
 
 class Spool:
+    """The spool of one agent; one at a time per directory. Raises SpoolBusy if another process has the lock."""
+
     def __init__(
-        self, directory: Path, host: str, run_id: str, *, limit_bytes: int = GIB, keep: Keep = "newest",
+        self,
+        directory: Path,
+        host: str,
+        run_id: str,
+        *,
+        limit_bytes: int = GIB,
+        keep: Keep = "newest",
         segment_ns: int = _SEGMENT_NS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.directory = directory
         self.segments = directory / "segments"
         self.limit_bytes = limit_bytes
@@ -69,14 +77,14 @@ class Spool:
         self._pending: list[str] = []
         self._unnamed: list[tuple[str, int]] = []  # closed, but the rename failed; with their rows
         try:
-            self.folder, self._closed = self._make()
+            self.folder, self._closed = self._make_folders()
         except OSError as error:
             raise UsageError(f"{self.directory} cannot be made: {error.strerror}.", hint="Give --spool DIR.") from None
         self._lock = self._take_lock()
         self._close_what_was_left()
         self.keep_within_limit()
 
-    def _make(self) -> tuple[PrivateDirectory, PrivateDirectory]:
+    def _make_folders(self) -> tuple[PrivateDirectory, PrivateDirectory]:
         folder = PrivateDirectory.named(self.directory, keep=READABLE)
         try:
             return folder, folder.inside("segments", keep=READABLE)
@@ -85,14 +93,14 @@ class Spool:
             raise
 
     def _make_again(self) -> None:
-        """Where somebody has removed it."""
+        """Make the directories again if they were removed."""
         try:
             os.close(self.folder.again())
             os.close(self._closed.again(self.folder.fd))
         except OSError:
             before = self.folder, self._closed
             try:
-                self.folder, self._closed = self._make()
+                self.folder, self._closed = self._make_folders()
             except UnsafePlace as error:
                 raise OSError(errno.EACCES, str(error)) from None
             for directory in before:
@@ -103,7 +111,7 @@ class Spool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno in _NO_LOCKS:  # some network file systems know none; then nobody watches
+            if error.errno in _NO_LOCKS:  # some network file systems have none; the directory is then not protected
                 return fd
             holder = os.pread(fd, 1000, 0).decode(errors="replace").strip()
             os.close(fd)
@@ -111,49 +119,49 @@ class Spool:
                 f"Another agent writes to {self.directory}{f' ({holder})' if holder else ''}.",
                 hint="Stop it, or give this one its own with --spool DIR.",
             ) from None
-        with suppress(OSError):  # a full disk: then it is held, and does not say by whom
+        with suppress(OSError):  # on a full disk the lock has no name
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"pid {os.getpid()} on {self._host}, run {self._header['run_id']}\n".encode(), 0)
         return fd
 
     def _close_what_was_left(self) -> None:
-        """By an agent that was killed, or whose disk failed."""
+        """Close segments of an agent that was killed, or whose disk failed."""
         for name in self._closed.names():
             if not (name.startswith(".seg-") and name.endswith(".ndjson")):
                 continue
-            with suppress(UnsafePlace):  # what somebody else put there is left alone
+            with suppress(UnsafePlace):  # not our file
                 with os.fdopen(self._closed.reopen(name), "rb") as file:
-                    has_header = file.readline(_LONGEST_HEADER).endswith(b"\n")
+                    has_header = file.readline(_MAX_HEADER_BYTES).endswith(b"\n")
                 if has_header:
                     self._closed.rename(name, self._closed, name[1:])
                 else:
                     self._closed.unlink(name)
 
     def add(self, line: str) -> None:
-        """A row, as `row_line` makes it."""
+        """Add a row, as `row_line` makes it."""
         self._pending.append(line)
 
     def flush(self, now_ns: int, *, last: bool = False) -> None:
-        """Hand what was added to the kernel: from here on a kill of the agent cannot lose it. What the disk does not
-        take is tried again the next time, unless this is the last one."""
+        """Write the rows to the open segment, where a kill of the agent cannot lose them. Rows that the disk does not
+        take are tried again the next time, unless this is the last flush."""
         if not self._pending:
             return
         data = "".join(f"{row}\n" for row in self._pending).encode()
         if self._keep == "oldest" and self.used_bytes + len(data) > self.limit_bytes:
-            self._give_up(0, f"the spool holds its limit of {self.limit_bytes} bytes")
+            self._keep_waiting(0, f"the spool holds its limit of {self.limit_bytes} bytes")
             return
         try:
             self._append(data, now_ns)
         except OSError as error:
-            self._give_up(0 if last else _MOST_HELD_ROWS, error.strerror or str(error))
+            self._keep_waiting(0 if last else _MAX_WAITING_ROWS, error.strerror or str(error))
             return
         self.written_rows += len(self._pending)
         self._good_rows += len(self._pending)
         self._pending = []
         self.message = ""
 
-    def _give_up(self, most: int, reason: str) -> None:
-        """All that waits but the newest `most` rows."""
+    def _keep_waiting(self, most: int, reason: str) -> None:
+        """Drop all waiting rows but the newest `most`."""
         given_up = max(0, len(self._pending) - most)
         del self._pending[:given_up]
         if given_up:
@@ -171,7 +179,7 @@ class Spool:
         try:
             write_all(self._fd, data)
         except OSError:
-            # Half a line would spoil the ones after it; at the end of a segment it is dropped by readers.
+            # Half a line would damage the next one; at the end of a segment readers drop it.
             try:
                 os.ftruncate(self._fd, self._good_bytes)
                 os.lseek(self._fd, 0, os.SEEK_END)
@@ -191,7 +199,7 @@ class Spool:
             fd = self._closed.create(self._name)
             write_all(fd, header)
         except OSError:
-            # A create that failed may have made it too. What cannot be removed now, the next agent removes.
+            # A create that failed may have made the file. If it cannot be removed now, the next agent removes it.
             if fd >= 0:
                 with suppress(OSError):
                     os.close(fd)
@@ -209,45 +217,37 @@ class Spool:
             self.keep_within_limit()
 
     def close_segment(self) -> None:
+        """Sync and close the open segment, if there is one."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
-        try:
-            os.fdatasync(fd)
-        except OSError as error:
-            self.message = f"{self._name}: {error.strerror}"
-        try:
-            os.close(fd)
-        except OSError as error:
-            self.message = f"{self._name}: {error.strerror}"
+        for call in (os.fdatasync, os.close):
+            try:
+                call(fd)
+            except OSError as error:
+                self.message = f"{self._name}: {error.strerror}"
         self._unnamed.append((self._name, self._good_rows))
         self._name_closed()
 
     def _name_closed(self) -> None:
-        """What is closed gets the name under which it is shipped; where that fails, the next time."""
+        """Give closed segments the name under which they are shipped; try again next time if that fails."""
         waiting, self._unnamed = self._unnamed, []
         for name, rows in waiting:
             try:
-                if not self._has_renamed(name):
+                with suppress(FileNotFoundError):
+                    self._closed.rename(name, self._closed, name[1:])
+                if name[1:] not in self._closed.names():  # a rename that was reported as failed may have been done
                     self._drop(rows, f"{name} with {rows} rows was removed")
             except OSError as error:
                 self._unnamed.append((name, rows))
                 self.message = f"{name}: {error.strerror}"
 
-    def _has_renamed(self, name: str) -> bool:
-        """Or was it removed? One that was said to have failed may have been done."""
-        try:
-            self._closed.rename(name, self._closed, name[1:])
-        except FileNotFoundError:
-            return name[1:] in self._closed.names()
-        return True
-
     def closed_files(self) -> list[Path]:
-        """What can be shipped, oldest first: segments, and documents for other sources."""
+        """Return the files that can be shipped, oldest first: segments, and documents for other sources."""
         return [self.segments / name for name in self._sizes()]
 
     def _sizes(self) -> dict[str, int]:
-        """Of our files, oldest first. What else somebody put there is left alone."""
+        """Sizes of our files, oldest first; other files are ignored."""
         found = {}
         for name in self._closed.names():
             if not name.startswith("."):
@@ -257,11 +257,11 @@ class Spool:
 
     @property
     def used_bytes(self) -> int:
-        """As last counted, and what was written since."""
+        """Size as last counted, plus what was written since."""
         return self._closed_bytes + (self._good_bytes if self._fd >= 0 else 0)
 
     def keep_within_limit(self) -> None:
-        """Count what lies here, and give up the oldest where it is too much."""
+        """Count the files, and drop the oldest if they are too large."""
         self._name_closed()
         sizes = self._sizes()
         total = sum(sizes.values())
@@ -275,7 +275,7 @@ class Spool:
         self.files, self._closed_bytes = len(sizes), total
 
     def close(self, now_ns: int) -> None:
-        """Flush, close the segment, let go of the lock."""
+        """Flush, close the segment, and release the lock."""
         self.flush(now_ns, last=True)
         self.close_segment()
         os.close(self._lock)
@@ -287,11 +287,12 @@ _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def row_line(table: str, values: Mapping[str, object]) -> str:
+    """Return a row as a line of a segment, without the newline."""
     return _ENCODE({"table": table, **values})
 
 
 def _number_in(name: str) -> int:
-    """The time in 'seg-HOST-TIME-1.ndjson' and 'sacct-TIME.txt': the longest run of digits."""
+    """Return the time in 'seg-HOST-TIME-1.ndjson' or 'sacct-TIME.txt': the longest run of digits."""
     digits = [part for part in name.replace(".", "-").split("-") if part.isdigit()]
     return int(max(digits, key=len, default="0"))
 

@@ -1,39 +1,43 @@
-"""status.json: how things stand now. The agent replaces it every period; `now`, exporter and dashboard read it.
+"""status.json: the current state of an agent, of this host or of others, and its changes as log lines.
 
-One object of the class `Status`, as JSON with the names of the fields. Times are UTC nanoseconds, durations
-nanoseconds. Readers pass over keys they do not know, so that fields can be added; a change of meaning raises
-`STATUS_VERSION`.
+The agent replaces the file every period; `now`, the exporter and the dashboard read it. It is one object of the class
+`Status`, as JSON with the names of the fields. Times are UTC nanoseconds, durations nanoseconds. Readers ignore unknown
+keys, so that fields can be added; a change of meaning raises `STATUS_VERSION`.
+
+Agents of other hosts push to `<lake>/inbox/<host>/`: `status.json` there is the last status that was pushed. An old
+agent pushes rows without a status; then the modification time of the folder is that of the last push.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from ioweather.core.errors import CorruptInput, DataUnavailable, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, LakeError, UnsupportedVersion
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.core.units import NS
+from ioweather.core.units import DAY_NS, HOUR_NS, NS
 
 STATUS_VERSION = 1
 STATUS_FILE = "status.json"
-# Upper bounds of the buckets of every histogram: doubling from 10 us to 168 s; what is longer goes to one more bucket.
+# Upper bounds of the histograms' buckets: doubling from 10 us to 168 s. One more bucket counts what is longer.
 BUCKETS_NS = tuple(10_000 << power for power in range(25))
-# A status older than three of its periods, and than this, was left by an agent that is gone.
+# A status older than three of its periods, and older than this, was left by an agent that is gone.
 _STALE_AT_LEAST_NS = 5 * NS
 
 # `vars` of each object in turn: dataclasses.asdict copies everything, at ten times the cost, every second.
 _ENCODE = json.JSONEncoder(default=vars, separators=(",", ":")).encode
 
-# preparing: makes its files, nothing is measured yet. waiting: between two ticks. running: an operation is in flight.
+# preparing: makes its files and measures nothing yet. waiting: between two ticks. running: an operation is in flight.
 # hung: an operation has been in flight for longer than a period. failed: the child ended and will be started again.
-State: TypeAlias = Literal["preparing", "waiting", "running", "hung", "failed", "stopped"]
+State = Literal["preparing", "waiting", "running", "hung", "failed", "stopped"]
 
 
-# The three that are made for every operation every second are not frozen: filling in a frozen one takes three times as
-# long. Nobody changes them.
 @dataclass
 class Outcome:
     """The last operation of its kind that finished, failed or was missed. `status` and `errno` as in `responses`."""
@@ -48,7 +52,7 @@ class Outcome:
 
 @dataclass
 class Recent:
-    """Operations that finished within the last `window_ns`; null where there is none."""
+    """Operations that finished within the last `window_ns`; null if there were none."""
 
     window_ns: int
     count: int = 0
@@ -63,8 +67,8 @@ class OperationStatus:
 
     `expected_ns` is the live baseline: the median of all `expected_count` finished operations that this agent and the
     ones before it in the same spool have seen (to 1%; the oldest fade out). Null until there are enough.
-    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds. Trailing
-    zeros are left out by who writes, and put back by `read_status`.
+    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds. The file
+    leaves out trailing zeros; `read_status` restores them.
     """
 
     op: str
@@ -84,7 +88,7 @@ class OperationStatus:
 
     @property
     def slowdown_ratio(self) -> float | None:
-        """Median of the last minute over the live baseline; below 1 is faster than usual. Null where either is."""
+        """Median of the last minute over the live baseline; below 1 is faster than usual. None if either is unknown."""
         if self.recent.median_ns is None or not self.expected_ns:
             return None
         return self.recent.median_ns / self.expected_ns
@@ -92,7 +96,7 @@ class OperationStatus:
 
 @dataclass(frozen=True)
 class InFlight:
-    """The operation that the target is busy with. `age_ns` is its age when the status was written."""
+    """The operation in flight on a target. `age_ns` is its age when the status was written."""
 
     op: str
     request_bytes: int
@@ -103,8 +107,8 @@ class InFlight:
 
 @dataclass(frozen=True)
 class TargetStatus:
-    """One probed path. `access` says how data requests reach storage: 'direct' (O_DIRECT), 'dropped' (page cache, which
-    is emptied before each request) or 'cached' (the cache could not be avoided)."""
+    """One probed path. `access` is how data requests reach storage: 'direct' (O_DIRECT), 'dropped' (the page cache is
+    emptied before each request) or 'cached' (the cache could not be avoided)."""
 
     target: str
     system: str
@@ -119,12 +123,13 @@ class TargetStatus:
     message: str = ""
 
     def operation(self, op: str) -> OperationStatus | None:
+        """Return the status of an operation by its name."""
         return next((entry for entry in self.operations if entry.op == op), None)
 
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """One live source that is no probe: block devices, Lustre counters, Slurm. The last run, and how many failed."""
+    """One live source: its last run, and how many runs failed."""
 
     name: str
     state: State
@@ -142,8 +147,8 @@ class SourceStatus:
 
 @dataclass(frozen=True)
 class SpoolStatus:
-    """Rows on their way to the lake. `dropped_rows` were given up, because the spool was full or its disk failed:
-    `dropped_why` tells of the last. `refused_why` names the last file that the lake refused, and why."""
+    """Rows on their way to the lake. `dropped_rows` were lost because the spool was full or its disk failed;
+    `dropped_why` is the last reason. `refused_why` names the last file that the lake refused, with the reason."""
 
     directory: str
     files: int = 0
@@ -162,8 +167,8 @@ class SpoolStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """`ship_period_ns`: how often it is pushed to a server, null where it is not. `received_ns`: when that server took
-    it, by its own clock; null where the agent itself wrote it."""
+    """The state of an agent. `ship_period_ns`: how often it is pushed to a server, if it is. `received_ns`: when that
+    server received it, by the server's clock; null in the file that the agent itself writes."""
 
     host: str
     pid: int
@@ -183,20 +188,20 @@ class Status:
 
     @property
     def heard_ns(self) -> int:
-        """When it was last heard of, by the clock of who keeps the status."""
+        """Time of the last sign of life, by the clock of the host that stores the status."""
         return self.written_ns if self.received_ns is None else self.received_ns
 
     def is_silent(self, now_ns: int) -> bool:
-        """Whether nothing was heard for three periods: of its writing, or where it is elsewhere of its pushing."""
+        """Return whether the last sign of life is older than three periods, of writing or of pushing."""
         period_ns = self.period_ns if self.received_ns is None else self.ship_period_ns or self.period_ns
         return now_ns - self.heard_ns > max(3 * period_ns, _STALE_AT_LEAST_NS)
 
     def is_stale(self, now_ns: int) -> bool:
-        """Whether the agent that wrote it is gone: it stopped, or is silent."""
+        """Return whether the agent that wrote it is gone: stopped or silent."""
         return self.state == "stopped" or self.is_silent(now_ns)
 
     def in_flight_age_ns(self, target: TargetStatus, now_ns: int) -> int | None:
-        """Age now, not when the status was written; of one that was pushed as it was then, for nobody knows more."""
+        """Return the age at `now_ns`; for a pushed status the age when it was written, since nothing newer is known."""
         if target.in_flight is None:
             return None
         since_ns = 0 if self.received_ns is not None else now_ns - self.written_ns
@@ -204,11 +209,12 @@ class Status:
 
 
 def status_bytes(status: Status) -> bytes:
+    """Return the content of status.json."""
     return f"{_ENCODE(status)}\n".encode()
 
 
 def write_status(status: Status, folder: PrivateDirectory | Path) -> None:
-    """Replace the file at once: a reader sees the old or the new one, never a part."""
+    """Replace status.json atomically: a reader sees the old or the new one, never a part."""
     if isinstance(folder, Path):
         with PrivateDirectory.named(folder, keep=0o750) as opened:
             write_status(status, opened)
@@ -217,7 +223,7 @@ def write_status(status: Status, folder: PrivateDirectory | Path) -> None:
 
 
 def read_status(directory: Path) -> Status:
-    """The status in a spool directory."""
+    """Return the status in a spool directory."""
     path = directory / STATUS_FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -237,7 +243,7 @@ def read_status(directory: Path) -> Status:
 
 
 def status_from(data: Mapping[str, Any]) -> Status:
-    """The object that JSON made dictionaries of."""
+    """Return the status from parsed JSON."""
     if data["version"] != STATUS_VERSION:
         raise UnsupportedVersion(
             f"the status has version {data['version']}, this software reads {STATUS_VERSION}.",
@@ -247,27 +253,21 @@ def status_from(data: Mapping[str, Any]) -> Status:
         Status,
         data,
         spool=_build(SpoolStatus, data["spool"]),
-        targets=tuple(_target(target) for target in data["targets"]),
+        targets=tuple(map(_target, data["targets"])),
         sources=tuple(_build(SourceStatus, source) for source in data["sources"]),
     )
 
 
 def _target(data: Mapping[str, Any]) -> TargetStatus:
-    in_flight = data.get("in_flight")
-    return _build(
-        TargetStatus,
-        data,
-        in_flight=_build(InFlight, in_flight) if in_flight else None,
-        operations=tuple(_operation(operation) for operation in data["operations"]),
-    )
+    operations = tuple(map(_operation, data["operations"]))
+    return _build(TargetStatus, data, in_flight=_optional(InFlight, data.get("in_flight")), operations=operations)
 
 
 def _operation(data: Mapping[str, Any]) -> OperationStatus:
-    last = data.get("last")
     return _build(
         OperationStatus,
         data,
-        last=_build(Outcome, last) if last else None,
+        last=_optional(Outcome, data.get("last")),
         recent=_build(Recent, data["recent"]),
         bucket_counts=(*data["bucket_counts"], *(0,) * (len(BUCKETS_NS) + 1 - len(data["bucket_counts"]))),
     )
@@ -279,3 +279,167 @@ T = TypeVar("T")
 def _build(kind: type[T], data: Mapping[str, Any], **made: Any) -> T:
     names = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
     return kind(**{**{name: value for name, value in data.items() if name in names}, **made})
+
+
+def _optional(kind: type[T], data: Mapping[str, Any] | None) -> T | None:
+    return _build(kind, data) if data else None
+
+
+# For an agent whose ship period is unknown: the longest pause between two of its attempts.
+_LONGEST_PERIOD_NS: Final = HOUR_NS
+# Older agents are left out: jobs on ever new hosts leave folders behind.
+_FORGOTTEN_NS: Final = 7 * DAY_NS
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An agent of another host. `heard_ns` is by the clock of this machine; `status` is None if the agent pushes none
+    that can be read here."""
+
+    host: str
+    heard_ns: int
+    status: Status | None = None
+
+    def state(self, now_ns: int) -> str:
+        """Return running, stopped (by its own status) or silent."""
+        if self.status is None:
+            return "silent" if now_ns - self.heard_ns > _LONGEST_PERIOD_NS else "running"
+        if self.status.state == "stopped":
+            return "stopped"
+        return "silent" if self.status.is_silent(now_ns) else "running"
+
+
+def inbox(root: Path) -> Path:
+    """Return the directory of a lake with one folder per host that pushes to it."""
+    return root / "inbox"
+
+
+def keep_status(root: Path, status: Status, received_ns: int) -> None:
+    """Store the pushed status of a host. Not for two callers of one host at a time."""
+    with PrivateDirectory.named(inbox(root) / status.host, mode=0o750, keep=0o770, shared=True) as folder:
+        write_status(replace(status, received_ns=received_ns), folder)
+
+
+def keep_heard(root: Path, host: str) -> None:
+    """Note that rows of the host arrived."""
+    folder = inbox(root) / host
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        os.utime(folder)
+    except OSError as error:
+        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
+
+
+def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) -> list[Remote]:
+    """Return the agents that push to a lake, by host, without those silent for a week and those in `local`."""
+    runs = {(status.host, status.run_id) for status in local}
+    agents: list[Remote] = []
+    try:
+        folders = sorted(entry.path for entry in os.scandir(inbox(root)) if entry.is_dir()) if root else []
+    except OSError:
+        return []  # no host pushes here, or this user may not read it
+    for folder in map(Path, folders):
+        try:
+            arrived_ns = folder.stat().st_mtime_ns
+        except OSError:
+            continue  # removed since it was listed
+        agent = Remote(folder.name, arrived_ns)
+        try:
+            status = _read_once(folder, (folder / STATUS_FILE).stat().st_mtime_ns)
+            if not status.is_silent(arrived_ns):  # else newer rows come from an agent that pushes no status
+                agent = Remote(folder.name, status.heard_ns, status)
+        except (OSError, IoweatherError):
+            pass
+        is_local = agent.status is not None and (agent.host, agent.status.run_id) in runs
+        if now_ns - agent.heard_ns <= _FORGOTTEN_NS and not is_local:
+            agents.append(agent)
+    return agents
+
+
+@lru_cache(maxsize=4096)
+def _read_once(folder: Path, changed_ns: int) -> Status:
+    """Read a status once per change: a live page asks every second."""
+    return read_status(folder)
+
+
+_LOG: Final = logging.getLogger("ioweather.agent")
+_WRONG: Final = ("hung", "failed")
+
+
+class Journal:
+    """Logs what changes from one status to the next; an Agent calls it as `on_status`."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, State] = {}
+        self._before: Status | None = None
+
+    def __call__(self, status: Status) -> None:
+        if self._before is None:
+            directory = status.spool.directory
+            _LOG.info("started on %s, pid %d, run %s, spool %s", status.host, status.pid, status.run_id, directory)
+        for name, state, message in _parts(status):
+            before = self._states.get(name)
+            if before in _WRONG and state == "preparing":
+                continue  # started again: whether it works is not known yet
+            self._states[name] = state
+            if state in _WRONG and before != state:
+                _LOG.warning("%s", _complaint(name, state, message))
+            elif before in _WRONG and state not in _WRONG:
+                _LOG.warning("%s: works again", name)
+        self._log_spool(status.spool, self._before.spool if self._before else None)
+        self._before = status
+
+    def end(self, status: Status) -> None:
+        """Log the last status, after the last shipping, with the reason if rows stay in the spool."""
+        if status.spool.message and status.spool.last_ship_ok is not False and not status.spool.refused_files:
+            _LOG.warning("the spool: %s", status.spool.message)
+        _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows, status.spool.shipped_files)
+
+    def _log_spool(self, now: SpoolStatus, before: SpoolStatus | None) -> None:
+        if now.last_ship_ok is False and (before is None or before.last_ship_ns != now.last_ship_ns):
+            _LOG.warning("not shipped: %s", now.message)
+        elif now.last_ship_ok and before is not None and before.last_ship_ok is False:
+            _LOG.warning("shipped again")
+        if now.refused_files > (before.refused_files if before else 0):
+            _LOG.warning("%s", _refusal(now))
+        if now.dropped_rows and not (before and before.dropped_rows):
+            _LOG.error("%s", _loss(now))
+
+
+def troubles(status: Status, *, hangs: bool = True) -> list[str]:
+    """Return all that is wrong in this status, in the words of the journal; without `hangs` no hanging operations."""
+    wrong = _WRONG if hangs else ("failed",)
+    found = [_complaint(*part) for part in _parts(status) if part[1] in wrong]
+    spool = status.spool
+    if spool.last_ship_ok is False:
+        found.append(f"not shipped: {spool.message}")
+    if spool.refused_files:
+        found.append(_refusal(spool))
+    if spool.dropped_rows:
+        found.append(_loss(spool))
+    return found
+
+
+def _parts(status: Status) -> Iterator[tuple[str, State, str]]:
+    """Name, state and message of every target, and of every source that is not a probe."""
+    for target in status.targets:
+        hung, flight = target.state == "hung", target.in_flight
+        doing = f"{flight.op} for {flight.age_ns / NS:.1f} s" if hung and flight else target.message
+        yield target.target, target.state, doing
+    probed = {target.target for target in status.targets}
+    for source in status.sources:
+        if source.name not in probed and source.name not in ("probe", "sample"):
+            yield source.name, source.state, source.message
+
+
+def _complaint(name: str, state: State, message: str) -> str:
+    return f"{name}: {state}{f': {message}' if message else ''}"
+
+
+def _refusal(spool: SpoolStatus) -> str:
+    return f"the lake refused {spool.refused_files} files: {spool.refused_why or spool.message or 'it gave no reason'}"
+
+
+def _loss(spool: SpoolStatus) -> str:
+    why = spool.dropped_why or spool.message  # older agents give the message only
+    return f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"

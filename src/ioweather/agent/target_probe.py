@@ -1,88 +1,196 @@
-"""The probe of every storage target in turn (kun19's outlook): one small file on each, one target at a tick.
+"""The probe of every storage target in turn (kun19's outlook): one small file on each, one target per tick.
 
-A sick target is so seen from a client, within minutes, without access to any server; the load stays the same however
-many targets there are. Rows name the target as their component. Metadata targets of Lustre have a folder each, in
-which a file without data is made and removed.
+It sees a slow target from a client within minutes, without access to any server, and its load does not grow with the
+number of targets. Rows name the target as their component. Each metadata target of Lustre has a folder, in which an
+empty file is made and removed.
 
-A target that stands still while the probe begins takes no file; one that it has from before is probed. It is looked for
-again, first after minutes, then once an hour; so are targets that were added, and files that are gone.
+Lustre places a file on a named target (`lfs setstripe -i`), and a directory on a metadata target (`lfs mkdir -i`).
+MooseFS chooses itself and reports where a file is (`mfsfileinfo`): files are made until each server has one, up to a
+limit. Where files are is noted in the folder, because it may not be possible to find out while a server hangs.
+
+A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new
+targets, and files that are gone, are looked for again after some minutes, later once an hour.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import socket
+import re
+import shutil
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
-from ioweather.agent.data_file import DataFile, check_space
-from ioweather.agent.placement import NOTE, Placed, place_on_all
-from ioweather.agent.probe_claim import ProbeFolder
-from ioweather.agent.sensor import Operation, Origin, Ready, Reporter, Timing, response_row, timed, timed_open
-from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.mounts import system_of
+from ioweather.agent.probe import ProbeSettings
+from ioweather.agent.probe_files import DataFile, FileProbe, check_space
+from ioweather.agent.sensor import Operation, Reporter, Timing, response_row, run_tool, timed, timed_open
+from ioweather.core.errors import IoweatherError, SourceError, UnsafePlace
+from ioweather.core.mounts import file_system_of
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
-from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS
+from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS
+
+_ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
+_COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
+# MooseFS: files in a row without a new server that end the search, and the limit of files.
+_TRIES, _MAX_FILES = 12, 1000
+_TOOL_SECONDS: Final = 30.0
+NOTE: Final = "placed.json"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A file or folder in the probe's folder, and the target that it is on."""
+
+    name: str
+    component: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Files on storage targets, folders on metadata targets, and the targets that got none, with the reason."""
+
+    files: list[Placed]
+    folders: list[Placed]
+    without: dict[str, str]
+
+
+def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
+    """Make an empty file whose only stripe is on this OST."""
+    if shutil.which("lfs") is None:
+        raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
+    _run_in(folder, ["lfs", "setstripe", "-c", "1", "-i", str(ost), name])
+
+
+def place_on_all(folder: PrivateDirectory, make: Callable[[str], None]) -> Placement:
+    """Place a file on every target. `make` writes a file of a name, which may exist already, empty. A target that takes
+    no file now, because it hangs or is full, does not affect the others."""
+    kind = file_system_of(os.path.realpath(folder.path))[1] or ""
+    if kind == "lustre" and shutil.which("lfs"):
+        return _place_on_lustre(folder, make)
+    if kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # which fails by itself on other FUSE file systems
+        found = Placement(_place_on_chunk_servers(folder, make), [], {})
+        folder.replace(NOTE, json.dumps({each.name: each.component for each in found.files}).encode())
+        return found
+    raise SourceError(
+        f"{folder.path} lies on {kind or 'a file system'} that does not say where files lie.",
+        hint="Targets are probed one by one on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+    )
+
+
+def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -> list[tuple[int, str]]:
+    """Return numbers and names of the active OSTs, or MDTs; none if this is not Lustre."""
+    kind = file_system_of(os.path.realpath(folder.path))[1]
+    if kind != "lustre" or shutil.which("lfs") is None:
+        return []
+    text = _run_in(folder, ["lfs", kinds, "."])
+    return [(int(number), name.removesuffix("_UUID")) for number, name in _ACTIVE.findall(text)]
+
+
+def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> Placement:
+    placement = Placement([], [], {})
+    existing = set(folder.names())
+    for number, component in osts_of(folder):
+        name = f"target-{number:04x}"
+        try:
+            if name not in existing:
+                place_on_ost(folder, name, number)
+            make(name)
+            placement.files.append(Placed(name, component))
+        except (SourceError, OSError) as error:
+            placement.without[component] = str(error)
+    mdts = osts_of(folder, "mdts")
+    for number, component in mdts:
+        name = f"metadata-{number:04x}"
+        try:
+            if name not in existing and len(mdts) > 1:  # choosing one needs a right that not every user has
+                _run_in(folder, ["lfs", "mkdir", "-i", str(number), name])
+            folder.inside(name).close()
+            placement.folders.append(Placed(name, component))
+        except (SourceError, UnsafePlace, OSError) as error:
+            placement.without[component] = str(error)
+    return placement
+
+
+def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> list[Placed]:
+    """New chunks go to the servers in turn, by free space: make files until each has one, and remove the rest."""
+    noted: dict[str, str] = {}
+    with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
+        noted = {str(name): str(server) for name, server in json.loads(folder.read(NOTE)).items()}
+    chosen: dict[str, str] = {}
+    spare: list[str] = []
+    in_vain = 0
+    for number in range(_MAX_FILES):
+        name = f"target-{number:04x}"
+        make(name)
+        servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", name])) or [noted[name]] * (name in noted)
+        # A file with copies on several servers measures none of them.
+        if len(servers) == 1 and servers[0] not in chosen:
+            chosen[servers[0]] = name
+            in_vain = 0
+        else:
+            spare.append(name)
+            in_vain += 1
+        if in_vain >= max(_TRIES, 3 * len(chosen)):
+            break
+    for name in spare:
+        folder.discard(name)
+    return [Placed(name, server) for server, name in sorted(chosen.items())]
+
+
+def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
+    """Run a program of the file system in the directory that was checked, whatever has its name now."""
+    what = f"{' '.join(command)} in {folder.path}"
+    return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
+
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
-_LOOK_AGAIN_NS, _LEAST_OFTEN_NS = 5 * MINUTE_NS, HOUR_NS
+_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 5 * MINUTE_NS, HOUR_NS
 _READ, _WRITE = (Operation(op, REQUEST_BYTES, "nocache") for op in ("read", "write_sync"))
-# No data, and so no storage target; and no cache answers.
+# Without data, so that no storage target is involved; and no cache answers.
 _CREATE, _DELETE = (Operation(op, 0, "nocache") for op in ("create", "delete"))
-_MADE: Final = "file"
+_EMPTY_FILE: Final = "file"
 
 
 @dataclass
-class TargetProbe:
-    target: str
-    period_ns: int = NS
-    run_id: str = ""
-    directory: str = ""
-    system: str | None = None
-    host: str = field(default_factory=socket.gethostname)
-    required_mount: str | None = None
-    keep_files: bool = False
-    name: str = "targets"
-    is_periodic: bool = True
-    operations: tuple[Operation, ...] = ()  # a tick that is missed is no particular target's
+class TargetProbe(FileProbe):
+    """The probe of the storage targets of one file system. It takes the period and `keep_files` of the settings. A
+    missed tick has no rows, because it belongs to no particular target."""
+
+    settings: ProbeSettings = field(default_factory=ProbeSettings)
+    name = "targets"
+    folder_prefix = "targets-"
 
     def __post_init__(self) -> None:
-        name = f"targets-{self.directory or self.host}"
-        self._own = ProbeFolder(self.target, name, self.host, self.run_id, self.required_mount)
-        self.folder = self._own.path
-        self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        super().__post_init__()
         self.placed: list[Placed] = []
         self._files: dict[str, DataFile] = {}
         self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; checked and closed
-        self._without: dict[str, str] = {}
         self._next = 0
-        self._look_ns, self._pause_ns = 0, _LOOK_AGAIN_NS
+        self._placed_ns, self._pause_ns = 0, _FIRST_PAUSE_NS
 
     @property
-    def label(self) -> str:
-        return self.target
+    def period_ns(self) -> int:  # type: ignore[override]
+        return self.settings.period_ns
 
-    def prepare(self, reporter: Reporter) -> Ready:
-        reporter.begin("prepare", 0, None)
-        self._place(reporter)
+    def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        without = self._place(reporter)
         if not self._files:
-            why = "".join(f" {name}: {reason}" for name, reason in self._without.items())
+            why = "".join(f" {name}: {reason}" for name, reason in without.items())
             raise SourceError(f"no storage target of {self.target} was found.{why}")
-        if self.system is None:
-            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
         message = f"{len(self.placed)} targets, one at a time"
-        if self._without:
-            message += f"; not yet probed, for they took no file: {', '.join(self._without)}"
-        return Ready(self.origin.system, next(iter(self._files.values())).access, message)
+        if without:
+            message += f"; not yet probed, for they took no file: {', '.join(without)}"
+        return next(iter(self._files.values())).access, message
 
-    def _place(self, reporter: Reporter) -> None:
-        """Make a file or folder on every target that takes one."""
-        with self._own.taken(reporter.progress) as (folder, progress):
+    def _place(self, reporter: Reporter) -> dict[str, str]:
+        """Make a file or folder on every target that takes one; return the others, with the reason."""
+        with self._own.claimed(reporter.progress) as (folder, progress):
             check_space(folder, REQUEST_BYTES, 1)
             made: dict[str, DataFile] = {}
 
@@ -92,46 +200,46 @@ class TargetProbe:
 
             found = place_on_all(folder, make)
             self._files = {each.name: made[each.name] for each in found.files}
-            # Requests reach storage in the same way on all targets: look at one, and do not wait for the others.
+            # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
             files = list(self._files.values())
-            for file in files:
-                if file is files[0]:
-                    file.find_access(folder)
-                else:
-                    file.reach_as(files[0])
+            for file in files[:1]:
+                file.find_access(folder)
+            for file in files[1:]:
+                file.direct, file.reaches_storage = files[0].direct, files[0].reaches_storage
             self._folders = {}
             for each in found.folders:
                 with folder.inside(each.name) as inner:
                     self._folders[each.name] = inner
-            self.placed, self._without = [*found.files, *found.folders], found.without
-        self._look_ns = time.monotonic_ns()
+            self.placed = [*found.files, *found.folders]
+        self._placed_ns = time.monotonic_ns()
+        return found.without
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        if time.monotonic_ns() - self._look_ns > self._pause_ns:
+        if time.monotonic_ns() - self._placed_ns > self._pause_ns:
             reporter.begin("prepare", 0, None)
-            self._pause_ns = min(2 * self._pause_ns, _LEAST_OFTEN_NS)
-            self._look_ns = time.monotonic_ns()
-            with suppress(OSError, IoweatherError):  # the targets that have files are probed on
+            self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+            self._placed_ns = time.monotonic_ns()
+            with suppress(OSError, IoweatherError):  # the probe goes on with the targets that have files
                 self._place(reporter)
         placed = self.placed[self._next % len(self.placed)]
         self._next += 1
-        checked, file = self._folders.get(placed.name), self._files.get(placed.name)
-        kinds = (_READ, _WRITE) if checked is None else (_CREATE, _DELETE)
+        folder = self._folders.get(placed.name)
+        kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
 
         def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
             row = response_row(self.origin, kind, timing, scheduled_ns, cached, placed.component)
             reporter.row("responses", row)
 
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
-        opener = checked.again if checked is not None else file.open if file is not None else None
-        assert opener is not None
+        opener = self._files[placed.name].open if folder is None else folder.again
         entered, fd = timed_open(self._own.open, opener)
         if entered.failed:
             for kind in kinds:
                 report(kind, entered, None)
             return
         try:
-            if file is not None and checked is None:
+            if folder is None:
+                file = self._files[placed.name]
                 cached = file.make_uncached(fd, 0, REQUEST_BYTES)
                 report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), cached)
                 reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
@@ -139,38 +247,25 @@ class TargetProbe:
                 written = timed(_write_sync, file, fd)
                 report(_WRITE, written, None if file.reaches_storage is None else not file.reaches_storage)
             else:
-                with suppress(OSError):  # of a run that was killed between the two
-                    os.unlink(_MADE, dir_fd=fd)
-                report(_CREATE, timed(_make_empty, fd), False)
+                with suppress(OSError):  # left by a run that was killed between the two
+                    os.unlink(_EMPTY_FILE, dir_fd=fd)
+                # mknod(2) makes no objects on storage targets, unlike open(2) with O_CREAT.
+                report(_CREATE, timed(lambda: os.mknod(_EMPTY_FILE, stat.S_IFREG | 0o600, dir_fd=fd)), False)
                 reporter.begin(_DELETE.op, 0, scheduled_ns)
-                report(_DELETE, timed(_remove, fd), False)
+                report(_DELETE, timed(lambda: os.unlink(_EMPTY_FILE, dir_fd=fd)), False)
         finally:
             os.close(fd)
 
-    def finish(self, reporter: Reporter) -> None:
-        if not self._own.is_taken:
-            return
-        reporter.begin("clean up", 0, None)
-        with self._own.leaving(keep=self.keep_files) as folder:
-            if folder is not None:
-                for name in (*self._files, NOTE):
-                    folder.discard(name)
-                for name, checked in self._folders.items():
-                    with suppress(OSError):
-                        with checked.reopened(folder.fd) as inner:
-                            inner.discard(_MADE)
-                        os.rmdir(name, dir_fd=folder.fd)
+    def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        for name in (*self._files, NOTE):
+            folder.discard(name)
+        for name, checked in self._folders.items():
+            with suppress(OSError):
+                with checked.reopened(folder.fd) as inner:
+                    inner.discard(_EMPTY_FILE)
+                os.rmdir(name, dir_fd=folder.fd)
 
 
 def _write_sync(file: DataFile, fd: int) -> None:
     file.write(fd, 0, REQUEST_BYTES)
     os.fdatasync(fd)
-
-
-def _make_empty(folder: int) -> None:
-    """mknod(2) makes no objects on storage targets, as open(2) with O_CREAT does."""
-    os.mknod(_MADE, stat.S_IFREG | 0o600, dir_fd=folder)
-
-
-def _remove(folder: int) -> None:
-    os.unlink(_MADE, dir_fd=folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -23,6 +24,8 @@ OURS = "ioweather"
 class Catalogue(Mapping[str, T], Generic[T]):
     """Names to objects, each written as 'package.module:attribute' and loaded when first asked for.
 
+    `entries` may be a function, which is called at the first use of the catalogue.
+
     With a `group`, entry points of that name in installed packages are entries too. `fault` says what is wrong with
     such an object, or nothing. One that is broken, or that has a name that is taken, is named once in the log and left
     out: it must not break a command that does not need it.
@@ -31,21 +34,25 @@ class Catalogue(Mapping[str, T], Generic[T]):
     def __init__(
         self,
         noun: str,
-        entries: Mapping[str, str],
+        entries: Mapping[str, str] | Callable[[], Mapping[str, str]],
         *,
         group: str = "",
         fault: Callable[[str, Any], str] = lambda name, found: "",
     ) -> None:
-        if list(entries) != sorted(entries):
+        if not callable(entries) and list(entries) != sorted(entries):
             raise ValueError(f"the catalogue of {noun}s is not in alphabetical order")
         self.noun = noun
         self.group = group
         self._fault = fault
-        self._places = dict(entries)
+        self._entries = entries
         self._loaded: dict[str, T] = {}
         self._packages: dict[str, str] | None = None  # of plug-ins, by name; None: not looked for yet
         self._left_out: dict[str, str] = {}
         self._lock = threading.RLock()
+
+    @cached_property
+    def _places(self) -> Mapping[str, str]:
+        return self._entries() if callable(self._entries) else self._entries
 
     @property
     def plugins(self) -> Mapping[str, str]:

@@ -54,10 +54,9 @@ from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on,
 from ioweather.diagnosis.verdict import Explained
 from ioweather.job_io.job_source import JOB_ID, find_job
 from ioweather.job_io.view import JobView
+from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import Lake
-from ioweather.lake.per_user_view import own_uids
-from ioweather.lake.records import LakeRecords
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.snapshot import Snapshot, own_uids
 from ioweather.topics.source import DataSource
 
 # Above this many samples, the unrecorded work on targets is not read. [ours]

@@ -41,9 +41,9 @@ from ioweather.diagnosis.similar_runs import health_events
 from ioweather.facts.io_spans import on_mounts
 from ioweather.facts.signatures import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.convert import fetch_frame, literal
+from ioweather.lake.caches import LakeRecords
+from ioweather.lake.database import fetch_frame, literal
 from ioweather.lake.inventory import seal_of
-from ioweather.lake.records import LakeRecords
 from ioweather.lake.snapshot import Snapshot
 
 FILES: Final = names_of("""

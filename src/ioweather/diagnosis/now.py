@@ -10,9 +10,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ioweather.agent.journal import troubles
-from ioweather.agent.remote import Remote, remote_agents
-from ioweather.agent.status import OperationStatus, Status, TargetStatus, read_status
+from ioweather.agent.status import OperationStatus, Remote, Status, TargetStatus, read_status, remote_agents, troubles
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.default_paths import default_spool_dir
@@ -23,7 +21,7 @@ from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, n
 from ioweather.core.sparkline import sparkline
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.stats.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries, exact_series, operation_series
 from ioweather.topics.source import DataSource

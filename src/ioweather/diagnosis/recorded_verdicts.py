@@ -37,7 +37,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_in_lake import raw_id_of, view_of_run
 from ioweather.job_io.job_source import JOB_ID, find_named_log
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask

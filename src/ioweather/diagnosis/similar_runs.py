@@ -63,11 +63,9 @@ from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_s
 from ioweather.job_io.job_source import find_named_log
 from ioweather.job_io.view import JobView
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame
-from ioweather.lake.per_user_view import own_uids
-from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.grid import SystemGrid
-from ioweather.stats.rollup_steps import MIN_COVERAGE, steps_of
+from ioweather.lake.database import fetch_frame
+from ioweather.lake.snapshot import Snapshot, own_uids
+from ioweather.stats.grid import MIN_COVERAGE, SystemGrid, steps_of
 from ioweather.stats.series import window_sums
 from ioweather.topics.source import DataSource
 

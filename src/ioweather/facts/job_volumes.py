@@ -8,7 +8,7 @@ from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 
 _COLUMNS: Final = specs_of("""

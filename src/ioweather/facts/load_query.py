@@ -19,7 +19,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import names_of
 from ioweather.facts.loads import LastHour, Loads, Measured, Slowness, Traffic, step_for
 from ioweather.lake import grid
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import OperationSeries, operation_series

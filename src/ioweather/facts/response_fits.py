@@ -13,8 +13,10 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
 from ioweather.facts.response_samples import ResponseSample
-from ioweather.stats.intervals import LEVEL
+from ioweather.stats.estimates import LEVEL
+from ioweather.stats.families import Mixture
 from ioweather.stats.mixture import (
+    Combination,
     MixtureFit,
     Selection,
     bootstrap,
@@ -23,9 +25,7 @@ from ioweather.stats.mixture import (
     refitted,
     share_again,
 )
-from ioweather.stats.tails.sample import Sample, sample_of
-from ioweather.stats.tails.splits import Combination
-from ioweather.stats.tails.truncated import Mixture
+from ioweather.stats.samples import Sample, sample_of
 
 COMBINATION: Final = Param(
     "combination",

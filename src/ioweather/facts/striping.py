@@ -23,9 +23,9 @@ from ioweather.facts.response_samples import (
     ResponseSample,
     Samples,
 )
-from ioweather.stats.intervals import LEVEL, number, plain
-from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
-from ioweather.stats.summary_tables import told_p
+from ioweather.stats.estimates import LEVEL, number, plain
+from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
+from ioweather.stats.summary_tables import p_text
 
 PROBABILITIES: Final = (0.5, 0.9, 0.99)
 _NAMES: Final = {0.5: "median", 0.9: "q90", 0.99: "q99"}
@@ -153,7 +153,7 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
             "undecided",
             name,
         )
-    over = f"over {test.targets} targets and {test.rounds} rounds, {told_p(test.p_value)}"
+    over = f"over {test.targets} targets and {test.rounds} rounds, {p_text(test.p_value)}"
     evidence = f"(mean rank correlation {test.correlation:.2f} {over})"
     if test.p_value > 0.05:
         return Finding(f"The data are consistent with targets that are slow independently {evidence}.", name=name)

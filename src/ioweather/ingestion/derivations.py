@@ -1,135 +1,120 @@
-"""What follows from new rows: which table is made again from which, when, and by whom. Nothing else says so."""
+"""Tables that follow from new rows: what is computed again from which table, and when."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from ioweather.core.errors import IoweatherError, LakeError
+import numpy as np
+
+from ioweather.core.arrays import Ints
+from ioweather.core.errors import IoweatherError, LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
-from ioweather.ingestion.response_rollups import refresh_rollups
-from ioweather.lake.lake import Lake
+from ioweather.core.progress import Progress, silent
+from ioweather.core.tables import concat
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.words import names_of
+from ioweather.diagnosis.blame_query import learn_slowness
+from ioweather.diagnosis.events import find_episodes
+from ioweather.diagnosis.health_query import find_sick_components
+from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.maintenance import Sealed, compact
+from ioweather.readers.scan.lists import Entries, ListTally
+from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
+from ioweather.readers.scan.tally import original_name
+from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals
 
 _LOG = logging.getLogger("ioweather.ingest")
-# Of one search after an ingest. `lake compact --everything` searches all rows without a limit.
+# Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.
 _MOST_SECONDS: Final = 900.0
 _SEARCH_AGAIN: Final = "Run `ioweather lake compact --everything` to do it again."
 _READ_AGAIN: Final = "Run `ioweather ingest --again` with these files to do it again."
+_ENTRIES_AT_ONCE: Final = 50_000
+_NUMBERS: Final = names_of("size_bytes capacity_bytes mtime_ns atime_ns ctime_ns uid gid link_count device inode")
+_NEW_SCANS: Final = """
+SELECT scan_id, start_ns, any_value(source) FROM scan_entries
+WHERE scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL
+"""
+_ROLLUP_SOURCE: Final = "rollup"
+# Many days go into one commit, which takes longer than a day of one probe.
+_COMMIT_ROWS: Final = 200_000
+# Of a longer operation only its first and last hours are reduced again.
+_LONGEST_NS: Final = 32 * DAY_NS
 
 
 @dataclass(frozen=True)
-class FollowsRows:
-    """After rows of `table` were written, before the ledger says so: also where none is new, for who wrote them may
-    have been stopped here. `make` returns how many rows of `makes` changed."""
-
-    table: str
-    makes: str
-    make: Callable[[Lake, Frame], int]
-
-
-@dataclass(frozen=True)
-class FollowsMapping:
-    """After all files that were mapped to `table` are in: a source of our own brings rows of `makes` itself, anybody's
-    CSV or Parquet does not."""
-
-    table: str
-    makes: str
-    make: Callable[[Lake], int]
-
-
-@dataclass(frozen=True)
-class FollowsArrival:
-    """After all files are in, where rows of one of `tables` are new, from the time of the first of them on: a search is
-    too long to be made for every piece."""
+class Search:
+    """A search of new rows for events, made once after all files are in, because it is too long for each commit."""
 
     name: str
     tables: tuple[str, ...]
-    makes: str
-    make: Callable[[Lake, int, float], int]  # since when, and for how many seconds at most
-
-
-def _tally_entries(lake: Lake) -> int:
-    from ioweather.ingestion.listed_entries import tally_entries
-
-    return tally_entries(lake)
-
-
-def _search_health(lake: Lake, since_ns: int, most_seconds: float) -> int:
-    tables = lake.pinned()
-    if not (tables["series"].uris or tables["responses"].uris):
-        return 0
-    from ioweather.diagnosis.health_query import find_sick_components  # what only stores jobs does not load it
-
-    return find_sick_components(lake, since_ns, most_seconds)
+    run: Callable[[Lake, int, float], int]  # since when, for how many seconds at most; returns new rows of `events`
 
 
 def _learn_slowness(lake: Lake, since_ns: int, most_seconds: float) -> int:
-    """After what is sick is known: of runs beside what servers did. It is kept beside the tables."""
+    """Compare runs with what servers did, where both are known. The result is cached next to the tables."""
     tables = lake.pinned()
-    if not (tables["series"].uris and tables["job_io"].uris):
-        return 0
-    from ioweather.diagnosis.blame_query import learn_slowness
-
-    learn_slowness(lake, since_ns, most_seconds)
+    if tables["series"].uris and tables["job_io"].uris:
+        learn_slowness(lake, since_ns, most_seconds)
     return 0
 
 
-def _search_episodes(lake: Lake, _since_ns: int, _most_seconds: float) -> int:
-    from ioweather.diagnosis.events import find_episodes
-
-    return find_episodes(lake)
-
-
-FOLLOWS_ROWS: Final = (FollowsRows("responses", "response_rollups", refresh_rollups),)
-FOLLOWS_MAPPING: Final = (FollowsMapping("scan_entries", "scans", _tally_entries),)
-FOLLOWS_ARRIVAL: Final = (
-    FollowsArrival(
+# In this order: slowness is compared after unhealthy components are known.
+SEARCHES: Final = (
+    Search(
         "The search for unhealthy components",
         ("series", "responses", "applications", "job_operations"),
-        "events",
-        _search_health,
+        find_sick_components,
     ),
-    FollowsArrival(
-        "The comparison of slow runs with the load",
-        ("series", "applications", "job_operations"),
-        "events",
-        _learn_slowness,
-    ),
-    FollowsArrival("The search for slow episodes", ("responses",), "events", _search_episodes),
+    Search("The comparison of slow runs with the load", ("series", "applications", "job_operations"), _learn_slowness),
+    Search("The search for slow episodes", ("responses",), lambda lake, _since_ns, _most_seconds: find_episodes(lake)),
 )
-SEARCHED: Final = frozenset(table for each in FOLLOWS_ARRIVAL for table in each.tables)
+SEARCHED: Final = frozenset(table for search in SEARCHES for table in search.tables)
 
 
-def follow_rows(lake: Lake, table: str, written: Frame, missing: list[str] | None = None) -> dict[str, int]:
-    """Rows that changed, by table. What fails is added to `missing`; the rows it would be made of stay. Where the lake
-    itself cannot be written, that is raised: running the same command again completes it."""
-    made: dict[str, int] = {}
-    for each in FOLLOWS_ROWS:
-        if each.table == table:
-            try:
-                made[each.makes] = each.make(lake, written)
-            except (LakeError, OSError):
-                raise
-            except Exception as error:
-                _note(f"`{each.makes}` was not brought up to date", error, _READ_AGAIN, missing)
-    return made
+def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] | None = None) -> dict[str, int]:
+    """Update `response_rollups` after responses were written, also when none is new: an earlier run may have been
+    interrupted here. Returns how many rows changed, by table.
+
+    A failure is added to `missing`, and the rows stay; but if the lake cannot be written, that is raised: running the
+    same command again completes it."""
+    if table not in ROW_DERIVATIONS:
+        return {}
+    target, make = ROW_DERIVATIONS[table]
+    try:
+        return {target: make(lake, written)}
+    except (LakeError, OSError):
+        raise
+    except Exception as error:
+        _note(f"`{target}` was not brought up to date", error, _READ_AGAIN, missing)
+        return {}
 
 
-def follow_arrival(
+def derive_from_mapped(lake: Lake, table: str) -> dict[str, int]:
+    """Make the rows that a user's mapping does not bring, as a reader of ours would. Returns their number by table."""
+    if table not in MAPPED_DERIVATIONS:
+        return {}
+    target, make = MAPPED_DERIVATIONS[table]
+    return {target: make(lake)}
+
+
+def search_new_rows(
     lake: Lake, first_ns: Mapping[str, int], missing: list[str] | None = None, most_seconds: float = _MOST_SECONDS
 ) -> dict[str, int]:
-    """Search the rows from `first_ns` on, the time of the first new row by table; for `most_seconds` each. Returns how
-    many rows changed, by table. What fails or is cut short is added to `missing`; all rows stay."""
+    """Run the searches of these tables from `first_ns` on, the time of the first new row, for `most_seconds` each.
+
+    Returns how many rows changed, by table. What fails or is cut short is added to `missing`; all rows stay."""
     made: dict[str, int] = {}
-    for each in FOLLOWS_ARRIVAL:
-        new = [first_ns[table] for table in each.tables if table in first_ns]
+    for search in SEARCHES:
+        new = [first_ns[table] for table in search.tables if table in first_ns]
         if new:
             try:
-                made[each.makes] = made.get(each.makes, 0) + each.make(lake, min(new), most_seconds)
+                made["events"] = made.get("events", 0) + search.run(lake, min(new), most_seconds)
             except Exception as error:
-                _note(f"{each.name} did not finish", error, _SEARCH_AGAIN, missing)
+                _note(f"{search.name} did not finish", error, _SEARCH_AGAIN, missing)
     return made
 
 
@@ -141,5 +126,112 @@ def _note(what: str, error: Exception, repeat: str, missing: list[str] | None) -
         missing.append(text)
 
 
-def follow_mapping(lake: Lake, table: str) -> dict[str, int]:
-    return {each.makes: each.make(lake) for each in FOLLOWS_MAPPING if each.table == table}
+def seal_and_search(
+    lake: Lake, *, everything: bool = False, progress: Progress = silent
+) -> tuple[Sequence[Sealed], int]:
+    """Seal closed days, the daily task of a lake; returns the sealed days and the number of changed events. New rows
+    were searched when they came; with `everything`, all rows are searched again."""
+    sealed = compact(lake, everything=everything, progress=progress)
+    if not everything:
+        return sealed, 0
+    progress(0, None, "searching for episodes and unhealthy components")
+    missing: list[str] = []
+    changed = sum(search_new_rows(lake, dict.fromkeys(SEARCHED, 0), missing, math.inf).values())
+    if missing:
+        raise SearchIncomplete(" ".join(missing))
+    return sealed, changed
+
+
+# Rollups of responses: the hours that new responses touch are reduced again, and no others
+
+
+def refresh_rollups(lake: Lake, added: Frame) -> int:
+    """Reduce the hours of these responses again, from all responses in the lake; returns how many rows changed.
+
+    A changed row is a revision, so that running this twice, or by two writers, ends in the same view.
+    """
+    if not added.rows:
+        return 0
+    changed, rows = 0, 0
+    pieces: list[Frame] = []
+    with lake.snapshot() as snapshot:
+        for low, high in _periods(_touched_hours(added)):
+            # With an hour on either side: what a missed tick waited for may have begun before, or end after.
+            near = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=(low - HOUR_NS, high + HOUR_NS))
+            rolled = all_intervals(near)
+            start_ns = rolled.ints("start_ns")
+            pieces.append(rolled.take((start_ns >= low) & (start_ns < high)))
+            rows += pieces[-1].rows
+            if rows >= _COMMIT_ROWS:
+                changed += lake.append("response_rollups", concat(pieces), source=_ROLLUP_SOURCE)
+                pieces, rows = [], 0
+    if pieces:
+        changed += lake.append("response_rollups", concat(pieces), source=_ROLLUP_SOURCE)
+    return changed
+
+
+def _periods(hours: Ints) -> Iterator[tuple[int, int]]:
+    """Periods of a day or less that cover these hours."""
+    for stretch in np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1):
+        for low in range(int(stretch[0]), int(stretch[-1]) + 1, 24):
+            yield low * HOUR_NS, min(low + 24, int(stretch[-1]) + 1) * HOUR_NS
+
+
+def _touched_hours(added: Frame) -> Ints:
+    """Hours in which these operations began or went on, and the one before: its last ticks may have waited for them."""
+    start, duration = added.ints("start_ns"), added.ints("duration_ns")
+    first, last = start // HOUR_NS - 1, (start + duration) // HOUR_NS
+    long = (last - first > 1) & (duration <= _LONGEST_NS)
+    spans = set(zip(first[long].tolist(), last[long].tolist(), strict=True))
+    return np.unique(np.concatenate([first, last, *(np.arange(low, high) for low, high in spans)]))
+
+
+# Scans whose entries came in alone, from a CSV or Parquet file: they are counted here, so that exhibits find their bins
+
+
+def tally_entries(lake: Lake) -> int:
+    """Make `scans` and `scan_bins` of entries that have none; returns how many scans that were."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["scan_entries"].uris:
+            return 0
+        found = snapshot.query(_NEW_SCANS).fetchall()
+        for scan_id, start_ns, source in found:
+            counted = ListTally(start_ns)
+            rows = snapshot.query(
+                f"SELECT path, escaped, kind, {', '.join(_NUMBERS)} FROM scan_entries "
+                "WHERE scan_id = ? AND start_ns = ? ORDER BY path",
+                [scan_id, start_ns],
+            )
+            while batch := rows.fetchmany(_ENTRIES_AT_ONCE):
+                for entries in _entries(batch):
+                    counted.add(entries)
+            root, tally = counted.finish()
+            facts = ScanFacts(scan_id, start_ns, None, root, f"mount:{root}")
+            ingest_id = new_ingest_id()
+            for table, frame in scan_frames(facts, tally):
+                lake.append(table, frame, source=source, ingest_id=ingest_id)
+    return len(found)
+
+
+def _entries(rows: Sequence[tuple[Any, ...]]) -> list[Entries]:
+    """Rows with the same columns known go together; what is not known of some must not hide it of others."""
+    groups: dict[tuple[bool, ...], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(value is not None for value in row[3:]), []).append(row)
+    found = []
+    for known, group in groups.items():
+        columns = [list(column) for column in zip(*(row[3:] for row in group), strict=True)]
+        size, capacity, mtime, atime, ctime, uid, gid, links, device, inode = (
+            column if there else None for column, there in zip(columns, known, strict=True)
+        )
+        paths = [original_name(row[0], bool(row[1])).decode("utf-8", "surrogateescape") for row in group]
+        kinds = [row[2] or "file" for row in group]
+        found.append(Entries(paths, kinds, size, capacity, mtime, atime, ctime, uid, gid, links, device, inode))
+    return found
+
+
+# By table: what is made of its rows, and how.
+ROW_DERIVATIONS: Final[Mapping[str, tuple[str, Callable[[Lake, Frame], int]]]] = {
+    "responses": ("response_rollups", refresh_rollups)
+}
+MAPPED_DERIVATIONS: Final[Mapping[str, tuple[str, Callable[[Lake], int]]]] = {"scan_entries": ("scans", tally_entries)}

@@ -25,12 +25,12 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError, LakeError, SourceError
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.derivations import follow_arrival
-from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.derivations import search_new_rows
+from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.pushed_samples import take_samples
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE
-from ioweather.ingestion.receive import reading_of, source_of
+from ioweather.ingestion.receive import reading_of, refusal, source_of
 from ioweather.ingestion.watched import one_pass
 from ioweather.lake.lake import Lake, LedgerEntry, open_lake
 from ioweather.lake.workers import Serial
@@ -44,19 +44,19 @@ _REPEATED_WITHIN_NS: Final = 2 * DAY_NS
 _OLD_DRAFT_NS: Final = HOUR_NS
 # A file in the batches of so many writers that died is written alone; after as many deaths again it is set aside.
 MOST_DEATHS: Final = 5
+_DEATHS: Final = ".writing"
 
 
 def drain(lake: Lake) -> int:
     """Write all queued files, then search the new rows for events; returns the number of files.
 
     Raises LakeError or OSError if the lake or its disk fails: the files stay in the queue."""
-    done = 0
-    first_ns: dict[str, int] = {}
+    done, report = 0, IngestReport()
     while files := next_batch(lake):
-        with _noted(lake.root, files):
-            _merge(first_ns, _write(lake, files))
+        with _attempt(lake.root, files):
+            _write(lake, files, report)
         done += len(files)
-    follow_arrival(lake, first_ns)
+    search_new_rows(lake, report.first_ns)
     return done
 
 
@@ -71,67 +71,60 @@ def next_batch(lake: Lake) -> list[Queued]:
         count = deaths[file.path.name]
         if count < 2 * MOST_DEATHS:
             return [file]
-        with _noted(lake.root, [file]):
+        with _attempt(lake.root, [file]):
             _set_aside(lake, file, "worker_lost", f"{count} writers of the lake died over it.")
     return []
 
 
-def _deaths_file(root: Path) -> Path:
-    return queue.queue_dir(root) / ".writing"
-
-
 def _read_deaths(root: Path) -> Counter[str]:
-    """How many writers died over each file: those named `writing` were in the batch of one that did not come back."""
+    """How many writers died over each file. Version 0.2 listed the files of the current batch as `writing`."""
     deaths: Counter[str] = Counter()
     with suppress(OSError, ValueError, KeyError, TypeError):
-        body = json.loads(_deaths_file(root).read_bytes())
+        body = json.loads((queue.queue_dir(root) / _DEATHS).read_bytes())
         deaths.update(body["deaths"])
-        deaths.update(body["writing"])
+        deaths.update(body.get("writing", ()))
     return deaths
 
 
+def _write_deaths(root: Path, deaths: Counter[str]) -> None:
+    draft = queue.queue_dir(root) / f"{_DEATHS}.new"
+    draft.write_text(json.dumps({"deaths": deaths}), encoding="utf-8")
+    draft.replace(draft.with_name(_DEATHS))
+
+
 @contextmanager
-def _noted(root: Path, files: Sequence[Queued]) -> Iterator[None]:
-    """Note the batch on disk while it is written. Any exception means that the writer is alive; a kill does not."""
-    deaths, names = _read_deaths(root), [file.path.name for file in files]
-    _write_deaths(root, deaths, names)
+def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
+    """Count one death for each file while it is written. Only a kill leaves the count: after an exception the writer
+    is alive."""
+    deaths, names = _read_deaths(root), {file.path.name for file in files}
+    _write_deaths(root, deaths + Counter(names))
     try:
         yield
     except (Exception, SystemExit):
         with suppress(OSError):
-            _write_deaths(root, deaths, ())
+            _write_deaths(root, deaths)
         raise
-    _write_deaths(root, Counter({name: count for name, count in deaths.items() if name not in names}), ())
+    _write_deaths(root, Counter({name: count for name, count in deaths.items() if name not in names}))
 
 
-def _write_deaths(root: Path, deaths: Counter[str], writing: Sequence[str]) -> None:
-    path = _deaths_file(root)
-    draft = path.with_name(".writing.new")
-    draft.write_text(json.dumps({"deaths": deaths, "writing": writing}), encoding="utf-8")
-    draft.replace(path)
-
-
-def _write(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
+def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write a batch; if that fails, each file alone, so that one bad file does not stop others."""
     try:
-        return take(lake, files)
+        take(lake, files, report)
     except (LakeError, OSError):
         raise
     except Exception as error:
-        first_ns: dict[str, int] = {}
         left = [file for file in files if file.path.exists()]
         if len(files) > 1:
             for file in left:
-                _merge(first_ns, _write(lake, [file]))
+                _write(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
             _set_aside(lake, left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
-        return first_ns
 
 
-def take(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
-    """To the tables, then to the ledger, then out of the queue. Returns the time of the first new row by table."""
-    first_ns: dict[str, int] = {}
+def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write files to the tables, then to the ledger, then remove them from the queue."""
     by_source: dict[str, list[Queued]] = {}
     for file in files:
         by_source.setdefault("" if file.kind == queue.REFUSAL else source_of(file.name), []).append(file)
@@ -140,34 +133,36 @@ def take(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
         for note in notes:
             note.path.unlink(missing_ok=True)
     for source, own in by_source.items():
-        _merge(first_ns, take_samples(lake, own) if source == "prometheus" else _take_rows(lake, own))
-    return first_ns
+        if source == "prometheus":
+            take_samples(lake, own, report)
+        else:
+            _take_rows(lake, own, report)
 
 
-def _merge(first_ns: dict[str, int], new: dict[str, int]) -> None:
-    for table, moment in new.items():
-        first_ns[table] = min(moment, first_ns.get(table, moment))
-
-
-def _take_rows(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
+def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     reading = reading_of(lake.facility, files[0].name)
-    report = ingest(
-        lake, [file.path for file in files], context=reading.context, source=reading.source, executor=Serial(),
-        known_since_ns=now_ns() - _REPEATED_WITHIN_NS, search=False,
-    )  # fmt: skip
-    outcomes = {outcome.path: outcome for outcome in report.outcomes}
-    unreadable = [outcome.message or "" for outcome in report.outcomes if outcome.reason == UNREADABLE]
+    found = ingest(
+        lake,
+        [file.path for file in files],
+        context=reading.context,
+        source=reading.source,
+        executor=Serial(),
+        known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
+        search=False,
+    )
+    report.add(found)
+    bad = {outcome.path: outcome for outcome in found.bad}
+    unreadable = {path: outcome.message or "" for path, outcome in bad.items() if outcome.reason == UNREADABLE}
     for file in files:
-        outcome = outcomes.get(file.path)
-        if outcome is not None and outcome.reason == UNREADABLE:
+        if file.path in unreadable:
             continue  # the disk failed, not the file: it stays in the queue
-        if outcome is not None and outcome.status == "quarantined":
-            _LOG.error("%s was pushed and cannot be read now: %s", _move_aside(lake.root, file), outcome.message)
+        if file.path in bad and bad[file.path].status == "quarantined":
+            message = bad[file.path].message
+            _LOG.error("%s was pushed and cannot be read now: %s", _move_aside(lake.root, file), message)
         else:
             file.path.unlink(missing_ok=True)
     if unreadable:
-        raise LakeError("; ".join(unreadable[:3]))
-    return report.first_ns
+        raise LakeError("; ".join([*unreadable.values()][:3]))
 
 
 def _move_aside(root: Path, file: Queued) -> Path:
@@ -181,11 +176,7 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
     place = _move_aside(lake.root, file)
     message = f"{why} It was kept as {place}."
     _LOG.error("%s: %s", file.name, message)
-    entry = LedgerEntry(
-        digest=file.digest, path=str(place), bytes=file.bytes, source=source_of(file.name), status="quarantined",
-        rows={}, reason=reason, message=message,
-    )  # fmt: skip
-    lake.record([entry])
+    lake.record([refusal(file.digest, place, file.bytes, source_of(file.name), reason, message)])
 
 
 @contextmanager

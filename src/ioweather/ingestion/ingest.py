@@ -1,7 +1,7 @@
-"""Ingest: find files, recognise them by content, read them in parallel, put them in once, and say what became of each.
+"""Ingest: find files, recognise them by content, read them in parallel, add their rows once, and report each outcome.
 
-A file is in when the ledger says so, and the ledger is written last: whatever interrupts this, running it again
-completes it.
+A file is in the lake when the ledger lists it, and the ledger is written last: an interrupted ingest is completed by
+running it again.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
+from ioweather.core.arrays import Bools
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import TABLES, Checked, concat
-from ioweather.ingestion.bounded_reading import read_alone_bounded, read_bounded
-from ioweather.ingestion.derivations import SEARCHED, follow_arrival, follow_mapping, follow_rows
-from ioweather.ingestion.one_run import without_copies
+from ioweather.core.units import NS
+from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
+from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     DERIVED,
     Batch,
@@ -34,17 +38,21 @@ from ioweather.ingestion.reading import (
     Reading,
     files_of_tree,
     limits_of,
+    read_alone_bounded,
+    read_bounded,
     reads_as_one,
 )
-from ioweather.ingestion.sql_mapping import check_select
 from ioweather.lake import layout
+from ioweather.lake.database import connection, literal
+from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
 from ioweather.readers.reader_catalogue import SOURCES
 
 _LOG = logging.getLogger("ioweather.ingest")
-# One task: enough logs to pay for a process, few enough to read one by one if it dies. Logs are compressed: a megabyte
-# may have fifty thousand records, which become sixteen megabytes of rows.
+# Files of one task: enough to pay for a process, few enough to read one by one if it dies. A megabyte of compressed
+# logs may have fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
 # Rows of larger files are committed while the file is read.
 _STREAM_BYTES = 256 << 20
@@ -70,7 +78,7 @@ class Found(NamedTuple):
 
 @dataclass(repr=False)
 class IngestReport:
-    """What became of every file. `known` files were in already."""
+    """The outcome of every file. `known` files were in the lake already."""
 
     outcomes: list[FileOutcome] = field(default_factory=list)
     known: int = 0
@@ -92,10 +100,7 @@ class IngestReport:
         self.rows_added.update(other.rows_added)
         self.missing += other.missing
         self.seconds += other.seconds
-
-    def note_first(self, first_ns: Mapping[str, int]) -> None:
-        """The times of the first new rows, by table."""
-        for table, first in first_ns.items():
+        for table, first in other.first_ns.items():
             self.first_ns[table] = min(first, self.first_ns.get(table, first))
 
     @property
@@ -118,22 +123,22 @@ class IngestReport:
 
 
 def is_address(text: str) -> bool:
-    """Of a server (`workflows.ingest.servers`), and not the name of a file."""
+    """Whether the text is the address of a server (`ingestion.remote_servers`), and not the name of a file."""
     return _ADDRESS.match(text) is not None
 
 
 def find_files(paths: Sequence[Path]) -> Iterator[Found]:
-    """Files named or below directories named, each once, as they are found; hidden ones, links below directories and
-    lakes are left alone. What may not be looked at is found too, so that reading says so.
+    """Files that are named or below named directories, each once; not hidden ones, links below directories, and lakes.
+    A file without permission is yielded too, so that reading it reports the error.
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
     named = {file: _size_of_named(file) for file in map(os.fspath, paths)}
-    told: set[str] = set()
+    seen: set[str] = set()
     for path, size in named.items():
         for found in _below(path) if size is None else (Found(path, size),):
-            if found.file not in told:
-                told.add(found.file)
+            if found.file not in seen:
+                seen.add(found.file)
                 yield found
 
 
@@ -155,7 +160,7 @@ def _below(top: str) -> Iterator[Found]:
 
 
 def _size(file: str) -> int | None:
-    """Of a regular file; 0 where that may not be asked, None of anything else."""
+    """Size of a regular file, 0 without permission; None for anything else."""
     try:
         status = os.lstat(file)
     except FileNotFoundError:  # just removed
@@ -166,7 +171,7 @@ def _size(file: str) -> int | None:
 
 
 def _size_of_named(file: str) -> int | None:
-    """Of a regular file; None of a directory."""
+    """Size of a regular file; None for a directory."""
     try:
         status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
     except (FileNotFoundError, NotADirectoryError):
@@ -199,7 +204,7 @@ def ingest(
     """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
     Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
     added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
-    left to the caller (`follow_arrival`).
+    left to the caller (`search_new_rows`).
 
     Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
     order of the files, so that the lake does not depend on the workers.
@@ -226,9 +231,9 @@ def ingest(
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
     if select is not None:
-        report.rows_added.update(follow_mapping(lake, select[0]))
+        report.rows_added.update(derive_from_mapped(lake, select[0]))
     if search:
-        report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
+        report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
@@ -243,7 +248,7 @@ def _log(report: IngestReport, lake: Lake) -> None:
 
 
 def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None) -> None:
-    """What is wrong with the command is one mistake, not one per file."""
+    """Raise errors of the command itself, which would otherwise be reported for each file."""
     if source is not None:
         SOURCES[source]
     if select is not None:
@@ -253,7 +258,7 @@ def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None)
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
+    """The executor of the readers: a given cluster, or one thread per worker; one worker for a handful of files."""
     if executor is not None and not isinstance(executor, (Serial, Processes)):
         return executor
     is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
@@ -262,8 +267,8 @@ def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
 
 
 def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
-    """Digest and bytes of the files of these sizes that are in: of others, after years millions, nothing is read. A
-    file that was refused, or read in part, is tried again: the person may now say the zone."""
+    """Digest and bytes of known files of these sizes; after years the ledger has millions of others. A file that was
+    refused or read in part is tried again: the user may now give the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris or not sizes:
@@ -284,7 +289,7 @@ def _read(
         by_size.setdefault(size, []).append(digest)
 
     def reading_of(batch: Batch) -> Reading:
-        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for *_, size in batch)))
+        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for _, size in batch)))
 
     small = [file for file in files if file.bytes <= _STREAM_BYTES]
     batches = ((batch, reading_of(batch)) for batch in _batches(small))
@@ -292,8 +297,8 @@ def _read(
     yield from in_order(pool, read_bounded, batches, lost=read_bounded)
     for file in files:
         if file.bytes > _STREAM_BYTES:
-            own = reading_of([(file.file, None, file.bytes)])
-            for item in read_alone_bounded(file.file, None, file.bytes, own):
+            own = reading_of([file])
+            for item in read_alone_bounded(*file, own):
                 yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
 
@@ -304,14 +309,14 @@ def _batches(files: Sequence[Found]) -> Iterator[Batch]:
         if batch and (len(batch) >= _BATCH_FILES or size + file.bytes > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append((file.file, None, file.bytes))
+        batch.append((file.file, file.bytes))  # a worker need not load this module
         size += file.bytes
     if batch:
         yield batch
 
 
 def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: IngestReport) -> list[FileOutcome]:
-    """Without files whose content is in, or was read before: their rows are the same rows."""
+    """Outcomes without files whose content is known: their rows are the same rows."""
     first = []
     for outcome in outcomes:
         if outcome.digest in known:
@@ -320,6 +325,16 @@ def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: I
             known[outcome.digest] = outcome.bytes
             first.append(outcome)
     return first
+
+
+def add_rows(lake: Lake, table: str, rows: Frame, source: str, ingest_id: str, report: IngestReport) -> None:
+    """Append checked rows to a table, and derive other tables from them; the report counts what is new."""
+    added = lake.append(table, Checked(rows), source=source, ingest_id=ingest_id)
+    report.rows_added[table] += added
+    if added and table in SEARCHED:
+        first = int(rows.ints(TABLES[table].time).min())
+        report.first_ns[table] = min(first, report.first_ns.get(table, first))
+    report.rows_added.update(derive_from_rows(lake, table, rows, report.missing))
 
 
 class _Writer:
@@ -359,11 +374,7 @@ class _Writer:
             _leave_out(self._entries, left_out)
             _leave_out(self._report.outcomes, left_out)
         for (source, table), frame in sorted({**joined, **logs}.items()):
-            added = self._lake.append(table, Checked(frame), source=source, ingest_id=ingest_id)
-            self._report.rows_added[table] += added
-            if added and table in SEARCHED:
-                self._report.note_first({table: int(frame.ints(TABLES[table].time).min())})
-            self._report.rows_added.update(follow_rows(self._lake, table, frame, self._report.missing))
+            add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
@@ -372,3 +383,78 @@ class _Writer:
 
 def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
     listed[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in listed]
+
+
+# A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
+# the log's digest, so a run is known by its job, user, program, processes and start. The fullest form stays: text of a
+# run whose log is in the lake is left out, and a log that comes later replaces its text.
+# The fullest first; null is the log itself.
+_FORMS: Final = (None, "text", "export", "trace", "totals")
+_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "form")
+# The end of a text is cut to a second, or reckoned from a start that was.
+_NEAR_NS: Final = 2 * NS
+
+
+class _Run(NamedTuple):
+    digest: str
+    job_id: int
+    uid: int
+    exe: str | None
+    nprocs: int
+    start_ns: int
+    end_ns: int
+    form: str | None
+
+    @property
+    def identity(self) -> tuple[int, int, str | None, int, int]:
+        return self.job_id, self.uid, self.exe, self.nprocs, self.start_ns // NS
+
+    def is_less_than(self, other: _Run) -> bool:
+        less = _FORMS.index(self.form) > _FORMS.index(other.form)
+        return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
+
+
+def without_copies(
+    lake: Lake, made: Mapping[tuple[str, str], Frame]
+) -> tuple[Mapping[tuple[str, str], Frame], frozenset[str]]:
+    """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
+    less full form that are in the lake are removed from it. `made` has frames by source and table."""
+    new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _runs_of(frame)]
+    old = _in_lake(lake, new) if new else []
+    fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
+    for run in (*new, *old):
+        fuller.setdefault(run.identity, []).append(run)
+    copies = {run.digest for run in (*new, *old) if any(map(run.is_less_than, fuller[run.identity]))}
+    forget_runs(lake, sorted(copies.intersection(run.digest for run in old)))
+    left_out = frozenset(copies.intersection(run.digest for run in new))
+    if not left_out:
+        return made, left_out
+    return {key: frame.take(~_are(frame, left_out)) for key, frame in made.items()}, left_out
+
+
+def _runs_of(frame: Frame) -> Iterable[tuple[Any, ...]]:
+    return zip(
+        *(frame.text(n).tolist() if n in ("log_digest", "exe", "form") else frame.ints(n).tolist() for n in _COLUMNS),
+        strict=True,
+    )
+
+
+def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
+    """Stored runs that may be a copy of a new run, or the reverse: one of the two is text."""
+    texts = sorted({run.job_id for run in new if run.form is not None})
+    spec = TABLES["applications"]
+    files = newest_files(layout.tables_dir(lake.root), spec)
+    if not files.uris:
+        return []
+    wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    with connection() as con:
+        rows = con.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM ({files.view({utc_day(run.start_ns) for run in new})}) WHERE {wanted}"
+        ).fetchall()
+    return [_Run(*row) for row in rows]
+
+
+def _are(frame: Frame, digests: frozenset[str]) -> Bools:
+    digest = frame.text("log_digest")
+    marked = np.array([category in digests for category in digest.categories] + [False], np.bool_)
+    return marked[digest.codes]

@@ -22,15 +22,15 @@ from ioweather.core.tables import TABLES, Complaints
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.core.whole_files import write_whole
 from ioweather.ingestion import queue
+from ioweather.ingestion.ingest import IngestReport, add_rows
+from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
-from ioweather.ingestion.site_mapping import own_mapping
+from ioweather.ingestion.reading import context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.amounts import Amounts
-from ioweather.readers.prometheus.exposition_files import Known
-from ioweather.readers.prometheus.mapping import mappings_of
-from ioweather.readers.prometheus.remote_write import decoded
+from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.server import decoded
 
 _SOURCE: Final = "prometheus"
 _VERSION: Final = 1
@@ -64,20 +64,16 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
     return taken
 
 
-def take_samples(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
-    """Write queued samples of each sender to the lake; returns the time of the first new row by table."""
-    first_ns: dict[str, int] = {}
+def take_samples(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write queued samples of each sender to the lake, and remove them from the queue."""
     for sender in sorted({file.host for file in files}):
-        for table, moment in _take_of_sender(lake, sender, [file for file in files if file.host == sender]).items():
-            first_ns[table] = min(moment, first_ns.get(table, moment))
-    return first_ns
+        _take_of_sender(lake, sender, [file for file in files if file.host == sender], report)
 
 
-def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued]) -> dict[str, int]:
-    clusters = lake.facility.clusters
-    cluster = clusters[0] if len(clusters) == 1 else None
-    known = Known(mappings_of(own_mapping(lake.root)), ReadContext(cluster=cluster))
-    amounts = Amounts(by_minute=True, cluster=cluster)
+def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
+    context = ReadContext(cluster=context_of(lake.facility).cluster)
+    known = Known(mappings_of(own_mapping(lake.root)), context)
+    amounts = Amounts(by_minute=True, cluster=context.cluster)
     path = state_file(lake.root, sender)
     names, samples, newest_ns = _read_state(path, amounts)
     counts = [_read_file(file, names, samples) for file in files]
@@ -89,36 +85,44 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued]) -> dict[st
         mapped = known.of(key, *names[key])
         if mapped is not None:
             amounts.add(key, mapped, time_ns, value)
-    first_ns: dict[str, int] = {}
     ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
     for table, frame in amounts.rows():
         checked = TABLES[table].check(frame, now_ns())
         complaints.add(checked)
         has_rows = has_rows or checked.frame.rows > 0
-        if lake.append(table, checked, source=_SOURCE, ingest_id=ingest_id):
-            first_ns[table] = int(checked.frame.ints("start_ns").min())
-
+        add_rows(lake, table, checked.frame, _SOURCE, ingest_id, report)
     amounts.forget(newest_ns - _ENDED_NS)
     state = {
-        "version": _VERSION, "newest_ns": newest_ns, "amounts": amounts.state(),
-        "names": {key: names[key] for key in sorted({key for _, key, _ in later})}, "waiting": later,
-    }  # fmt: skip
+        "version": _VERSION,
+        "newest_ns": newest_ns,
+        "amounts": amounts.state(),
+        "names": {key: names[key] for key in sorted({key for _, key, _ in later})},
+        "waiting": later,
+    }
     path.parent.mkdir(mode=0o750, exist_ok=True)
     write_whole(path, json.dumps(state).encode())
     gaps = f"{amounts.gaps} difference(s) over a gap left out." if amounts.gaps else ""
     message = " ".join(filter(None, [str(complaints), gaps])) or None
-    entries = [
-        LedgerEntry(
-            digest=file.digest, path=str(file.path.absolute()), bytes=file.bytes, source=_SOURCE, status="ok",
-            rows={"samples": count}, message=message, refused_rows=complaints.refused_rows,
-            flagged_rows=complaints.flagged_rows, rows_ingest_ids=ingest_id if has_rows else None,
-        )
-        for file, count in zip(files, counts, strict=True)
-    ]  # fmt: skip
-    lake.record(entries)
+    entry = LedgerEntry(
+        digest="",
+        path="",
+        bytes=0,
+        source=_SOURCE,
+        status="ok",
+        rows={},
+        message=message,
+        refused_rows=complaints.refused_rows,
+        flagged_rows=complaints.flagged_rows,
+        rows_ingest_ids=ingest_id if has_rows else None,
+    )
+    lake.record(
+        [
+            entry._replace(digest=f.digest, path=str(f.path.absolute()), bytes=f.bytes, rows={"samples": count})
+            for f, count in zip(files, counts, strict=True)
+        ]
+    )
     for file in files:
         file.path.unlink(missing_ok=True)
-    return first_ns
 
 
 def state_file(root: Path, sender: str) -> Path:

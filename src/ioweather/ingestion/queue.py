@@ -2,7 +2,7 @@
 
 A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
 kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
-`workflows.ingest.drain` is the only process that removes files.
+`ingestion.drain` is the only process that removes files.
 """
 
 from __future__ import annotations

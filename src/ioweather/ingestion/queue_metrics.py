@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 
 from ioweather.agent.exporter import gauge
 from ioweather.core.run_outcomes import VerdictKind
-from ioweather.ingestion.caught_up import read_caught_up
 from ioweather.ingestion.queue import Waiting, queue_dir, waiting
+from ioweather.ingestion.watched import read_caught_up
 
 _VERDICTS = get_args(VerdictKind)
 

@@ -1,4 +1,4 @@
-"""Reading one file: which source, which rows, or why not. Runs in worker processes, so all of it pickles."""
+"""Reading files within limits: which reader, which rows, or why not. All of it pickles, for worker processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
 
-from ioweather.core.clock import now_ns
+from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
 from ioweather.core.errors import (
     AmbiguousFormat,
@@ -39,11 +39,15 @@ from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.tables.cadence import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
-from ioweather.lake.workers import limit_memory, limit_seconds
+from ioweather.facts.job_io import job_io
+from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.suggest import nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
+_OUT_OF_MEMORY: Final = TooMuchMemory("").reason
+# Limit of wall time per second of processor time: storage may be slow, but not dead.
+_WALL_RATIO: Final = 10.0
 _CHANGED: Final = ChangedInput("").reason
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
@@ -52,6 +56,8 @@ _HEAD_BYTES = 64 << 10
 _BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
 # How a segment of our own agent begins.
 _SEGMENT: Final = b'{"ioweather_spool"'
+# Sources of logs. From their rows job metrics are computed at once, while they are in memory.
+DERIVED: Final = frozenset({"darshan", "darshan_export"})
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _PIECE_BYTES = 256 << 10
@@ -66,8 +72,8 @@ _TIME_STEP_NS = 2 * NS
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading one file may take: so much, and a part that grows with its size. Text that was compressed takes up
-    to a second of a processor per MiB of the file; five leave room for slow machines."""
+    """Limits of reading one file: a constant, and a part that grows with its size. Compressed text takes up to a second
+    of processor time per MiB of the file; five leave room for slow machines."""
 
     seconds: float
     memory_bytes: int
@@ -87,7 +93,7 @@ class Limits:
         return self.rows + size
 
     def in_a_hurry(self) -> Limits:
-        """For a first try: what takes longer is put off, so that it holds up nothing. A library's import has room."""
+        """Shorter limits of a first attempt, so that a stuck file delays no other. They leave room for imports."""
         return replace(self, seconds=min(self.seconds, max(_LEAST_SECONDS, self.seconds / _HURRY)))
 
 
@@ -95,10 +101,22 @@ def limits_of(facility: Facility) -> Limits:
     return Limits(facility.stuck_after_ns / NS, facility.most_memory_bytes, facility.most_rows)
 
 
+def context_of(
+    facility: Facility, *, mapping: Mapping[str, Any] | None = None, hosts: str | None = None
+) -> ReadContext:
+    """The context of files that nobody describes: the zone of the facility, and its cluster if there is one only."""
+    return ReadContext(
+        zone=zone_named(facility.zone) if facility.zone else None,
+        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
+        mapping=mapping,
+        hosts=hosts,
+    )
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, which source or (table, SELECT) if they said, what it may take, and what time
-    it is: rows from after tomorrow are refused."""
+    """How to read: what the user knows of the files, a source or (table, SELECT) if given, limits, and the current time
+    (rows from after tomorrow are refused)."""
 
     context: ReadContext
     source: str | None = None
@@ -110,7 +128,7 @@ class Reading:
 
 
 class FileOutcome(NamedTuple):
-    """What became of one file."""
+    """The outcome of one file."""
 
     file: str
     digest: str
@@ -120,7 +138,7 @@ class FileOutcome(NamedTuple):
     rows: Mapping[str, int] = {}
     reason: str | None = None
     message: str | None = None
-    # Rows left out because they cannot be, and rows kept with a complaint; the message says why.
+    # Rows left out because they are impossible, and rows stored with a complaint; the message says why.
     refused_rows: int = 0
     flagged_rows: int = 0
 
@@ -129,12 +147,12 @@ class FileOutcome(NamedTuple):
         return Path(self.file)
 
 
-Batch: TypeAlias = list[tuple[str, str | None, int]]  # path, digest (None: not known), bytes
+Batch: TypeAlias = list[tuple[str, int]]  # path and bytes
 Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes, which of most logs are all; none of a directory."""
+    """The first bytes of a file (most logs have no more); none of a directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -146,7 +164,7 @@ def head_of(path: Path) -> bytes:
 
 
 def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
-    """Of the content, and of the SELECT or mapping, because one CSV may hold rows of several tables."""
+    """Digest of the content, and of the SELECT or mapping: one CSV may have rows of several tables."""
     head = head_of(path) if head is None else head
     digest = hashlib.sha256(head)
     if not head and path.is_dir():
@@ -166,8 +184,9 @@ def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
 
 
 class _Version:
-    """The content of a file as of now, so that rows and digest are of the same content: replaced or written to, a file
-    has another inode, size or time. Where it changed just before, the times may not tell, and the digest does."""
+    """The current content of a file, to check that rows and digest are of the same content. A file that is replaced or
+    written to gets another inode, size or time; if it changed just before, the times may be equal, and the digest is
+    compared."""
 
     def __init__(self, path: Path, reading: Reading, head: bytes | None = None) -> None:
         self._path, self._reading = path, reading
@@ -181,7 +200,7 @@ class _Version:
         return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
 
     def check(self) -> None:
-        """Raises ChangedInput where the file is not what it was."""
+        """Raise ChangedInput if the file has changed."""
         changed = self._look() != self._marks
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise ChangedInput(
@@ -190,7 +209,7 @@ class _Version:
 
 
 def digest_of_name(path: Path) -> str:
-    """Of a file that cannot be read: it must not stand in the ledger as one whose content is known."""
+    """Digest of the path, for a file that cannot be read: the ledger must not list its content as known."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
@@ -200,12 +219,12 @@ def files_of_tree(folder: Path) -> list[Path]:
 
 
 def reads_as_one(folder: Path) -> bool:
-    """Some source takes the directory as a whole."""
+    """Whether some source reads the directory as one."""
     return any(_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
 
 
 def _score(name: str, head: bytes, path: Path) -> float:
-    """How sure the source is. A plug-in that fails at this, where it may be about anybody's file, is left out."""
+    """How sure the source is that it reads the file. A plug-in whose `detect` fails is left out."""
     if SOURCES.is_ours(name):
         return SOURCES[name].detect(head, path)
     try:
@@ -252,11 +271,9 @@ def choose_source(head: bytes, path: Path) -> Source:
 _WHOLE: Final = "Ingest the file again when it is whole."
 
 
-def read_file(
-    path: Path, digest: str | None, size: int, reading: Reading
-) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """(source, table, rows) as they come; last, what became of the file. `digest` is one from before, if known: that in
-    the outcome is of what was read."""
+def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they are read; last, the outcome."""
+    digest: str | None = None
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
@@ -271,7 +288,8 @@ def read_file(
             yield FileOutcome(str(path), digest, size, None, "ok")
             return
         if reading.select is not None:
-            from ioweather.ingestion.sql_mapping import SOURCE_NAME, read_selected
+            # It loads DuckDB, which no other file needs in the process that reads it.
+            from ioweather.ingestion.mappings import SOURCE_NAME, read_selected
 
             source_name = SOURCE_NAME
             most = reading.limits
@@ -313,14 +331,14 @@ def read_file(
 
 
 def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
-    """The pieces, and what their source says at its end (it returns it): what a good file holds and no table takes."""
+    """The pieces. A note that the source returns, on content that no table takes, is added to `notes`."""
     note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
     if note:
         notes.append(note)
 
 
 def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
-    """Without rows of `series` that last far too long. The first wait until enough are there to know what is usual."""
+    """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known."""
     waiting: list[Frame] = []
     try:
         for table, frame in pieces:
@@ -339,7 +357,7 @@ def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[
 
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
-    """The rows that can be. Rows that others are made of stand or fall together: a sum without one of them is wrong."""
+    """The possible rows. If other rows are derived from them, all are refused together: a sum without one is wrong."""
     checked = TABLES[table].check(frame, reading.now_ns)
     complaints.add(checked)
     if source in DERIVED and complaints.refused_rows:
@@ -348,7 +366,7 @@ def _possible(source: str, table: str, frame: Frame, reading: Reading, complaint
 
 
 def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcome:
-    """Of rows that cannot be, the complaints are the message."""
+    """The outcome with its complaints; for impossible rows, these are the message."""
     if not complaints.refused_rows and not complaints.flagged_rows:
         return outcome
     known = outcome.message if outcome.reason != "impossible_rows" else None
@@ -364,9 +382,9 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     limits = reading.limits
-    limit_memory(limits.memory_for(max(size for *_, size in batch)))
-    for file, digest, size in batch:
-        path, source = Path(file), None
+    limit_memory(limits.memory_for(max(size for _, size in batch)))
+    for file, size in batch:
+        path, digest, source = Path(file), None, None
         limit_seconds(limits.seconds_for(size))
         try:
             head = head_of(path)
@@ -388,32 +406,30 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
             name = source.name if source else None
             outcomes.append(_refused(error, path, digest, size, name, {}, limits))
             continue
-        found: list[Any] = [*read_file(path, digest, size, reading)]
+        found: list[Any] = [*read_file(path, size, reading)]
         *items, outcome = found
         if outcome.reason == _CHANGED:
             outcome, items = outcome._replace(status="quarantined", rows={}), []
         outcomes.append(outcome)
         for name, table, frame in items:
             frames.setdefault((name, table), []).append(frame)
-    limit_seconds(limits.seconds_for(sum(size for *_, size in batch)))
+    limit_seconds(limits.seconds_for(sum(size for _, size in batch)))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
-def read_alone(
-    path: Path, digest: str | None, size: int, reading: Reading
-) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """As `read_file`, within its limits."""
+def read_alone(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """`read_file` within the limits of the file."""
     limit_seconds(reading.limits.seconds_for(size))
     limit_memory(reading.limits.memory_for(size))
-    yield from read_file(path, digest, size, reading)
+    yield from read_file(path, size, reading)
 
 
-def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
     """The outcome of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
     days: set[int] = set()
-    for item in read_alone(path, digest, size, reading):
+    for item in read_alone(path, size, reading):
         if isinstance(item, FileOutcome):
             return item, len(days)
         source, table, frame = item
@@ -421,20 +437,21 @@ def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days:
         days.update(np.unique(times // DAY_NS).tolist())
         if len(days) > most_days:
             error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")
-            return _refused(error, path, digest, size, source, {}, reading.limits), len(days)
+            return _refused(error, path, None, size, source, {}, reading.limits), len(days)
     raise AssertionError("no outcome")
 
 
 @cache
 def _is_batch(name: str) -> bool:
-    """Asked once per source: the check of a protocol costs more than reading a small log."""
+    """Cached: the check of a protocol takes longer than reading a small log."""
     return isinstance(SOURCES[name], BatchSource)
 
 
 def _rows_together(
     name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
-    """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
+    """Make the rows of all files at once, without files with impossible rows; one by one if that fails, to find the
+    cause."""
     if not members:
         return []
     source = cast(BatchSource, SOURCES[name])
@@ -476,24 +493,11 @@ def _rows_together(
     ]
 
 
-def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
-    from ioweather.facts.job_io import job_io
-
-    applications = made["applications"]
-    files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
-    yield "job_io", job_io(applications, files)
-
-
-# What follows from the rows of a source alone, made at once while they are at hand.
-DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {
-    "darshan": _job_io,
-    "darshan_export": _job_io,
-}
-
-
 def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    """What follows from the rows of one source alone: (table, rows)."""
     if source in DERIVED and made:
-        yield from DERIVED[source](made)
+        files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
+        yield "job_io", job_io(made["applications"], files)
 
 
 def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
@@ -521,22 +525,27 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     return source
 
 
-def gave_up(
-    overran: bool, path: Path, digest: str | None, size: int, reading: Reading, rows: Mapping[str, int]
-) -> FileOutcome:
-    """The outcome of a file whose reader was ended with its process: by its time, or (out of memory, a fault in a
-    library) by something else."""
-    digest = digest or digest_of_name(path)
-    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
-    if not overran:
-        message = f"{path}: every process that read it died (killed, or out of memory)."
-        return FileOutcome(str(path), digest, size, None, status, rows, "worker_lost", message)
-    error = TooMuchTime(
-        f"{path}: reading it took more than {format_seconds(reading.limits.seconds_for(size))} of processor time, and "
-        "was ended.",
-        hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
-    )
-    return FileOutcome(str(path), digest, size, None, status, rows, error.reason, str(error))
+def gave_up(overran: bool, path: Path, size: int, reading: Reading, rows: Mapping[str, int]) -> FileOutcome:
+    """The outcome of a file whose reader was ended with its process: by its time limit, or by something else (out of
+    memory, a fault in a library)."""
+    try:
+        digest = digest_of(path, reading)
+    except OSError:
+        digest = digest_of_name(path)
+    if overran:
+        seconds = format_seconds(reading.limits.seconds_for(size))
+        error: SourceError = TooMuchTime(
+            f"{path}: reading it took more than {seconds} of processor time, and was ended.",
+            hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+        )
+        return _refused(error, path, digest, size, None, rows, reading.limits)
+    message = f"{path}: every process that read it died (killed, or out of memory)."
+    return FileOutcome(str(path), digest, size, None, _status(rows), rows, "worker_lost", message)
+
+
+def _status(rows: Mapping[str, int]) -> Literal["partial", "quarantined"]:
+    """Rows that were read before the failure stay; the file is then known to be partial."""
+    return "partial" if any(rows.values()) else "quarantined"
 
 
 def _refused(
@@ -548,9 +557,9 @@ def _refused(
     rows: Mapping[str, int],
     limits: Limits,
 ) -> FileOutcome:
-    """Rows that came before the trouble stay; the file is then known to be partial."""
+    """The outcome of a file whose reading raised this error."""
     digest = digest_of_name(path) if digest is None or isinstance(error, ChangedInput) else digest
-    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    status = _status(rows)
     if isinstance(error, MemoryError):
         error = TooMuchMemory(
             f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
@@ -568,3 +577,57 @@ def _refused(
     whom = "" if package == OURS else f" to the makers of {package}"
     message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
     return FileOutcome(str(path), digest, size, source, status, rows, "reader_failed", message)
+
+
+# Each file is read in a process of its own or of its batch, which the kernel limits. These functions may be called from
+# any thread of any process, also by the workers of a cluster.
+
+
+def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
+    """Outcomes and rows of the batch. If its reader dies, or runs out of the memory that the files share, files are
+    read one by one to find the cause."""
+    quick = replace(reading, limits=reading.limits.in_a_hurry())
+    outcomes: list[FileOutcome] = []
+    frames: Frames = {}
+    suspects = batch
+    try:
+        seconds = sum(_wall_seconds(size, quick) for _, size in batch)
+        outcomes, frames = run_limited(read_batch, batch, quick, wall_seconds=seconds)
+    except WorkerDied:
+        pass
+    else:
+        hungry = {outcome.file for outcome in outcomes if outcome.reason == _OUT_OF_MEMORY and len(batch) > 1}
+        outcomes = [outcome for outcome in outcomes if outcome.file not in hungry]
+        suspects = [file for file in batch if file[0] in hungry]
+    for file in suspects:
+        for item in read_alone_bounded(*file, reading):
+            if isinstance(item, FileOutcome):
+                outcomes.append(item)
+            else:
+                frames.setdefault(item[:2], []).append(item[2])
+    return outcomes, frames
+
+
+def read_alone_bounded(file: str, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they are read; last, the outcome of the file."""
+    rows: Counter[str] = Counter()
+    path = Path(file)
+    try:
+        for item in stream_limited(read_alone, path, size, reading, wall_seconds=_wall_seconds(size, reading)):
+            if not isinstance(item, FileOutcome):
+                rows[item[1]] += item[2].rows
+            yield item
+    except WorkerDied as death:
+        yield gave_up(death.overran, path, size, reading, rows)
+
+
+def check_bounded(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+    """The outcome that reading would have, and over how many days the rows spread. The rows stay in the reader."""
+    try:
+        return run_limited(check_alone, path, size, reading, most_days, wall_seconds=_wall_seconds(size, reading))
+    except WorkerDied as death:
+        return gave_up(death.overran, path, size, reading, {}), 0
+
+
+def _wall_seconds(size: int, reading: Reading) -> float:
+    return _WALL_RATIO * reading.limits.seconds_for(size)

@@ -1,7 +1,7 @@
 """Check a spool file that another host pushed and put it into the queue of the lake.
 
-It is on disk then, so the sender may delete its copy; `workflows.ingest.drain` writes it to the lake. Sent again, it
-adds nothing.
+It is on disk then, so the sender may delete its copy; `ingestion.drain` writes it to the lake. Sent again, it adds
+nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ioweather.agent.remote import keep_heard
-from ioweather.core.clock import zone_named
-from ioweather.core.contracts import ReadContext
+from ioweather.agent.status import keep_heard
 from ioweather.core.errors import (
     AccessDenied,
     CorruptInput,
@@ -29,8 +27,7 @@ from ioweather.core.errors import (
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.bounded_reading import check_bounded
-from ioweather.ingestion.reading import UNREADABLE, Reading, digest_of, limits_of
+from ioweather.ingestion.reading import UNREADABLE, Reading, check_bounded, context_of, digest_of, limits_of
 from ioweather.lake.lake import Lake, LedgerEntry
 from ioweather.readers.segments import segment_host
 
@@ -90,16 +87,14 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             raise type(error)(error.message.replace(str(draft), name), hint=error.hint) from None
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
-    outcome, days = check_bounded(draft, digest, draft.stat().st_size, reading, MOST_DAYS)
+    outcome, days = check_bounded(draft, draft.stat().st_size, reading, MOST_DAYS)
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
         raise LakeError(message)
     if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
-        entry = LedgerEntry(
-            digest=outcome.digest, path=str((queue.queue_dir(lake.root) / host / name).absolute()),
-            bytes=outcome.bytes, source=outcome.source or "unknown", status="quarantined", rows={},
-            reason=outcome.reason, message=message, refused_rows=outcome.refused_rows,
-        )  # fmt: skip
+        place = (queue.queue_dir(lake.root) / host / name).absolute()
+        source, reason = outcome.source or "unknown", outcome.reason or ""
+        entry = refusal(outcome.digest, place, outcome.bytes, source, reason, message, outcome.refused_rows)
         with queue.draft_in(lake.root) as note:
             note.write_text(json.dumps(entry._asdict()), encoding="utf-8")
             queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
@@ -111,6 +106,13 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
 
 
+def refusal(
+    digest: str, path: Path, size: int, source: str, reason: str, message: str, refused_rows: int = 0
+) -> LedgerEntry:
+    """The ledger entry of a pushed file that was refused."""
+    return LedgerEntry(digest, str(path), size, source, "quarantined", {}, reason, message, refused_rows)
+
+
 def source_of(name: str) -> str:
     """The source that reads a queued file."""
     if name.startswith("samples-"):
@@ -119,9 +121,5 @@ def source_of(name: str) -> str:
 
 
 def reading_of(facility: Facility, name: str, hosts: str | None = None) -> Reading:
-    context = ReadContext(
-        zone=zone_named(facility.zone) if facility.zone else None,
-        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
-        hosts=hosts,
-    )
-    return Reading(context, source_of(name), None, limits_of(facility))
+    """How to read a pushed file. `hosts` is the pattern of hosts whose rows it may contain."""
+    return Reading(context_of(facility, hosts=hosts), source_of(name), None, limits_of(facility))

@@ -1,7 +1,7 @@
 """Ingest from a server that keeps samples: a Prometheus (http://...), an LMT database (mysql://...).
 
-Each piece of time is committed with a line in the ledger that says how far it reaches; the next time goes on from
-there. Whatever interrupts this, running it again completes it: rows that are in are not added twice.
+Each piece of time is committed with a ledger entry that says how far it reaches; the next ingest continues there. An
+interrupted ingest is completed by running it again: rows in the lake are not added twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 from urllib.parse import urlencode
@@ -22,17 +21,17 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.core.tables import TABLES, Checked, Complaints, concat
+from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.ingestion.derivations import SEARCHED, follow_arrival, follow_rows
-from ioweather.ingestion.ingest import IngestReport
+from ioweather.ingestion.derivations import search_new_rows
+from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.reading import FileOutcome
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.readers.lmt.database import MysqlDatabase, MysqlServer, read_database, recorded_ns
+from ioweather.readers.lmt_database import MysqlDatabase, MysqlServer, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 
-# Of a server that was never asked: what is older comes with --start.
+# Of a server that was never read; older samples are read with --start.
 _FIRST_TIME_NS: Final = DAY_NS
 Piece = tuple[int, list[tuple[str, Frame]]]
 
@@ -114,14 +113,6 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
     )
 
 
-@dataclass(frozen=True)
-class _Kept:
-    rows: Mapping[str, int]
-    added: Mapping[str, int]
-    first_ns: Mapping[str, int]
-    ingest_id: str
-
-
 def ingest_server(
     lake: Lake,
     server: Polled,
@@ -131,7 +122,7 @@ def ingest_server(
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
-    """All that is new at the server: since --start, else since the last time, else as it says itself."""
+    """Read what is new at the server: since --start, else since the last ingest, else its own default."""
     began, report = time.monotonic(), IngestReport()
     path, rows, complaints = Path(_readable(server.where)), Counter[str](), Complaints()
     try:
@@ -142,11 +133,10 @@ def ingest_server(
         at = since
         for end, frames in server.pieces(since, until):
             if frames or end == until:
-                kept = _keep(lake, server.source, frames, complaints, clock())
-                report.rows_added.update(kept.added)
-                rows.update(kept.rows)
-                report.note_first(kept.first_ns)
-                lake.record([_entry(server, at, end, kept)])
+                ingest_id = new_ingest_id()
+                new = _add_frames(lake, server.source, frames, ingest_id, complaints, report, clock())
+                rows.update(new)
+                lake.record([_entry(server, at, end, new, ingest_id)])
                 at = end
             progress((end - since) // MINUTE_NS, (until - since) // MINUTE_NS, "minutes")
         message = "; ".join(part for part in (server.note(), str(complaints)) if part)
@@ -156,7 +146,7 @@ def ingest_server(
     except SourceError as error:
         status: Literal["partial", "quarantined"] = "partial" if rows else "quarantined"
         outcome = FileOutcome(str(path), "", 0, server.source, status, dict(rows), error.reason, str(error))
-    report.rows_added.update(follow_arrival(lake, report.first_ns, report.missing))
+    report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     counted = outcome._replace(refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
     report.outcomes.append(counted)
     report.seconds = time.monotonic() - began
@@ -164,35 +154,42 @@ def ingest_server(
 
 
 def _readable(where: str) -> str:
-    """As a path it would lose one of its slashes."""
+    """The address in a form that a path keeps unchanged, unlike //."""
     return where.partition("#")[0].replace("://", " at ").replace("/", "∕")
 
 
-def _keep(lake: Lake, source: str, frames: list[tuple[str, Frame]], complaints: Complaints, now: int) -> _Kept:
-    ingest_id, rows, added = new_ingest_id(), Counter[str](), Counter[str]()
-    first_ns: dict[str, int] = {}
+def _add_frames(
+    lake: Lake,
+    source: str,
+    frames: list[tuple[str, Frame]],
+    ingest_id: str,
+    complaints: Complaints,
+    report: IngestReport,
+    now: int,
+) -> Counter[str]:
+    """Check the rows of one piece of time and add them to the lake; returns how many good ones there are by table."""
     by_table: dict[str, list[Frame]] = {}
     for table, frame in frames:
         checked = TABLES[table].check(frame, now)
         complaints.add(checked)
         by_table.setdefault(table, []).append(checked.frame)
-    for table, pieces in sorted(by_table.items()):
-        joined = concat(pieces)
-        rows[table] += joined.rows
-        new = lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
-        added[table] += new
-        if new and table in SEARCHED:
-            first_ns[table] = int(joined.ints(TABLES[table].time).min())
-        added.update(follow_rows(lake, table, joined))
-    return _Kept(rows, added, first_ns, ingest_id)
+    joined = {table: concat(pieces) for table, pieces in sorted(by_table.items())}
+    for table, rows in joined.items():
+        add_rows(lake, table, rows, source, ingest_id, report)
+    return Counter({table: rows.rows for table, rows in joined.items()})
 
 
-def _entry(server: Polled, since_ns: int, until_ns: int, kept: _Kept) -> LedgerEntry:
-    digest = hashlib.sha256(json.dumps([server.where, since_ns, until_ns]).encode()).hexdigest()[:32]
+def _entry(server: Polled, since_ns: int, until_ns: int, rows: Mapping[str, int], ingest_id: str) -> LedgerEntry:
     return LedgerEntry(
-        digest=digest, path=server.where, bytes=0, source=server.source, status="ok", rows=kept.rows,
-        message=f"up to {until_ns}", rows_ingest_ids=kept.ingest_id if any(kept.rows.values()) else None,
-    )  # fmt: skip
+        digest=hashlib.sha256(json.dumps([server.where, since_ns, until_ns]).encode()).hexdigest()[:32],
+        path=server.where,
+        bytes=0,
+        source=server.source,
+        status="ok",
+        rows=rows,
+        message=f"up to {until_ns}",
+        rows_ingest_ids=ingest_id if any(rows.values()) else None,
+    )
 
 
 def _reached_ns(lake: Lake, where: str) -> int | None:

@@ -22,19 +22,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.counters import has_sacct, poll_accounting
-from ioweather.agent.watch_settings import WatchSettings
-from ioweather.core.clock import now_ns, zone_named
+from ioweather.agent.settings import WatchSettings
+from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
 from ioweather.core.whole_files import write_whole
-from ioweather.diagnosis.recorded_verdicts import REACH_DAYS, counts, judge_due, text_of_row
-from ioweather.ingestion.caught_up import read_caught_up, state_file
+from ioweather.diagnosis.recorded_verdicts import counts, judge_due, text_of_row
 from ioweather.ingestion.ingest import IngestReport, ingest
-from ioweather.ingestion.reading import UNREADABLE
-from ioweather.ingestion.site_mapping import own_mapping
-from ioweather.ingestion.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass
+from ioweather.ingestion.mappings import own_mapping
+from ioweather.ingestion.reading import UNREADABLE, context_of
+from ioweather.ingestion.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass, read_caught_up, state_file
 from ioweather.lake.lake import Lake
 from ioweather.lake.layout import lake_directory
 from ioweather.lake.workers import Serial
@@ -46,7 +44,7 @@ _FIRST_POLL_NS: Final = DAY_NS
 _POLL_OVERLAP_NS: Final = HOUR_NS
 _TELL_SECONDS: Final = 20.0
 _TOLD_NS: Final = DAY_NS
-MOST_JUDGING_SECONDS: Final = 30.0
+_MOST_JUDGING_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -69,7 +67,7 @@ class CaughtUp:
 
 @dataclass
 class _State:
-    """What the last pass left: see `collect.caught_up`."""
+    """Where the next pass begins, in `<lake>/catch_up.json`."""
 
     watched: dict[str, Any] = field(default_factory=dict)
     polled_ns: int = 0
@@ -78,15 +76,9 @@ class _State:
 
     @classmethod
     def of(cls, root: Path) -> _State:
-        body = read_caught_up(root)
-        watched, polled_ns, digest = (body.get(key) for key in ("watched", "polled_ns", "polled_digest"))
-        told_ns = body.get("told_ns")
-        return cls(
-            watched if isinstance(watched, dict) else {},
-            polled_ns if isinstance(polled_ns, int) else 0,
-            str(digest),
-            told_ns if isinstance(told_ns, int) else 0,
-        )
+        """The stored state, without values of a wrong type."""
+        default, body = cls(), read_caught_up(root)
+        return cls(**{name: body[name] for name, value in vars(default).items() if type(body.get(name)) is type(value)})
 
 
 def catch_up(
@@ -96,8 +88,6 @@ def catch_up(
     everything: bool = False,
     judge: bool = True,
     clock: Callable[[], int] = now_ns,
-    most_seconds: float = MOST_JUDGING_SECONDS,
-    reach_days: int = REACH_DAYS,
 ) -> CaughtUp:
     """One pass. With `everything`, all files of the directories are handed to the ledger, however old they are."""
     started = time.monotonic()
@@ -108,7 +98,7 @@ def catch_up(
         state = _State.of(lake.root)
         added: Counter[str] = Counter()
         for top in settings.directories:
-            context = _context(lake.facility, lake.root)
+            context = context_of(lake.facility, mapping=own_mapping(lake.root))
             if settings.check_owner:
                 context = replace(context, believed_owners=_believed_owners(top))
             added.update(_read_directory(lake, top, context, state, done, clock(), everything=everything))
@@ -117,7 +107,7 @@ def catch_up(
             added.update(_read_accounting(lake, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
         if judge:
-            judged = judge_due(lake, most_seconds=most_seconds, clock=clock, reach_days=reach_days)
+            judged = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
             done.verdicts, done.left_verdicts = judged.made, judged.left
         if settings.tell is not None:
             tell_verdicts(lake, settings.tell, state, done, clock())
@@ -142,7 +132,7 @@ def _alone(root: Path) -> Iterator[bool]:
 
 
 def _told(lake: Lake, done: CaughtUp, at_ns: int) -> dict[str, Any]:
-    """For who shows how things stand without opening the lake."""
+    """The result of a pass, for programs that show it without opening the lake."""
     with lake.snapshot() as snapshot:
         kinds = counts(snapshot, at_ns)
     told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
@@ -156,8 +146,8 @@ def _keep(root: Path, state: _State, told: Mapping[str, Any] | None = None) -> N
 
 
 def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_ns: int) -> None:
-    """Run the program for each verdict as of a run's end that is newer than the last one told. Killed in between, some
-    are told again; none is left out."""
+    """Run the program for each verdict, as of a run's end, that is newer than the last one it was run for. After a kill
+    some are repeated; none is left out."""
     since = max(state.told_ns, at_ns - _TOLD_NS)
     with lake.snapshot() as snapshot:
         found = snapshot.frame("verdicts", where={"judged_ns >": since}, period_ns=(at_ns - _TOLD_NS, at_ns + 1))
@@ -166,9 +156,14 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
         job = str(row["raw_job_id"])
         try:
             ended = subprocess.run(
-                [str(program), job, text_of_row(row, job).line()], capture_output=True, text=True, errors="replace",
-                timeout=_TELL_SECONDS, check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+                [str(program), job, text_of_row(row, job).line()],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TELL_SECONDS,
+                check=False,
+            )
             done.told += ended.returncode == 0
             if ended.returncode:
                 said = (ended.stderr or ended.stdout).strip()[-200:] or f"exit code {ended.returncode}"
@@ -179,17 +174,8 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
         state.told_ns = row["judged_ns"]
 
 
-def _context(facility: Facility, root: Path) -> ReadContext:
-    """As `ioweather ingest` has it where nothing is said."""
-    return ReadContext(
-        zone=zone_named(facility.zone) if facility.zone else None,
-        cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
-        mapping=own_mapping(root),
-    )
-
-
 def _believed_owners(top: Path) -> frozenset[int]:
-    """Root, who reads, and whose directory it is: that of an archive belongs to who fills it."""
+    """Uids that are trusted: root, this user, and the owner of the directory, who fills an archive."""
     try:
         return frozenset({0, os.geteuid(), top.stat().st_uid})
     except OSError:  # said where it is read
@@ -248,7 +234,13 @@ def _read_accounting(lake: Lake, state: _State, done: CaughtUp, at_ns: int) -> C
         with tempfile.TemporaryDirectory(prefix="ioweather-accounting-") as folder:
             file = Path(folder) / f"sacct-{at_ns}.txt"
             file.write_text(text, encoding="utf-8")
-            report = ingest(lake, [file], context=_context(lake.facility, lake.root), source="sacct", executor=Serial())
+            report = ingest(
+                lake,
+                [file],
+                context=context_of(lake.facility, mapping=own_mapping(lake.root)),
+                source="sacct",
+                executor=Serial(),
+            )
         added = report.rows_added
         done.troubles += [f"accounting: {outcome.message}" for outcome in report.bad]
     state.polled_ns, state.polled_digest = at_ns, digest

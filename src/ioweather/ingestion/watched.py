@@ -8,6 +8,7 @@ old date. Folders without subfolders that have been quiet for days are not liste
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ class Watched:
 
     @classmethod
     def from_json(cls, top: Path, body: Any) -> Watched:
-        """What cannot be read is forgotten: the ledger knows what is in."""
+        """The stored state, or an empty one if it is damaged: the ledger knows which files are in the lake."""
         try:
             recent = {str(path): (int(a), int(b), int(c)) for path, (a, b, c) in body["recent"].items()}
             quiet = {str(path): int(moment) for path, moment in body["quiet"].items()}
@@ -83,11 +84,11 @@ class Watched:
         return sorted(found, key=lambda file: (file.changed_ns, file.path))
 
     def hand_over(self, files: Sequence[Changed], unreadable: Mapping[str, str], at_ns: int) -> None:
-        """These were read, or refused with a reason. What could not be read is tried again."""
+        """Note files that were read or refused. Unreadable ones are tried again."""
         for file in files:
             if file.path not in unreadable:
                 self.recent[file.path] = (file.bytes, file.changed_ns, at_ns)
-        # A clock that runs ahead must not make the files of all others old.
+        # A host whose clock is ahead must not make the files of all others old.
         self.mark_ns = max([self.mark_ns, *(min(file.changed_ns, at_ns) for file in files)])
         self.recent = {path: seen for path, seen in self.recent.items() if seen[1] >= self.mark_ns - OVERLAP_NS}
 
@@ -100,7 +101,7 @@ class Watched:
         return not (size >= _LARGE_BYTES and at_ns - handed < _GROWING_NS)
 
     def _below(self, folder: Path, at_ns: int) -> Iterator[Changed]:
-        """Regular files; hidden ones, links, lakes and unfinished logs are left alone, as is what just went."""
+        """Regular files, without hidden ones, links, lakes, unfinished logs, and files that were just removed."""
         try:
             changed = folder.stat().st_mtime_ns
             if self.quiet.get(str(folder)) == changed:
@@ -133,7 +134,7 @@ class Watched:
 
 
 def one_pass(files: Sequence[T], most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> list[T]:
-    """The first of them, one at least."""
+    """The first files within these limits, at least one."""
     taken: list[T] = []
     size = 0
     for file in files[:most_files]:
@@ -142,3 +143,20 @@ def one_pass(files: Sequence[T], most_files: int = MOST_FILES, most_bytes: int =
         taken.append(file)
         size += file.bytes
     return taken
+
+
+# `<lake>/catch_up.json`: where the next pass looks first, and what the last one did (`last`), for the exporter and the
+# dashboard, which do not open the lake for it
+
+
+def state_file(root: Path) -> Path:
+    return root / "catch_up.json"
+
+
+def read_caught_up(root: Path) -> dict[str, Any]:
+    """Empty where there was no pass yet, or the file cannot be read: nothing depends on it."""
+    try:
+        body = json.loads(state_file(root).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}

@@ -17,8 +17,8 @@ from ioweather.core.errors import SourceError
 from ioweather.core.units import NS
 from ioweather.job_io.heat_map import HeatMap, Origin, Resolution, from_segments
 from ioweather.job_io.job_from_log import HEAT_NAMES, TRACES, heat_maps
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 
 # More are not read for a picture: on a parallel file system it is the opening that takes the time.
 MOST_LOGS: Final = 1024

@@ -12,9 +12,8 @@ from ioweather.core.errors import UsageError
 from ioweather.facts.job_io import job_io
 from ioweather.job_io.heat_map import HeatMap, Resolution, from_bins, from_segments
 from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, printable
-from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.darshan.read_log import read_log
 
 TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
 HEAT_NAMES = {"MPIIO": "MPI-IO"}

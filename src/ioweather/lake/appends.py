@@ -4,18 +4,20 @@ An append opens the table at a version, leaves out the rows that it has (an anti
 it writes. The commit is refused when another writer advanced one of these streams since; then it starts again from the
 newer version. So of several writers of the same rows exactly one commits them.
 
-Workers write the rows that they read into files (`stage`), and the process that commits compares the files with the
-table and with each other. A file that no commit names has no reader, and is removed by `vacuum`.
+The rows of a commit are in Parquet files, one for each day, which are on disk before the commit names them. A file that
+no commit names is read by no query, and `vacuum` removes it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
 import time
+import uuid
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +25,15 @@ from typing import Any, Final, TypeVar
 
 import duckdb
 
+from ioweather.core.clock import day_start_ns
 from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TableSpec
 from ioweather.core.units import DAY_NS
-from ioweather.lake.convert import literal, quote, register_frame
-from ioweather.lake.database import WRITER_MEMORY, connection
-from ioweather.lake.day_files import columns_of, replace_rows, rewrite_day, written
+from ioweather.core.whole_files import make_directories, sync_to_disk
+from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import Refused, Table, TableFault, make_table, open_table
-from ioweather.lake.table_files import DataFile, TableFiles, newest_first
+from ioweather.lake.table_files import DataFile, TableFiles, content_digest, newest_first, require_undamaged
 
 _LOG = logging.getLogger("ioweather.store")
 T = TypeVar("T")
@@ -40,6 +42,9 @@ _PATIENCE_SECONDS: Final = 300.0
 _MANY_FILES, _MANY_LARGE, _LARGE_ROWS = 16, 32, 256
 # A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
 _STREAM_BUCKETS: Final = 16
+# Longer texts have no minimum and maximum in the table's log.
+_LONGEST_TEXT: Final = 64
+_LAKE_TEXTS: Final = ("source", "ingest_id")
 # The Delta library cuts texts in its statistics at so many characters. Names of our own files have a UUID first.
 _CUT_AT: Final = 32
 _OUR_FILE: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
@@ -47,8 +52,8 @@ _OUR_FILE: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 
 @dataclass(frozen=True)
 class _Batch:
-    """The rows in DuckDB's view or table `batch`: their number, days, least and greatest time, the range of each column
-    that tells rows apart and has no null, and the files that contain exactly these rows, if any."""
+    """The rows in DuckDB's view or table `batch`: their number, days, least and greatest time, and the range of each
+    column of the identity without null."""
 
     rows: int
     days: frozenset[str]
@@ -56,57 +61,15 @@ class _Batch:
     high_ns: int
     ranges: Mapping[str, tuple[Any, Any]]
     streams: frozenset[str]
-    files: Sequence[DataFile] = ()
-
-
-@dataclass(frozen=True)
-class Staged:
-    """Rows in files of their own, not committed."""
-
-    ingest_id: str
-    rows: int
-    low_ns: int
-    files: tuple[DataFile, ...]
 
 
 def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
-    """Add the rows that are not there, and complete those that are there unfinished; returns how many. Safe against any
-    number of racing writers."""
+    """Add rows that are not stored, and complete stored unfinished ones; returns how many. Safe with any number of
+    racing writers."""
     if rows.rows == 0:
         return 0
     with _writing(spec) as con:
-        return _add(con, root, spec, _load_frame(con, spec, rows, source, ingest_id), ingest_id)[0]
-
-
-def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> Staged:
-    """Write checked rows of an append-only table into files that are on disk, and in no commit."""
-    with _writing(spec) as con:
-        batch = _load_frame(con, spec, frame, source, ingest_id)
-        with written(con, tables / spec.name, spec, "FROM batch", batch.days) as files:
-            return Staged(ingest_id, batch.rows, batch.low_ns, tuple(files))
-
-
-def commit(root: Path, spec: TableSpec, staged: Sequence[Staged]) -> int:
-    """Add staged rows that are not there; returns how many. Their files are added as they are, unless the table has
-    some of the rows, or two files have the same row."""
-    if not staged:
-        return 0
-    folder, files = root / spec.name, [file for each in staged for file in each.files]
-    for path, size in ((folder / file.path, file.size) for file in files):
-        if not path.is_file() or path.stat().st_size != size:
-            raise LakeError(f"{path} is not what a worker wrote.", hint="Run the same command again.")
-    scan = TableFiles(spec, None, tuple(str(folder / file.path) for file in files)).scan()
-    with _writing(spec) as con:
-        added, are_used = _add(con, root, spec, _load(con, spec, scan, files), "")
-    if not are_used:
-        discard(folder, files)
-    return added
-
-
-def discard(folder: Path, files: Collection[DataFile]) -> None:
-    """Remove staged files that will not be committed."""
-    for file in files:
-        (folder / file.path).unlink(missing_ok=True)
+        return _add(con, root, spec, _load(con, spec, rows, source, ingest_id), ingest_id)
 
 
 def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
@@ -130,7 +93,7 @@ def _writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def not_written(table: str, error: Exception) -> LakeError:
-    """The error to raise. Libraries report errors of the operating system within sentences of their own."""
+    """The error to raise. Libraries report errors of the operating system in messages of their own."""
     for text in ("No space left on device", "Disk quota exceeded"):
         if text in str(error):
             hint = "Free some space, then run the same command again: what is in the lake stays."
@@ -139,7 +102,7 @@ def not_written(table: str, error: Exception) -> LakeError:
 
 
 def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
-    """Repeat a change until no other writer gets in its way, from a newer version of the table each time."""
+    """Repeat a change until it is not refused, each time from a newer version of the table."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
     while True:
@@ -155,16 +118,13 @@ def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
 
 
-def _load_frame(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> _Batch:
+def _load(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> _Batch:
+    """Make `batch` of the rows, one per identity; of several, the newest or the finished one. It is a view where no two
+    rows are the same and none is changed: copies of a large batch would take a gigabyte."""
     selected = register_frame(con, "incoming", frame.select(spec.names))
     day = f"CAST(DATE '1970-01-01' + CAST(coalesce({quote(spec.time)}, 0) // {DAY_NS} AS INTEGER) AS VARCHAR)"
     constants = f"{literal(source)} AS source, {literal(ingest_id)} AS ingest_id"
-    return _load(con, spec, f"SELECT *, {constants}, {day} AS day FROM ({selected})")
-
-
-def _load(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, files: Sequence[DataFile] = ()) -> _Batch:
-    """Make `batch` of the rows, one per identity; of several, the newest or the finished one. It is a view where no two
-    rows are the same and none is changed: copies of a large batch would take a gigabyte."""
+    rows = f"SELECT *, {constants}, {day} AS day FROM ({selected})"
     con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
     identity, moment = ", ".join(map(quote, spec.identity)), f"coalesce({quote(spec.time)}, 0)"
     # A revisable row may have another time than its revision; any other row of another time is another row.
@@ -191,18 +151,14 @@ def _load(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, files: Seq
         count = _create_table(con, "once", f"SELECT DISTINCT ON ({identity}) * FROM ({placed}) ORDER BY {order}")
         con.execute(f"DROP {'TABLE' if spec.revisable else 'VIEW'} batch")
         con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS SELECT * EXCLUDE (place) FROM once")
-        files = ()
-    return _Batch(count, frozenset(days), low_ns, high_ns, ranges, streams, files)
+    return _Batch(count, frozenset(days), low_ns, high_ns, ranges, streams)
 
 
-def _add(
-    con: duckdb.DuckDBPyConnection, root: Path, spec: TableSpec, batch: _Batch, ingest_id: str
-) -> tuple[int, bool]:
-    """Commit the rows of `batch` that are not there; returns how many rows changed, and whether the files of the batch
-    are in the table now."""
+def _add(con: duckdb.DuckDBPyConnection, root: Path, spec: TableSpec, batch: _Batch, ingest_id: str) -> int:
+    """Commit the rows of `batch` that are not there; returns how many rows changed."""
     completed = 0
 
-    def add() -> tuple[int, bool]:
+    def add() -> int:
         nonlocal completed
         table = open_table(root, spec) or make_table(root, spec)
         near = _files_near(table, batch)
@@ -221,15 +177,11 @@ def _add(
         added, rows = batch.rows, "FROM batch"
         if stored is not None:
             added, rows = _create_table(con, "fresh", _fresh_sql(spec, stored)), "FROM fresh"
-        are_used = bool(batch.files) and stored is None
-        if are_used:
-            table.add(batch.files, batch.streams)
-        elif added:
+        if added:
             with written(con, table.folder, spec, rows, batch.days) as files:
                 table.add(files, batch.streams)
-        if added:
             merge_small_files(con, table, batch.days)
-        return completed + added, are_used
+        return completed + added
 
     return retry_refused(spec, add)
 
@@ -286,7 +238,7 @@ def _files_near(table: Table, batch: _Batch) -> TableFiles:
 
 
 def _may_be_cut(name: str, greatest: Any) -> bool:
-    """Whether the text stands for a longer one. Statistics of our own files have whole texts."""
+    """Whether the text may be the beginning of a longer one. Statistics of our own files have whole texts."""
     return isinstance(greatest, str) and len(greatest) >= _CUT_AT and not _OUR_FILE.match(name)
 
 
@@ -313,7 +265,7 @@ def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) 
 
 
 def _name_origins(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> None:
-    """Give rows of unknown origin the origin of the stored row with the rest of their key, where there is one only."""
+    """Give rows without an origin that of the stored rows with the same key otherwise, where these have only one."""
     if spec.placeholder is None:
         return
     column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
@@ -344,3 +296,131 @@ def _finished_sql(spec: TableSpec, stored: str) -> str:
 
 def _same(names: Collection[str]) -> str:
     return " AND ".join(f"b.{quote(name)} IS NOT DISTINCT FROM s.{quote(name)}" for name in names)
+
+
+# Parquet files of a table, one per day
+
+
+def columns_of(spec: TableSpec) -> str:
+    """The columns that a file has, for a SELECT."""
+    return ", ".join(quote(name) for name in (*spec.names, *_LAKE_TEXTS))
+
+
+@contextmanager
+def written(
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    spec: TableSpec,
+    rows: str,
+    days: Collection[str],
+    prefix: str = "part",
+) -> Iterator[list[DataFile]]:
+    """Write the rows of a query, which are of these days, in its order: one file for each day that has rows.
+
+    The files are removed when writing them fails, or when the caller's commit is refused. After any other error of a
+    commit they stay, since the commit may have been made; a file that no commit names is removed by `vacuum`.
+    """
+    targets: list[Path] = []
+    try:
+        files = list(_write(con, folder, spec, rows, days, prefix, targets))
+    except BaseException:
+        _remove(targets)
+        raise
+    try:
+        yield files
+    except Refused:
+        _remove(targets)
+        raise
+
+
+def _remove(targets: Collection[Path]) -> None:
+    for target in targets:
+        target.unlink(missing_ok=True)
+
+
+def _write(
+    con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str,
+    targets: list[Path],
+) -> Iterator[DataFile]:  # fmt: skip
+    """Write files that are listed in `targets` before they exist. They get their final name once they are on disk."""
+    columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), *((name, "VARCHAR") for name in _LAKE_TEXTS)]
+    selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)
+    for day in sorted(days):
+        name, low = f"{prefix}-{uuid.uuid4()}", day_start_ns(day)
+        draft = folder / f"day={day}" / f"{name}.zstd.parquet"
+        targets.append(draft)
+        make_directories(draft.parent, folder.parent.parent)
+        moment = f"coalesce({quote(spec.time)}, 0)"
+        of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
+        found = con.execute(
+            f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(draft)} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"
+        ).fetchall()
+        count, by_column = (found[0][1], found[0][4]) if found else (0, {})
+        if not count:
+            draft.unlink(missing_ok=True)
+            continue
+        sync_to_disk(draft, 0o444)
+        target = draft.with_name(f"{name}-{content_digest(draft)}.zstd.parquet")
+        targets.append(target)
+        draft.rename(target)
+        sync_to_disk(target.parent)
+        statistics = _statistics(dict(columns), count, by_column)
+        yield DataFile(f"day={day}/{target.name}", target.stat().st_size, day, count, statistics)
+
+
+def _statistics(types: Mapping[str, str], rows: int, by_column: Mapping[str, Mapping[str, str]]) -> str:
+    """From what DuckDB returns: the range of whole numbers and short texts, and the number of nulls."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name, kind in types.items():
+        found = by_column.get(quote(name), {})
+        nulls[name] = int(found.get("null_count", rows))
+        if "min" not in found or "max" not in found:
+            continue
+        low, high = found["min"], found["max"]
+        if kind == "BIGINT":
+            least[name], most[name] = int(low), int(high)
+        elif kind == "VARCHAR" and max(len(low), len(high)) <= _LONGEST_TEXT:
+            least[name], most[name] = low, high
+    return json.dumps({"numRecords": rows, "minValues": least, "maxValues": most, "nullCount": nulls})
+
+
+def rewrite_day(
+    con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, day: str, rows: str, prefix: str = "part"
+) -> tuple[Path, int] | None:
+    """Replace these files of a day by the result of a query. Returns the new file and its rows; None where another
+    writer replaced one of the files, or where there are no rows. Files that were added since stay."""
+    uris = files.days().get(day, [])
+    require_undamaged(uris)
+    try:
+        with written(con, table.folder, table.spec, rows, [day], prefix) as made:
+            if not made:
+                return None
+            table.replace_files(uris, made)
+    except Refused:
+        return None
+    return table.folder / made[0].path, made[0].rows
+
+
+def replace_rows(
+    con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, condition: str, added: str = ""
+) -> None:
+    """Remove the rows `s` of these files for which the condition is true, and add the rows of the table `added`, which
+    are of the same days, in one commit. Raises Refused where another writer replaced one of the files."""
+    if not files.uris:
+        return
+    if table.unknown_columns:
+        raise TableFault("it has columns of a newer ioweather, which would be lost")
+    found = files.only({uri.rsplit("/", 1)[1] for (uri,) in con.execute(files.holding(condition)).fetchall()})
+    if not found.uris:
+        return
+    require_undamaged(found.uris)
+    columns = columns_of(table.spec)
+    rows = f"SELECT {columns} FROM ({found.scan()}) s WHERE ({condition}) IS NOT TRUE"
+    if added:
+        rows += f" UNION ALL SELECT {columns} FROM {added}"
+    in_order = f"SELECT * FROM ({rows}) ORDER BY {quote(table.spec.time)}"
+    with written(con, table.folder, table.spec, in_order, found.days()) as made:
+        table.replace_files(found.uris, made)

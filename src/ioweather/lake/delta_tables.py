@@ -65,14 +65,6 @@ class PinnedTables(Mapping[str, TableFiles]):
         return len(self._versions)
 
 
-def changed_ns(root: Path, name: str) -> int:
-    """Modification time of the table's log: it changes with every commit."""
-    try:
-        return (root / name / "_delta_log").stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
 def newest_version(root: Path, spec: TableSpec) -> int | None:
     """From the names of commits and checkpoints, which appear complete. None where there is no table."""
     try:

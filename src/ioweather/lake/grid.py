@@ -20,9 +20,8 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.lake.convert import fetch_frame, literal
-from ioweather.lake.day_totals import POSSIBLE, Kind, find_totals
-from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, seal_of
+from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, Kind, find_totals, seal_of
 from ioweather.lake.table_files import TableFiles
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
-    """Of a worker, of which there are as many as there are cores."""
+    """A connection for a worker: there is one worker per core."""
     return duckdb.connect(":memory:", config={"threads": 1})
 
 
@@ -39,14 +38,14 @@ class Selection:
     """Rows of one kind of component of one file system, from chosen sources, on a grid of `step_ns`."""
 
     root: Path
-    connect: Callable[[], duckdb.DuckDBPyConnection]  # what sealed days say needs none
+    connect: Callable[[], duckdb.DuckDBPyConnection]  # called at the first query
     files: TableFiles
     groups: tuple[SeriesGroup, ...]
     step_ns: int
     start_ns: int
     end_ns: int
     excluded_quality: int = 0
-    # Of the period only these stretches of time, [low, high); empty: all of it.
+    # Only these stretches of the period, [low, high); empty: all of it.
     windows: tuple[tuple[int, int], ...] = ()
 
     @cached_property
@@ -54,7 +53,7 @@ class Selection:
         return self.connect()
 
     def __getstate__(self) -> dict[str, Any]:
-        """To another process it goes without its connection, which knows nothing but files, and gets one there."""
+        """Without the connection: another process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
@@ -94,7 +93,7 @@ class Selection:
         ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
         on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
-        # On a grid no row reaches over its lines, and what a file says of its times is compared with this as it is.
+        # On a grid no row crosses a line, and DuckDB can compare the statistics of a file with this condition.
         begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
         period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
@@ -115,7 +114,7 @@ class Selection:
         columns = ", ".join(("metric", "system", "component", "value", "interval_ns", *more))
         if self.regular(metrics):
             return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
-        # Of a long row only the cells of the period are made.
+        # A long row is split into the cells of the period only.
         first, last = f"greatest(start_ns, {self.start_ns})", f"least(start_ns + interval_ns, {self.end_ns}) - 1"
         pieces = f"""SELECT *, unnest(range({first} // {step}, ({last}) // {step} + 1)) * {step} AS cell
             FROM ({scan}) WHERE interval_ns <= {LONGEST_NS}"""
@@ -127,7 +126,7 @@ class Selection:
         """One row per cell and component: cell, system, component, value, weight."""
         scan = self.scan([metric])
         if self.regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
-            # One row fills one cell; should a row be there twice, either will do.
+            # One row fills one cell; of duplicates, any will do.
             return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
         once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
         amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
@@ -177,7 +176,7 @@ def _summed(selection: Selection, metrics: Sequence[str], kind: Kind) -> str:
 
 
 def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> dict[str, Path]:
-    """Days whose sums can be used, and the files with these. Hours are those of whole days."""
+    """The files with the sums of days whose sums can be used. Hours are used of whole days only."""
     by_day: dict[str, list[SeriesGroup]] = {}
     for group in selection.groups:
         if group.metric in metrics:
@@ -198,8 +197,8 @@ def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> di
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
-    """Amounts per cell and component. Rows come unsorted and are added up here: to group and sort them by names costs
-    several times as much as to read them."""
+    """Amounts per cell and component. Rows are fetched unsorted and added up with numpy: grouping and sorting by name
+    in SQL takes several times as long as reading."""
     if not all(METRICS[name].extensive for name in metrics):
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
     con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
@@ -247,7 +246,7 @@ def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 
 def _expected_ns(selection: Selection, metric: str, start_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What all components together could cover of each step, on its day; NaN where there are none."""
+    """Component-time of each step if no sample were missing, from the components of its day; NaN if there are none."""
     components: dict[int, int] = {}
     for group in selection.of_metric(metric):
         number = int(np.datetime64(group.day, "D").astype(np.int64))
@@ -262,13 +261,11 @@ _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present",
 
 @dataclass(frozen=True)
 class _Piece:
-    """Part of a block. Sealed days have one group each and a `condition` that picks its rows; if also `complete`, the
-    rows are all there, in grid order."""
+    """Part of a block. If `complete`, its rows are those of sealed days of one system, all there and in grid order."""
 
     low_ns: int
     high_ns: int
     groups: list[SeriesGroup]
-    condition: str | None = None
     complete: bool = False
 
 
@@ -288,26 +285,21 @@ class LazyMatrix:
         return self.stretch(0, self.steps)
 
     def stretch(self, first: int, last: int) -> Matrix:
-        count = last - first
-        low = self.start_ns + first * self.step_ns
-        high = low + count * self.step_ns
-        pieces = self._pieces(low, high)
-        if len(pieces) == 1 and (reshaped := self._reshaped(pieces[0])) is not None:
-            whole = np.broadcast_to(np.float32(1.0), reshaped.shape)
-            return Matrix(self.metric, low, self.step_ns, self.components, reshaped, whole)
-        values = np.full((count, len(self.components)), np.nan)
+        """The matrix of the steps `first` to `last` - 1."""
+        low, high = (self.start_ns + step * self.step_ns for step in (first, last))
+        values = np.full((last - first, len(self.components)), np.nan)
         coverage = np.zeros(values.shape, np.float32)
-        for piece in pieces:
+        for piece in self._pieces(low, high):
             rows = slice((piece.low_ns - low) // self.step_ns, (piece.high_ns - low) // self.step_ns)
-            reshaped = self._reshaped(piece)
-            if reshaped is not None:
-                values[rows], coverage[rows] = reshaped, 1.0
+            in_order = self._read_in_order(piece) if piece.complete else None
+            if in_order is not None:
+                values[rows], coverage[rows] = in_order, 1.0
             elif piece.groups:
                 self._scatter(piece, values[rows], coverage[rows])
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
 
     def _pieces(self, low: int, high: int) -> list[_Piece]:
-        """The block as runs of days of the same kind: sealed and complete, sealed with gaps, not sealed."""
+        """The block as runs of days that are complete, and others."""
         # A row may begin up to its interval before the block, on the day before.
         groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
         if DAY_NS % self.step_ns:
@@ -316,79 +308,48 @@ class LazyMatrix:
         for midnight in range(low // DAY_NS * DAY_NS, high, DAY_NS):
             first, last = max(low, midnight), min(high, midnight + DAY_NS)
             own = [g for g in groups if g.first_ns < last and g.end_ns > first]
-            piece = self._piece(first, last, own)
-            before = pieces[-1] if pieces else None
-            if before and (before.condition, before.complete) == (piece.condition, piece.complete):
-                new = [g for g in own if g not in before.groups]
-                pieces[-1] = replace(before, high_ns=last, groups=[*before.groups, *new])
+            complete = len(own) == 1 and self._is_complete(own[0], first, last)
+            if pieces and pieces[-1].complete == complete:
+                before = pieces[-1].groups
+                pieces[-1] = replace(pieces[-1], high_ns=last, groups=before + [g for g in own if g not in before])
             else:
-                pieces.append(piece)
+                pieces.append(_Piece(first, last, own, complete))
         return pieces
 
-    def _piece(self, first: int, last: int, groups: list[SeriesGroup]) -> _Piece:
-        """One day: what its seal says."""
-        if len(groups) != 1 or groups[0].interval_ns != self.step_ns or not groups[0].regular:
-            return _Piece(first, last, groups)
-        (group,) = groups
+    def _is_complete(self, group: SeriesGroup, first: int, last: int) -> bool:
+        """Whether the seal of the day says that this group has a value of each component in each step."""
+        if group.interval_ns != self.step_ns or not group.regular or group.first_ns > first or group.end_ns < last:
+            return False
         seal = seal_of(self.selection.root, group.day, self.selection.files.days()[group.day])
         entry = seal_entry(seal, group)
-        if seal is None or entry is None:
-            return _Piece(first, last, groups)
-        condition = f"metric = {literal(group.metric)}"
-        if sum(e["group"]["metric"] == group.metric for e in seal["groups"]) > 1:
-            # Only where somebody else has the metric that day: each comparison costs as much as the reading.
-            condition += (
-                f" AND source = {literal(group.source)} AND system = {literal(group.system)} "
-                f"AND component_kind = {literal(group.component_kind)} AND interval_ns = {group.interval_ns}"
-            )
-        names = [name for _, name in self.labels]
-        covers = group.first_ns <= first and group.end_ns >= last
-        return _Piece(first, last, groups, condition, entry["grid"] and entry["component_names"] == names and covers)
+        return entry is not None and entry["grid"] and entry["component_names"] == [name for _, name in self.labels]
 
-    def _source(self, piece: _Piece) -> str:
-        """The rows of sealed days as FROM ... WHERE ..."""
+    def _read_in_order(self, piece: _Piece) -> NDArray[np.float64] | None:
+        """The values of complete days in stored order, which is that of the grid: by day, step and component."""
         by_day = self.selection.files.days()
         listed = ", ".join(literal(uri) for group in piece.groups for uri in by_day[group.day])
-        trimmed = piece.groups[0].first_ns < piece.low_ns or piece.groups[-1].end_ns > piece.high_ns
-        bounds = f" AND start_ns >= {piece.low_ns} AND start_ns < {piece.high_ns}" if trimmed else ""
-        return f"FROM read_parquet([{listed}], hive_partitioning=false) WHERE {piece.condition}{bounds}"
-
-    def _value(self, piece: _Piece) -> str:
-        """The value, null where its flags are excluded."""
-        if not self.selection.excludes(piece.groups):
-            return "value"
-        return f"CASE WHEN quality & {self.selection.excluded_quality} = 0 THEN value END AS value"
-
-    def _reshaped(self, piece: _Piece) -> NDArray[np.float64] | None:
-        """Complete sealed days of one system lie in grid order: their values need only be reshaped."""
-        if not piece.complete:
+        # Flags are checked per value, as a row that is left out would shift all others.
+        unwanted = self.selection.excluded_quality if self.selection.excludes(piece.groups) else 0
+        value = f"CASE WHEN quality & {unwanted} = 0 THEN value END" if unwanted else "value"
+        every_row = replace(self.selection, start_ns=piece.low_ns, end_ns=piece.high_ns, excluded_quality=0, windows=())
+        sql = f"""SELECT {value} AS value FROM read_parquet([{listed}], hive_types={{'day': 'VARCHAR'}})
+            WHERE {every_row.where([self.metric], piece.groups)}"""
+        found = self.selection.con.execute(sql).fetchnumpy()["value"]
+        if len(found) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
             return None
-        # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
-        values = self.selection.con.execute(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
-        if len(values) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
-            return None
-        plain = np.asarray(values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values, np.float64)
-        below = plain < 0
-        return (np.where(below, np.nan, plain) if below.any() else plain).reshape(-1, len(self.components))
+        values = np.ma.filled(np.ma.asarray(found, np.float64), np.nan)
+        return np.where(values < 0, np.nan, values).reshape(-1, len(self.components))
 
     def _scatter(self, piece: _Piece, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
-        """Rows in any order to their cells; a join gives each component its column."""
-        labels: list[tuple[str | int, ...]]
-        if piece.condition is not None:
-            # Sealed: every row fills one cell, and there is no second one.
-            rows = f"SELECT start_ns AS cell, component, {self._value(piece)} {self._source(piece)}"
-            joined, weight = "component", f"{self.step_ns}::DOUBLE"
-            system = piece.groups[0].system
-            labels = [(name, place) for place, (own, name) in enumerate(self.labels) if own == system]
-        else:
-            block = replace(self.selection, groups=tuple(piece.groups), start_ns=piece.low_ns, end_ns=piece.high_ns)
-            rows, joined, weight = block.cell_values(self.metric), "system, component", "weight"
-            labels = [(*label, place) for place, label in enumerate(self.labels)]
-        listed = ", ".join(f"({', '.join(literal(part) for part in label)})" for label in labels)
+        """Put rows in any order into their cells; a join gives each component its column."""
+        block = replace(self.selection, groups=tuple(piece.groups), start_ns=piece.low_ns, end_ns=piece.high_ns)
+        listed = ", ".join(
+            f"({literal(system)}, {literal(name)}, {place})" for place, (system, name) in enumerate(self.labels)
+        )
         place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
         found = self.selection.con.execute(
-            f"""SELECT {place} AS place, value, {weight} AS weight FROM ({rows})
-            JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE {POSSIBLE}"""
+            f"""SELECT {place} AS place, value, weight FROM ({block.cell_values(self.metric)})
+            JOIN (VALUES {listed}) AS l(system, component, place) USING (system, component) WHERE {POSSIBLE}"""
         ).fetchnumpy()
         cells = np.asarray(found["place"], np.int64)
         values.reshape(-1)[cells] = found["value"]
@@ -396,7 +357,7 @@ class LazyMatrix:
 
 
 def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
-    """What a seal says of a group."""
+    """The entry of a group in a seal."""
     keys = ("source", "system", "component_kind", "metric", "selection")
     entries = seal["groups"] if seal else []
     return next((e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)), None)

@@ -1,17 +1,24 @@
-"""What the lake holds of `series`, day by day, and which source an answer reads.
+"""Inventory of `series`: which groups of rows each day has, their sums, and which source an answer reads.
 
 Sealed days are known from their seal; the others are counted. For each file system, kind of component, metric and day
 exactly one source is read, so that the same bytes are never counted twice.
+
+Sums of sealed days are in small Parquet files next to the seal: over all components by step, and per component by hour.
+Only groups on a regular grid have sums. A row is like one of `series`, with the sum of `n` values of `interval_ns`.
+Other steps and shares of coverage are computed from these rows. The name of a file says for which files of `series` it
+was made, and ends with its own digest: a missing, damaged or outdated file is not used.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import duckdb
 
@@ -20,10 +27,11 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
 from ioweather.core.tables import Quality
 from ioweather.core.tables.checks import OLDEST_NS
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.core.whole_files import sync_to_disk
 from ioweather.lake import layout
-from ioweather.lake.convert import literal
-from ioweather.lake.table_files import TableFiles
+from ioweather.lake.database import literal
+from ioweather.lake.table_files import TableFiles, content_digest, damaged_files
 
 _FLAGS = tuple(flag for flag in Quality if flag)
 IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
@@ -37,11 +45,14 @@ LONGEST_NS = 32 * DAY_NS
 _PLACED = f"FILTER (interval_ns <= {LONGEST_NS})"
 _ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
 _OLDEST_DAY = utc_day(OLDEST_NS)
-_Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
+_Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> groups of one thing
+Kind: TypeAlias = Literal["steps", "hours"]
+# No metric is below zero. Lakes from before row checks may contain negative values: they count as missing.
+POSSIBLE: Final = "value >= 0"
 
 
 def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
-    """The seal of a day, if it speaks of exactly the files the day has now."""
+    """The seal of a day, if it is of exactly the files that the day has now."""
     try:
         return _read_seal(layout.seals_dir(root) / f"{day}.json", tuple(uri.rsplit("/", 1)[1] for uri in uris))
     except (FileNotFoundError, ValueError):
@@ -50,7 +61,7 @@ def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=_SEALS_KEPT)
 def _read_seal(path: Path, files: tuple[str, ...]) -> dict[str, Any]:
-    """What is said of the same files is always the same. A year is asked for each of its days once for each metric."""
+    """The seal of these files, which never changes. Cached: each metric of a year needs all its seals."""
     seal: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if tuple(seal["files"]) != files:
         raise ValueError("of other files")
@@ -87,7 +98,7 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
         group = SeriesGroup(day, source, system, system, kind, metric, "minute" if minute else "raw", *counts)
         groups.setdefault((day, source, system, kind, metric), []).append(group)
     mixed = [place for place, same in groups.items() if len(same) > 1]
-    twice = _told_twice(con, scan, mixed) if mixed else set()
+    twice = _covered_twice(con, scan, mixed) if mixed else set()
     return [group for place, same in groups.items() for group in (same if place in twice else [_one_resolution(same)])]
 
 
@@ -106,8 +117,10 @@ def numbered_rows(groups: Sequence[SeriesGroup], scan: str) -> str:
         WHERE minute IS NULL OR minute = {IS_MINUTE}"""
 
 
-def _told_twice(con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """Where minute rows and raw rows are two readings of the same time: for more than a minute of some component."""
+def _covered_twice(
+    con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]
+) -> set[tuple[str, ...]]:
+    """Places where minute rows and raw rows cover the same time, for more than a minute of some component."""
     listed = ", ".join(f"({', '.join(map(literal, place))})" for place in places)
     key = "day, source, system, component_kind, metric"
     rows = con.execute(
@@ -194,7 +207,7 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
 
 
 def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
-    """Where two sources tell of the same thing, how far their totals are apart, and which one is read."""
+    """Where two sources measure the same thing: how far their totals differ, and which one is read."""
     chosen = {(g.filesystem, g.component_kind, g.metric, g.day): g.source for g in choose_sources(groups, facility)}
     totals: dict[tuple[str, str, str, str], dict[str, float]] = {}
     for group in groups:
@@ -211,5 +224,36 @@ def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str
     return found
 
 
-def group_as_json(group: SeriesGroup) -> dict[str, Any]:
-    return asdict(group)
+def write_totals(con: duckdb.DuckDBPyConnection, root: Path, day: str, uris: Iterable[str], rows: str) -> None:
+    """Write the sums of a day. `rows` are its `numbered_rows`."""
+    group = "day, source, system, component_kind, metric"
+    for stem, component, start, condition in (
+        (_stem(day, "steps", uris), "NULL::VARCHAR", "start_ns", "TRUE"),
+        (_stem(day, "hours", uris), "component", f"start_ns - start_ns % {HOUR_NS}", f"{HOUR_NS} % interval_ns = 0"),
+    ):
+        draft = layout.seals_dir(root) / f".{stem}.{os.getpid()}"
+        try:
+            con.execute(
+                f"""COPY (SELECT {group}, {component} AS component, {start} AS start_ns, interval_ns,
+                    sum(value) AS value, count(*) AS n, 0 AS quality
+                    FROM ({rows}) WHERE group_regular AND {POSSIBLE} AND {condition} GROUP BY ALL ORDER BY metric, 7)
+                TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)"""
+            )
+            sync_to_disk(draft, 0o444)
+            draft.rename(draft.with_name(f"{stem}-{content_digest(draft)}.zstd.parquet"))
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def find_totals(root: Path, kind: Kind, days: Mapping[str, Iterable[str]]) -> dict[str, Path]:
+    """The file with the sums of each of these days, given with their files of `series`, where there is one."""
+    wanted = {_stem(day, kind, uris): day for day, uris in days.items()}
+    folder = layout.seals_dir(root)
+    paths = [*folder.glob(f"*.{kind}-*.zstd.parquet")] if wanted and folder.is_dir() else []
+    found = {day: path for path in paths if (day := wanted.get(path.name.rpartition("-")[0]))}
+    return {day: path for day, path in found.items() if not damaged_files([path])}
+
+
+def _stem(day: str, kind: Kind, uris: Iterable[str]) -> str:
+    names = " ".join(sorted(uri.rsplit("/", 1)[-1] for uri in uris))
+    return f"{day}.{kind}-{hashlib.blake2b(names.encode(), digest_size=8).hexdigest()}"

@@ -6,10 +6,10 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -19,15 +19,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
 from ioweather.core.visibility import Owner
 from ioweather.core.words import names_of
-from ioweather.lake import layout
+from ioweather.lake import appends, layout
 from ioweather.lake.delta_tables import PinnedTables
+from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.table_files import TableFiles
-
-if TYPE_CHECKING:
-    from ioweather.lake.appends import Staged
-    from ioweather.lake.sandbox import SqlResult
-
 
 _LOG = logging.getLogger("ioweather.lake")
 # Whatever the ledger lists is then visible.
@@ -40,7 +36,7 @@ def new_ingest_id() -> str:
 
 
 class LedgerEntry(NamedTuple):  # a data class takes four times as long to make, and there is one per log
-    """What became of one file."""
+    """The outcome of one file."""
 
     digest: str
     path: str
@@ -55,7 +51,7 @@ class LedgerEntry(NamedTuple):  # a data class takes four times as long to make,
     rows_ingest_ids: str | None = None
 
 
-_TOLD_AS_IS: Final = names_of("digest path bytes status reason message")
+_PLAIN_COLUMNS: Final = names_of("digest path bytes status reason message")
 
 
 @lru_cache(1024)
@@ -64,8 +60,8 @@ def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
 
 
 class Lake:
-    """One directory, one facility. Cheap to make: nothing is read until a snapshot or an append. Snapshots of a lake
-    with an owner show what that person may see."""
+    """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
+    what that person may see."""
 
     def __init__(self, root: Path, owner: Owner | None = None) -> None:
         self.root = root
@@ -86,8 +82,6 @@ class Lake:
 
     def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
         """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
-        from ioweather.lake.usersql import Limits, run_user_sql
-
         with self.snapshot() as snapshot:
             return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
 
@@ -107,44 +101,35 @@ class Lake:
         ingest_id: str | None = None,
         complaints: Complaints | None = None,
     ) -> int:
-        """Add rows that can be and are not there yet; returns how many were.
+        """Add rows that are valid and not stored yet; returns how many there were.
 
-        Rows that nobody has checked are checked here: `complaints` hear of those that are left out, else the log does.
-        Who reads files has checked their rows before, as of when the file was read, to say which file is wrong.
+        A Frame is checked here: rows that are left out are added to `complaints`, or logged. Readers check rows
+        themselves (Checked), to name the file and to use the time at which it was read.
         """
         layout.lake_directory(self.root).close()
         if isinstance(rows, Frame):
             rows = TABLES[table].check(rows, now_ns())
-            told = complaints if complaints is not None else Complaints()
-            told.add(rows)
-            if complaints is None and told.refused_rows:
-                _LOG.warning("%s", told)
-        from ioweather.lake import appends
-
+            found = complaints if complaints is not None else Complaints()
+            found.add(rows)
+            if complaints is None and found.refused_rows:
+                _LOG.warning("%s", found)
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
 
-    def commit(self, table: str, staged: Sequence[Staged]) -> int:
-        """Add rows that workers wrote, and are not there yet; returns how many."""
-        layout.lake_directory(self.root).close()
-        from ioweather.lake import appends
-
-        return appends.commit(layout.tables_dir(self.root), TABLES[table], staged)
-
     def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
-        """Write to the ledger; always after the rows it speaks of, which may have the same ids for all."""
+        """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
         by_source: dict[str, list[LedgerEntry]] = {}
         for entry in entries:
             by_source.setdefault(entry.source, []).append(entry)
         for source, group in by_source.items():
-            told = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
+            values = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
             frame = TABLES["ingests"].frame(
                 {
-                    **{name: told[name] for name in _TOLD_AS_IS},
-                    "rows_ingest_ids": rows_ingest_ids or told["rows_ingest_ids"],
-                    "rows": [_rows_json(tuple(rows.items())) for rows in told["rows"]],
-                    "refused_count": told["refused_rows"],
-                    "flagged_count": told["flagged_rows"],
+                    **{name: values[name] for name in _PLAIN_COLUMNS},
+                    "rows_ingest_ids": rows_ingest_ids or values["rows_ingest_ids"],
+                    "rows": [_rows_json(tuple(rows.items())) for rows in values["rows"]],
+                    "refused_count": values["refused_rows"],
+                    "flagged_count": values["flagged_rows"],
                     "ingested_ns": now_ns(),
                     "software_version": __version__,
                 },
@@ -152,7 +137,7 @@ class Lake:
             self.append("ingests", frame, source=source)
 
     def snapshot(self) -> Snapshot:
-        """All tables at their versions of this moment."""
+        """All tables at their current versions."""
         return Snapshot(self.root, self.pinned(), self.facility, self.owner)
 
     def pinned(self) -> Mapping[str, TableFiles]:

@@ -1,20 +1,20 @@
-"""Where things lie in a lake, and which schema version it was written with.
+"""The files of a lake, and its schema version.
 
 <lake>/lake.json         schema version; written once, exclusively
-<lake>/facility.toml     who is who
-<lake>/mapping.toml      what labelled samples (Prometheus) are, beyond the mappings that are shipped
+<lake>/facility.toml     names and properties of the facility
+<lake>/mapping.toml      mapping of labelled samples (Prometheus), besides the mappings that are shipped
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
-<lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
-<lake>/seals/<day>.*.parquet  its sums by step, and by component and hour (`day_totals`)
+<lake>/seals/<day>.json  groups of a sealed day of `series`, and its files
+<lake>/seals/<day>.*.parquet  its sums by step, and by component and hour
 <lake>/exhibits/         cached results
-<lake>/records/          what sealed days leave for questions about months; computed again where it is missing
+<lake>/records/          arrays cached for questions about months; computed again where one is missing
 <lake>/checked.json      when `lake check` ran last, and what it found
 <lake>/damaged/          table files that `lake check --set-aside` took out
-<lake>/catch_up.json     where `catch-up` looks next, and what it did last
-<lake>/inbox/<host>/     what hosts that push last told of themselves
-<lake>/queue/<host>/     what they pushed, until it is in the tables
-<lake>/counters/         what pushed counters showed last, by sender
-<lake>/refused/<host>/   what they pushed and the tables would not take
+<lake>/catch_up.json     where the next pass of `ingest --watch` begins, and the result of the last one
+<lake>/inbox/<host>/     last status of each host that pushes
+<lake>/queue/<host>/     pushed files that are not in the tables yet
+<lake>/counters/         last values of pushed counters, by sender
+<lake>/refused/<host>/   pushed files that could not be written to the tables
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def facility_file(root: Path) -> Path:
 
 
 def create_lake(root: Path) -> None:
-    """Make an empty lake, or find that somebody else just did."""
+    """Make an empty lake; another process may make it at the same time."""
     hint = "Choose another place (--lake, or --out of a demonstration)."
     if unquote(str(root.absolute())) != str(root.absolute()):
         raise LakeError(f"{root} has a code like %20 in it, which the library of tables takes for a letter.", hint=hint)
@@ -84,8 +84,9 @@ def create_lake(root: Path) -> None:
 
 
 def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
-    """To be written in. A new one is closed to others, for paths and user names are inside, and is made in a directory
-    of ours or of root's. Its owner may open it to a group, or to everybody's reading; never to everybody's writing."""
+    """Open the lake's directory for writing. A new one is private, because it contains paths and user names, and must
+    be in a directory of this user or of root. The owner may let a group write or everybody read; never everybody
+    write."""
     if not new and not root.exists():
         raise LakeError(f"{root} is not there any more.", hint="Make a lake with `ioweather ingest FILE --lake DIR`.")
     folder = PrivateDirectory.named(root, mode=0o750, keep=0o770 if new else 0o775, shared=True)
@@ -101,7 +102,7 @@ def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
 
 def _mark(folder: PrivateDirectory) -> None:
     root = folder.path
-    # A draft is of a maker that was killed, or is just about to be done.
+    # A draft belongs to a process that was killed, or that is making the lake now.
     known = ("lake.json", "facility.toml")
     foreign = [name for name in folder.names() if name not in known and not name.startswith(_DRAFT)]
     if foreign and not is_lake(root):

@@ -1,10 +1,11 @@
-"""Run one query of a user in a process of its own that cannot write.
+"""SQL of users over the tables of a snapshot: one SELECT, in a process of its own that cannot write.
 
     python -m ioweather.lake.sandbox < question > answer       (both JSON)
 
-The child gives up its rights before it starts DuckDB: it can open the table files of the snapshot for reading and no
-other file (`store.confinement`), and its memory and processor time are limited. It runs one SELECT, or EXPLAIN of one.
-The parent kills it when its time is over.
+DuckDB's `allowed_paths` limits a query to the table files of the snapshot, but also lets it write to them. Therefore
+the child gives up its rights before it starts DuckDB: it can open these files for reading and no other file
+(`lake.confinement`), and its memory and processor time are limited. The parent kills it when its time is over.
+Paths are relative to the lake: a query that shows one does not show where the lake is.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.errors import QueryRefused
 from ioweather.core.printable import joined
@@ -29,6 +30,9 @@ from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import parse_size
 from ioweather.core.words import names_of
 from ioweather.lake.confinement import confine
+
+if TYPE_CHECKING:
+    from ioweather.lake.snapshot import Snapshot
 
 # They show where files are, or run a text as SQL that was not checked.
 _HIDDEN_FUNCTIONS: Final = frozenset(
@@ -217,14 +221,28 @@ def _time_limit(con: Any, seconds: float) -> Iterator[None]:
 # Parent and child
 
 
-def run_confined(directory: str, files: Sequence[str], setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
-    """Run the query in a child that can read `files` (relative to `directory`) and is killed when its time is over."""
-    body = {"directory": directory, "files": [*files], "setup": [*setup], "sql": sql, "limits": asdict(limits)}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ioweather.lake.sandbox"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env={"LANG": "C.UTF-8"},
-        start_new_session=True,
-    )  # fmt: skip
+def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> SqlResult:
+    """Run the query. Raises QueryRefused where it is not one SELECT, fails, or exceeds a limit."""
+    from ioweather.lake.database import literal, quote  # not loaded by the child
+    from ioweather.lake.snapshot import QUARANTINE
+
+    if snapshot.owner is not None:
+        raise QueryRefused("SQL sees the whole lake, and is not for one person's part of it.")
+    directory = str(snapshot.root.resolve())
+    tables = {
+        name: replace(files, uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
+        for name, files in snapshot.pinned.items()
+    }
+    paths = [uri for files in tables.values() for uri in files.uris]
+    setup = [
+        *(f"CREATE VIEW {quote(name)} AS {files.view()}" for name, files in tables.items()),
+        f"CREATE VIEW quarantine AS {QUARANTINE}",
+        f"SET memory_limit = {literal(limits.memory)}",
+        "SET TimeZone = 'UTC'",
+        *locking([literal(path) for path in paths]),
+    ]
+    body = {"directory": directory, "files": paths, "setup": setup, "sql": sql, "limits": asdict(limits)}
+    child = start_child("ioweather.lake.sandbox", stderr=subprocess.DEVNULL)
     try:
         data, _ = child.communicate(json.dumps(body).encode(), timeout=limits.seconds)
     except subprocess.TimeoutExpired:
@@ -233,6 +251,31 @@ def run_confined(directory: str, files: Sequence[str], setup: Sequence[str], sql
         child.kill()
         child.communicate()
     return _decoded(data, limits)
+
+
+def locking(paths: Sequence[str]) -> list[str]:
+    """Settings of a child's DuckDB, for the end of its setup. `paths` are SQL literals of the files it may read."""
+    return [
+        f"SET threads = {_THREADS}",
+        "SET python_enable_replacements = false",  # Python's variables are no tables
+        "SET temp_directory = ''",  # spilling would write files
+        f"SET allowed_paths = [{', '.join(paths)}]",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ]
+
+
+def start_child(module: str, *, stderr: int) -> subprocess.Popen[bytes]:
+    """Start a confined child, which reads its question from its standard input."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        cwd="/",
+        env={"LANG": "C.UTF-8"},
+        start_new_session=True,
+    )
 
 
 # JSON and not pickle: the child ran what a stranger wrote. Values without a form in JSON are objects with one key.

@@ -3,7 +3,7 @@
     python -m ioweather.lake.selected < question > rows        (JSON; a stream of Arrow)
 
 The query sees the file as the view `input`, its path as the variable `file`, and the macros of `macros.sql`. The child
-is confined as in `store.sandbox`; why it refuses goes to its standard error, as JSON.
+is confined as in `lake.sandbox`; why it refuses goes to its standard error, as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from ioweather.core.errors import CorruptInput, EmptyInput, QueryRefused, TooMuchMemory, TooMuchTime
-from ioweather.lake.sandbox import Limits, checked_statement, give_up_rights
+from ioweather.lake.sandbox import Limits, checked_statement, give_up_rights, locking, start_child
 
 if TYPE_CHECKING:
     from ioweather.core.frames import Frame
@@ -48,7 +48,7 @@ def read_select(
     import duckdb
     from arro3 import core
 
-    from ioweather.lake.convert import SQL_TYPES, fetch_frame, literal  # which the child need not load
+    from ioweather.lake.database import SQL_TYPES, fetch_frame, literal  # which the child need not load
 
     options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
     setup = [
@@ -56,23 +56,21 @@ def read_select(
         f"SET VARIABLE zone = {literal(zone)}",
         f"SET TimeZone = {literal(zone or 'UTC')}",
         f"SET memory_limit = {literal(limits.memory)}",
-        "SET threads = 2",
-        "SET python_enable_replacements = false",
-        "SET temp_directory = ''",
         resources.files(__package__).joinpath("macros.sql").read_text(encoding="utf-8"),
         f"CREATE VIEW input AS FROM read_{form}({literal(content.name)}{options if form == 'csv' else ''})",
-        f"SET allowed_paths = [{literal(content.name)}]",
-        "SET enable_external_access = false",
-        "SET lock_configuration = true",
+        *locking([literal(content.name)]),
     ]
     columns = [(c.name, SQL_TYPES[c.type], not c.nullable, literal(known.get(c.name))) for c in spec.columns]
-    body = {"directory": str(content.resolve().parent), "file": content.name, "setup": setup, "sql": sql,
-            "limits": asdict(limits), "table": spec.name, "columns": columns}  # fmt: skip
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ioweather.lake.selected"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env={"LANG": "C.UTF-8"},
-        start_new_session=True,
-    )  # fmt: skip
+    body = {
+        "directory": str(content.resolve().parent),
+        "file": content.name,
+        "setup": setup,
+        "sql": sql,
+        "limits": asdict(limits),
+        "table": spec.name,
+        "columns": columns,
+    }
+    child = start_child("ioweather.lake.selected", stderr=subprocess.PIPE)
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None

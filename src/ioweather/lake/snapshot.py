@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
@@ -20,9 +20,7 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.lake import grid, inventory
-from ioweather.lake.convert import fetch_frame, literal, quote
-from ioweather.lake.database import connection
-from ioweather.lake.per_user_view import note_who_owns_what, owned
+from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.table_files import TableFiles, require_undamaged
 
 if TYPE_CHECKING:
@@ -34,6 +32,28 @@ T = TypeVar("T")
 _BETWEEN_WORDS = re.compile(r"\W")
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
+# What a person may see: rows of the facility in full, rows of people only where they are the person's. A table that is
+# in neither list shows nothing, so that one added later is not shown by mistake. Benchmarks are the facility's own.
+OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})
+_UIDS, _LOGS, _JOBS, _IDS = "__own_uids", "__own_logs", "__own_jobs", "__own_job_ids"
+_OWN_LOG = f"log_digest IN (SELECT log_digest FROM {_LOGS})"
+# Which rows of a table are a person's; `$user` stands for the name.
+OF_PEOPLE: Final[Mapping[str, str]] = {
+    "applications": _OWN_LOG,
+    "files": _OWN_LOG,
+    "job_io": _OWN_LOG,
+    # Without user and cluster: accounting must know one cluster only, and nobody else's job of that id.
+    "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})) "
+    f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
+    "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
+    "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
+    "scans": "TRUE",
+    "verdicts": f"({_OWN_LOG} OR (log_digest IS NULL AND uid IN (SELECT uid FROM {_UIDS})))",
+    "scan_bins": f"(owner_kind = 'all' OR (owner_kind = 'user' AND owner IN (SELECT uid::VARCHAR FROM {_UIDS})))",
+    "scan_entries": f"uid IN (SELECT uid FROM {_UIDS})",
+}
+# Columns that name paths of others in rows that are everybody's, and jobs of others in a person's own rows.
+_HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
 
 
 @dataclass(repr=False)
@@ -46,7 +66,7 @@ class Snapshot:
     owner: Owner | None = None
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
     _shown: set[str] = field(default_factory=set, repr=False)
-    # What was read and is likely to be asked for again, by whoever reads it.
+    # Cache of functions that read the snapshot.
     memory: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -54,8 +74,7 @@ class Snapshot:
 
     @cached_property
     def bare(self) -> duckdb.DuckDBPyConnection:
-        """The connection, which has views of those tables alone that were asked for: to make a view of a year, DuckDB
-        opens every file of it."""
+        """The connection. It has views only of tables that a query names: DuckDB opens all files of a view."""
         if self.owner is None:
             return connection()
         con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
@@ -64,11 +83,11 @@ class Snapshot:
 
     @cached_property
     def whole(self) -> Snapshot:
-        """The same rows as an operator sees them. Whoever uses it must hide whose they are (`workflows.hiding`)."""
+        """The same rows as an operator sees them. The caller must mask whose they are (`diagnosis.masking`)."""
         return self if self.owner is None else replace(self, owner=None, _shown=set(), memory={})
 
     def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
-        """The answer to a question in SQL. A view is made of each table that it names, and of no other."""
+        """Run a query. A view is made of each table that it names, and of no other."""
         self._show(_BETWEEN_WORDS.split(sql))
         return self.bare.execute(sql, values)
 
@@ -89,7 +108,7 @@ class Snapshot:
         return {name: files.version for name, files in self.pinned.items() if files.version is not None}
 
     def filled(self, among: Collection[str] = TABLES) -> set[str]:
-        """Tables with rows in them, of those that may be seen."""
+        """Tables with visible rows."""
         names = {name for name in among if self.pinned[name].uris}
         if self.owner is None:
             return names
@@ -111,8 +130,7 @@ class Snapshot:
         return rows[0][0] if rows else None
 
     def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
-        """Something small that is made of whole tables, which all may see. Of a lake that is kept it is made once for
-        each version of them."""
+        """A small value made of whole tables, the same for all users. A cached lake makes it once for each version."""
         return make()
 
     def series(self) -> list[SeriesGroup]:
@@ -131,8 +149,8 @@ class Snapshot:
         period_ns: tuple[int, int] | None = None,
         days: Collection[str] | None = None,
     ) -> Frame:
-        """Rows of a table. `filesystem` may stand in `where` for the raw systems that map to it. Who knows the UTC days
-        that the rows lie in spares the lake the other days' files."""
+        """Rows of a table. In `where`, `filesystem` selects the raw systems that map to it. With `days` (UTC), only the
+        files of these days are read."""
         spec = TABLES[table]
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
@@ -147,7 +165,7 @@ class Snapshot:
         days: Collection[str] | None = None,
         columns: Sequence[str] = (),
     ) -> str:
-        """The same as a SELECT, for a question to `bare` that reduces them. It has at least these columns."""
+        """The rows of `frame` as a SELECT with at least these columns, for a query on `bare` that reduces them."""
         spec = TABLES[table]
         conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
         if period_ns is not None:
@@ -157,7 +175,7 @@ class Snapshot:
                 days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)
-        # Whose a row is, another column may say.
+        # The owner of a row may be in another column.
         asked = () if self.owner is not None or not columns else {*columns, *map(_column_of, where or ())}
         rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None, asked))
         return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
@@ -250,11 +268,52 @@ class Snapshot:
 
 
 def _column_of(condition: str) -> str:
-    """Which column a name in `where` is about."""
+    """The column of a name in `where`."""
     return "system" if condition == "filesystem" else condition.partition(" ")[0]
 
 
-# Of a file that was refused and is in since, only the end counts.
+# Only the last outcome of a file counts.
 QUARANTINE = """SELECT path, status, reason, message, source, ingested_ns FROM (
     SELECT * FROM ingests QUALIFY row_number() OVER (PARTITION BY path ORDER BY ingested_ns DESC) = 1
 ) WHERE status <> 'ok'"""
+
+
+# The view of one person
+
+
+def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, TableFiles], owner: Owner) -> None:
+    """Make tables of the person's uids (from accounting and facility.toml), jobs and logs, once per connection."""
+    listed = ", ".join(f"({uid})" for uid in owner.uids)
+    known = f'SELECT uid FROM ({pinned["jobs"].scan()}) WHERE "user" = {literal(owner.user)} AND uid IS NOT NULL'
+    said = f" UNION SELECT * FROM (VALUES {listed})" if listed else ""
+    con.execute(f"CREATE TEMP TABLE {_UIDS} AS SELECT DISTINCT uid FROM ({known}{said})")
+    con.execute(
+        f"CREATE TEMP TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
+        f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
+    )
+    con.execute(
+        f"CREATE TEMP TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} "
+        f"WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
+        f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
+        f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE)) '
+        f"AND (SELECT count(DISTINCT cluster) FROM ({pinned['jobs'].scan()})) = 1"
+    )
+    con.execute(
+        f"CREATE TEMP TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "
+        f"WHERE uid IN (SELECT uid FROM {_UIDS})"
+    )
+
+
+def own_uids(con: duckdb.DuckDBPyConnection) -> set[int]:
+    """The person's uids, on a connection with these tables."""
+    return {int(uid) for (uid,) in con.execute(f"SELECT uid FROM {_UIDS}").fetchall()}
+
+
+def owned(table: str, select: str, owner: Owner) -> str:
+    """The rows of a SELECT over a table that the person may see."""
+    if table in OF_THE_FACILITY:
+        return select
+    condition = OF_PEOPLE.get(table, "FALSE").replace("$user", literal(owner.user))
+    hidden = ", ".join(f"NULL::VARCHAR AS {quote(name)}" for name in _HIDDEN.get(table, ()))
+    columns = f"* REPLACE ({hidden})" if hidden else "*"
+    return f"SELECT {columns} FROM ({select}) WHERE {condition}"

@@ -11,7 +11,7 @@ from typing import Final
 
 from ioweather.core.errors import LakeError
 from ioweather.core.tables import LAKE_COLUMNS, TableSpec
-from ioweather.lake.convert import SQL_TYPES, literal, quote
+from ioweather.lake.database import SQL_TYPES, literal, quote
 
 ONE_PER_KEY = "once"
 _DIGEST_BYTES: Final = 16
@@ -48,8 +48,8 @@ class TableFiles:
         return TableFiles(self.spec, self.version, tuple(u for u in self.uris if u.rsplit("/", 1)[1] in names))
 
     def scan(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
-        """SELECT over the files (of some days), with columns that older files lack as null. Of wide tables, who needs
-        few columns names them: each one that a question passes through takes DuckDB time before it reads a row."""
+        """SELECT over the files (of some days), with columns that older files lack as null. Name `columns` of a wide
+        table if few are needed: each column takes DuckDB time before it reads a row."""
         uris = self.uris if days is None else [uri for uri in self.uris if day_of_uri(uri) in days]
         known = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
         wanted = [(name, kind) for name, kind in known if not columns or name in columns or name == self.spec.time]
@@ -67,7 +67,7 @@ class TableFiles:
         return f"SELECT DISTINCT filename FROM {_parquet(self.uris, 'filename=true')} s WHERE {condition}"
 
     def view(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
-        """What readers see: of revisable rows, one per key, and none where that one takes the row back."""
+        """The visible rows: the newest revision per key, and none if that one withdraws the row."""
         if not self.spec.revisable:
             return self.scan(days, columns)
         wanted = {*columns, *self.spec.key, *self.spec.revision, "ingest_id", "withdrawn"} if columns else ()
@@ -95,7 +95,7 @@ def _parquet(uris: Iterable[str], *options: str) -> str:
 
 
 def _with_origins(spec: TableSpec, rows: str) -> str:
-    """Rows of unknown origin with the origin of those that have the rest of their key, where that is one."""
+    """Rows without an origin get that of rows with the same key otherwise, where these have only one."""
     if spec.placeholder is None:
         return rows
     column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
@@ -106,12 +106,12 @@ def _with_origins(spec: TableSpec, rows: str) -> str:
 
 
 def newest_first(spec: TableSpec, arrival: str) -> str:
-    """The order of revisions of a row: by what they say, and of equals the one that came last."""
+    """The order of revisions of a row: by their revision columns, then by arrival."""
     return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
 
 
 def is_one_per_key(uri: str) -> bool:
-    """Whether a sealed file holds each key once: its name says so."""
+    """Whether a sealed file has each key once: its name says so."""
     return uri.rsplit("/", 1)[1].startswith(ONE_PER_KEY)
 
 
@@ -147,7 +147,7 @@ def _is_damaged(path: Path) -> bool:
 
 
 def require_undamaged(paths: Iterable[str | Path]) -> None:
-    """Raise LakeError where one is damaged: what is made of it would be wrong, and have a digest of its own."""
+    """Raise LakeError if one is damaged: a file made from it would be wrong, and have a valid digest."""
     if damaged := damaged_files(paths):
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise LakeError(

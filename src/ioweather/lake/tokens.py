@@ -1,8 +1,8 @@
 """Tokens that let other hosts send rows, or a person ask for their own jobs.
 
-They lie in `<lake>/tokens.json`, readable by its owner alone, beside the tables.
-A token is 256 random bits, so its plain SHA-256 at rest tells nothing; only the hash is kept. Tokens are read again at
-every use: one that was revoked is refused from then on.
+They are stored in `<lake>/tokens.json`, which only its owner can read.
+A token is 256 random bits, so its plain SHA-256 reveals nothing; only the hash is stored. Tokens are read again at
+every use: a revoked one is refused at once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tokens_file(root: Path) -> Path:
 
 
 def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> str:
-    """The token itself: it is told once and cannot be told again."""
+    """Create a token and return its text, which is not stored."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a token.", hint="Letters, digits, dot, dash and underscore.")
     text = secrets.token_urlsafe(_BYTES)
@@ -81,7 +81,7 @@ def list_tokens(root: Path) -> list[Token]:
 
 
 def find_token(root: Path, text: str) -> Token | None:
-    """Every stored hash is compared, and in constant time: how long it takes tells nothing."""
+    """The token with this text. Every stored hash is compared in constant time, so that timing reveals nothing."""
     digest = _digest(text)
     found = None
     for token in list_tokens(root):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.units import MIB, format_value
-from ioweather.stats.job_load import Work
+from ioweather.stats.forecast import Work
 
 
 @dataclass(frozen=True)

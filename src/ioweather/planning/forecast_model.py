@@ -42,6 +42,7 @@ from ioweather.core.units import (
     ns_to_datetime,
 )
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
+from ioweather.stats.bootstrap import BlockBootstrap
 from ioweather.stats.climatology import (
     HOURS,
     MEMORY_DAYS,
@@ -51,11 +52,18 @@ from ioweather.stats.climatology import (
     climate_tables,
     hourly_means,
 )
-from ioweather.stats.forecast import CANDIDATES, COMBINED, LEVEL, Rolling, Timed, rolling_forecasts, rolling_intervals
-from ioweather.stats.intervals import Intervals, surely
-from ioweather.stats.job_load import expected_load
-from ioweather.stats.local_calendar import facility_zone, local_clock
-from ioweather.stats.resampling import BlockBootstrap
+from ioweather.stats.estimates import Intervals, surely
+from ioweather.stats.forecast import (
+    CANDIDATES,
+    COMBINED,
+    LEVEL,
+    Rolling,
+    Timed,
+    expected_load,
+    rolling_forecasts,
+    rolling_intervals,
+)
+from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.summary_tables import table
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))

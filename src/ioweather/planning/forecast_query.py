@@ -16,13 +16,13 @@ from ioweather.core.tables import ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake import grid
-from ioweather.lake.convert import fetch_frame
+from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.planning.forecast_model import AHEAD_NS
 from ioweather.stats.climatology import MEMORY_DAYS
-from ioweather.stats.job_load import Jobs, laid_out
-from ioweather.stats.rollup_steps import steps_of
+from ioweather.stats.forecast import Jobs, laid_out
+from ioweather.stats.grid import steps_of
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import OperationSeries, operation_series
 

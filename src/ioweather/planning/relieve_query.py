@@ -15,7 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import NS
 from ioweather.facts.load_query import loads
 from ioweather.facts.run_environment import target_number
-from ioweather.lake.convert import literal
+from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.relief import By, FileThere, Relief
 

@@ -20,7 +20,7 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.facts.response_fits import FittedSample, choices, fit_samples
 from ioweather.facts.response_samples import ResponseSample, Samples, largest_place, samples_of
 from ioweather.facts.striping import independence_finding, targets_together
-from ioweather.stats.orderstats import BySize, MaximumOf
+from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
 
 MINIMUM: Final = 100

@@ -23,27 +23,24 @@ from ioweather.readers.text_files import line_blocks
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # asctime(3), '11/15/2026 07:04:40' and '2024-05-03 09:25:48'. Not strptime: its month names follow the reader's locale.
-_ASCTIME: Final = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d{1,2}):(\d{2}):(\d{2}) (\d{4})")
-_AMERICAN: Final = re.compile(r"(\d{2})/(\d{2})/(\d{4}) (\d{1,2}):(\d{2}):(\d{2})")
-_ISO: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})[ T](\d{1,2}):(\d{2}):(\d{2})")
+_TIME_OF_DAY: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})"
+_DATES: Final = (
+    re.compile(rf"[A-Z][a-z]{{2}} (?P<month>[A-Z][a-z]{{2}}) +(?P<day>\d{{1,2}}) {_TIME_OF_DAY} (?P<year>\d{{4}})"),
+    re.compile(rf"(?P<month>\d{{2}})/(?P<day>\d{{2}})/(?P<year>\d{{4}}) {_TIME_OF_DAY}"),
+    re.compile(rf"(?P<year>\d{{4}})-(?P<month>\d{{2}})-(?P<day>\d{{2}})[ T]{_TIME_OF_DAY}"),
+)
 
 
 # The dates benchmarks print: local time of the machine they ran on, without a zone, to the second.
 def find_date(text: str) -> dt.datetime | None:
     """The first date in a line; None where there is none, or one that no calendar has."""
+    match = next((found for form in _DATES if (found := form.search(text))), None)
+    if match is None:
+        return None
+    parts = match.groupdict()
     try:
-        if match := _ASCTIME.search(text):
-            month, day, hour, minute, second, year = match.groups()
-            date = dt.date(int(year), _MONTHS.index(month) + 1, int(day))
-        elif match := _AMERICAN.search(text):
-            month, day, year, hour, minute, second = match.groups()
-            date = dt.date(int(year), int(month), int(day))
-        elif match := _ISO.search(text):
-            year, month, day, hour, minute, second = match.groups()
-            date = dt.date(int(year), int(month), int(day))
-        else:
-            return None
-        moment = dt.datetime.combine(date, dt.time(int(hour), int(minute), int(second)))
+        parts["month"] = _MONTHS.index(parts["month"]) + 1 if parts["month"].isalpha() else parts["month"]
+        moment = dt.datetime(**{name: int(value) for name, value in parts.items()})  # type: ignore[arg-type]
     except ValueError:
         return None
     return moment if 1970 < moment.year < 2262 else None  # the range of nanoseconds in 64 bits

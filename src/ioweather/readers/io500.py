@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from ioweather.readers.benchmark_phases import (
     scaled,
     within,
 )
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head
 
 # '[RESULT] ior-easy-write 352.8 GiB/s : time 386.7 seconds', '[RESULT] BW phase 1 ior_easy_write 7.7 GB/s : time ...',
@@ -48,34 +48,40 @@ _MARK: Final = "timestamp"
 _ENDINGS: Final = {"read": "read", "write": "write", "stat": "stat", "delete": "delete"}
 
 
-@dataclass(frozen=True)
-class Io500Source:
-    """Reads both result files of IO500; only result.txt has times."""
+def _detect_io500(head: bytes, path: Path) -> float:
+    text = plain_head(head)
+    # Above IOR and mdtest, which IO500 runs and whose words may stand in the same output.
+    if any(_RESULT.match(line) for line in text.splitlines()):
+        return 0.95
+    return 0.95 if _SECTION.search(text) and _SECTION_SCORE.search(text) else 0.0
 
-    name: str = "io500"
-    title: str = "IO500 results (result_summary.txt, result.txt, io-500-summary of the shell scripts)"
-    tables: tuple[str, ...] = ("benchmarks", "events")
 
-    def detect(self, head: bytes, path: Path) -> float:
-        text = plain_head(head)
-        # Above IOR and mdtest, which IO500 runs and whose words may stand in the same output.
-        if any(_RESULT.match(line) for line in text.splitlines()):
-            return 0.95
-        return 0.95 if _SECTION.search(text) and _SECTION_SCORE.search(text) else 0.0
+def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    text = read_text(path)
+    if any(_SECTION.match(line) for line in text.lines):
+        phases, complete = _from_sections(text, context)
+    else:
+        phases, complete = _from_summary(text)
+    if phases:
+        yield from frames("io500", text, phases, context)
+    if not complete:
+        raise TruncatedInput(
+            f"{path} ends before the score of IO500.",
+            hint="The benchmark was stopped or is still running; the phases that ended are kept.",
+        )
 
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        text = read_text(path)
-        if any(_SECTION.match(line) for line in text.lines):
-            phases, complete = _from_sections(text, context)
-        else:
-            phases, complete = _from_summary(text)
-        if phases:
-            yield from frames(self.name, text, phases, context)
-        if not complete:
-            raise TruncatedInput(
-                f"{path} ends before the score of IO500.",
-                hint="The benchmark was stopped or is still running; the phases that ended are kept.",
-            )
+
+IO500 = FileReader(
+    "io500",
+    "IO500 results (result_summary.txt, result.txt, io-500-summary of the shell scripts)",
+    ("benchmarks", "events"),
+    _detect_io500,
+    _read_io500,
+    tried="result.txt of 2020 and 2021, io-500-summary of 2018 to 2020; result_summary.txt",
+    made_by="io500 config.ini; keep its results folder",
+    lost="times, where the file has none",
+    used_by="car11.table1, kun19.fig3 (phases)",
+)
 
 
 def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
@@ -205,6 +211,3 @@ def _validity(invalid: bool) -> dict[str, bool]:
 
 def _whole(text: str | None) -> int | None:
     return whole_number(text) if text is not None else None
-
-
-SOURCE: Final = Io500Source()

@@ -1,4 +1,13 @@
-"""IOR: bandwidth of every iteration and the best of each operation, from its text (2.10 to 4.x) or JSON output."""
+"""IOR and mdtest: the sources `ior`, `mdtest` and `rank_details`.
+
+IOR gives the bandwidth of every iteration and the best of each operation, as text (2.10 to 4.x) or JSON; mdtest the
+rates of metadata operations, as text (1.9, 3.x, 4.x).
+
+IO500 keeps CSV files with the figures of every rank. IOR (-O saveRankPerformanceDetailsCSV) writes
+`access,rank,seconds, seconds of transfers,bytes/s,bytes/s of transfers`, one block of ranks for each repetition;
+mdtest (--saveRankPerformanceDetails) writes `rank,items,rate-TEST,time-TEST,...`, a line `all` and one for each rank.
+They have no times of day. We keep the total: all bytes in the time of the slowest rank, and how far ranks differ.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import parse_json
+from ioweather.core.plain_values import parse_json, whole_number
 from ioweather.core.units import MIB, parse_size
 from ioweather.core.words import names_of, pairs_of
 from ioweather.readers.benchmark_phases import (
@@ -26,6 +35,7 @@ from ioweather.readers.benchmark_phases import (
     scaled,
     within,
 )
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head
 
 BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel I/O")
@@ -288,28 +298,32 @@ def _objects(listed: Any) -> Iterator[Mapping[str, Any]]:
 _OPERATIONS: Final = {"remove": "delete"}
 
 
-@dataclass(frozen=True)
-class IorSource:
-    """Reads IOR's output. Iteration i of an operation is the phase `write[i]`; `write[max]` is IOR's own summary."""
+def _detect_ior(head: bytes, path: Path) -> float:
+    text = plain_head(head)
+    return 0.9 if BANNER.search(text) or looks_like_json(text) else 0.0
 
-    name: str = "ior"
-    title: str = "IOR output (text of 2.10 to 4.x, JSON)"
-    tables: tuple[str, ...] = ("benchmarks", "events")
 
-    def detect(self, head: bytes, path: Path) -> float:
-        text = plain_head(head)
-        return 0.9 if BANNER.search(text) or looks_like_json(text) else 0.0
+def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    text = read_text(path)
+    is_json = looks_like_json("\n".join(text.lines[:50]))
+    runs = runs_of_json(text, context) if is_json else runs_of_text(text, context)
+    phases = [phase for index, run in enumerate(runs, start=1) for phase in _run_phases(index, run)]
+    if any(test.rows for run in runs for test in run.tests):
+        yield from frames("ior", text, phases, context)
+    _refuse_if_cut(text, runs)
 
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        text = read_text(path)
-        if looks_like_json("\n".join(text.lines[:50])):
-            runs = runs_of_json(text, context)
-        else:
-            runs = runs_of_text(text, context)
-        phases = [phase for index, run in enumerate(runs, start=1) for phase in _run_phases(index, run)]
-        if any(test.rows for run in runs for test in run.tests):
-            yield from frames(self.name, text, phases, context)
-        _refuse_if_cut(text, runs)
+
+IOR = FileReader(
+    "ior",
+    "IOR output (text of 2.10 to 4.x, JSON)",
+    ("benchmarks", "events"),
+    _detect_ior,
+    _read_ior,
+    tried="2.10 to 4.1",
+    made_by="ior ... > ior.out",
+    lost="nothing that IOR prints of an iteration",
+    used_by="car11.table1, kun19.fig3 (phases)",
+)
 
 
 def _refuse_if_cut(text: TextFile, runs: list[IorRun]) -> None:
@@ -439,4 +453,238 @@ def _directory(test: IorTest) -> str | None:
     return str(PurePosixPath(shown).parent if inside else PurePosixPath(shown))
 
 
-SOURCE: Final = IorSource()
+_MDTEST_BANNER: Final = re.compile(r"mdtest-(\S{1,99}) was launched with (\d+) total task\(s\) on (\d+) node")
+_STARTED: Final = re.compile(r"-- started at (.{0,99}?) --")
+_FINISHED: Final = re.compile(r"-- finished at (.{0,99}?) --")
+_COMMAND: Final = re.compile(r"Command line used: (.*)")
+_MDTEST_PATH: Final = re.compile(r"Path\s*: (.*)")
+_ITEMS: Final = re.compile(r"\d+ tasks, (\d+) (files/directories|files|directories)")
+_MDTEST_SUMMARY: Final = re.compile(
+    r"SUMMARY(?: (rate|time))?\s{0,9}(?:\(in (\S{1,99})\))?\s{0,9}: \(of (\d+) iterations\)"
+)
+_ROW: Final = re.compile(
+    r"\s*((?:Directory|File|Tree) (creation|stat|read|rename|removal))(?:\s*:)?\s+([-\d.naif][-\d. naif]*)$"
+)
+_MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
+
+
+@dataclass
+class _MdtestRun:
+    start_ns: int | None = None
+    end_ns: int | None = None
+    version: str = ""
+    tasks: int | None = None
+    nodes: int | None = None
+    command: str | None = None
+    target: str | None = None
+    items: int | None = None
+    iterations: int | None = 1
+    # Operation as printed -> max, min, mean, standard deviation.
+    rates: dict[str, list[float | None]] = field(default_factory=dict)
+    seconds: dict[str, list[float | None]] = field(default_factory=dict)
+
+
+def _detect_mdtest(head: bytes, path: Path) -> float:
+    return 0.9 if _MDTEST_BANNER.search(plain_head(head)) else 0.0
+
+
+def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    text = read_text(path)
+    runs = _mdtest_runs(text, context)
+    phases = [phase for index, run in enumerate(runs, start=1) for phase in _mdtest_phases(index, run)]
+    if any(run.rates for run in runs):
+        yield from frames("mdtest", text, phases, context)
+    for run in runs:
+        if not run.rates:
+            raise TruncatedInput(
+                f"{path} ends before the table of rates of a run of mdtest.",
+                hint="The benchmark failed or is still running; ingest its output when it has finished.",
+            )
+
+
+MDTEST = FileReader(
+    "mdtest",
+    "mdtest text output (1.9, 3.x, 4.x)",
+    ("benchmarks", "events"),
+    _detect_mdtest,
+    _read_mdtest,
+    tried="1.9, 3.x, 4.x",
+    made_by="mdtest ... > mdtest.out",
+    lost="times of single phases",
+    used_by="car11.table1",
+)
+
+
+def _mdtest_runs(text: TextFile, context: ReadContext) -> list[_MdtestRun]:
+    """Runs in the order of the file. '-- started at' stands before the banner, and may be missing."""
+    times = LocalTimes(text.path, context.zone)
+    runs: list[_MdtestRun] = []
+    started_ns: int | None = None
+    table: dict[str, list[float | None]] | None = None
+    for line in text.whole_lines:
+        if match := _STARTED.search(line):
+            started_ns = times.ns(match[1])
+        elif match := _MDTEST_BANNER.search(line):
+            runs.append(
+                _MdtestRun(started_ns, version=match[1], tasks=whole_number(match[2]), nodes=whole_number(match[3]))
+            )
+            started_ns, table = None, None
+        elif not runs:
+            continue
+        elif match := _MDTEST_SUMMARY.search(line):
+            table = _mdtest_table(runs[-1], match)
+        elif match := _FINISHED.search(line):
+            runs[-1].end_ns, table = times.ns(match[1]), None
+        elif table is None:
+            _mdtest_header(runs[-1], line)
+        elif match := _ROW.match(line):
+            # With statistics per rank there are three more columns in front.
+            table[match[1]] = [number(word) for word in match[3].split()][-4:]
+    return runs
+
+
+def _mdtest_table(run: _MdtestRun, match: re.Match[str]) -> dict[str, list[float | None]] | None:
+    run.iterations = whole_number(match[3])
+    if match[1] != "time":
+        return run.rates
+    # Until 4.0 the table holds seconds, whatever unit its heading claims; 'ms/op' came with another meaning.
+    return None if match[2] == "ms/op" else run.seconds
+
+
+def _mdtest_header(run: _MdtestRun, line: str) -> None:
+    if match := _COMMAND.match(line):
+        run.command = match[1].strip()
+    elif match := _MDTEST_PATH.match(line):
+        run.target = match[1].strip() or None
+    elif match := _ITEMS.match(line):
+        run.items = whole_number(match[1])
+
+
+def _mdtest_phases(index: int, run: _MdtestRun) -> Iterator[Phase]:
+    prefix = "" if index == 1 else f"run{index}/"
+    names = ("version", "tasks", "nodes", "items", "iterations")
+    details: dict[str, Any] = {name: getattr(run, name) for name in names}
+    whole = Phase(
+        name=f"{prefix}run",
+        start_ns=run.start_ns,
+        end_ns=run.end_ns,
+        details=details,
+        command=run.command,
+        target=run.target,
+    )
+    yield whole
+    yield from within(whole, _mdtest_operations(prefix, run, details))
+
+
+def _mdtest_operations(prefix: str, run: _MdtestRun, details: dict[str, Any]) -> Iterator[Phase]:
+    for operation, values in run.rates.items():
+        highest, lowest, mean, deviation = (*values, None, None, None, None)[:4]
+        if not highest:
+            continue  # mdtest prints zeros for what it was not asked to do
+        seconds = run.seconds.get(operation, [])
+        yield Phase(
+            name=prefix + operation.lower().replace(" ", "_"),
+            operation=_MDTEST_OPERATIONS.get(operation.split()[1], operation.split()[1]),
+            ops_per_s=mean,
+            duration_seconds=seconds[2] if len(seconds) == 4 else None,
+            details=details | {"ops_per_s_max": highest, "ops_per_s_min": lowest, "ops_per_s_sd": deviation},
+            command=run.command,
+            target=run.target,
+        )
+
+
+_FIGURE: Final = r"[0-9][0-9.]{0,30}(?:e[+-][0-9]{1,3})?"
+_IOR: Final = re.compile(rf"(write|read),([0-9]{{1,9}})((?:,(?:{_FIGURE}|inf|-?nan)){{4}})")
+_IOR_HEAD: Final = re.compile(r"access,rank,[\w,-]{1,200}")
+_MDTEST_HEAD: Final = re.compile(r"rank,items(?:,rate-[^,\n]{1,60},time-[^,\n]{1,60}){1,40}")
+_TEST_OPERATIONS: Final = {
+    "creation": "create",
+    "stat": "stat",
+    "read": "read",
+    "removal": "delete",
+    "rename": "rename",
+}
+
+
+def _detect_rank_details(head: bytes, path: Path) -> float:
+    first = plain_head(head).partition("\n")[0].strip()
+    return 0.9 if any(form.fullmatch(first) for form in (_IOR, _IOR_HEAD, _MDTEST_HEAD)) else 0.0
+
+
+def _read_rank_details(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    text = read_text(path)
+    lines = [line.strip() for line in text.whole_lines if line.strip()]
+    is_mdtest = bool(lines) and _MDTEST_HEAD.fullmatch(lines[0]) is not None
+    phases = _mdtest_ranks(text, lines) if is_mdtest else list(_ior_ranks(text, lines))
+    if phases:
+        yield from frames("rank_details", text, phases, context)
+    if text.torn or not phases:
+        raise TruncatedInput(
+            f"{path} ends within the figures of its ranks.", hint="Copy it again; what is whole is kept."
+        )
+
+
+RANK_DETAILS = FileReader(
+    "rank_details",
+    "figures of every rank of IOR and mdtest (CSV files of IO500 submissions)",
+    ("benchmarks", "events"),
+    _detect_rank_details,
+    _read_rank_details,
+    tried="by the sources of IOR 4 and mdtest 4; not tried on a real file",
+    made_by="io500 config.ini; keep its results folder (ior-*.csv, mdtest-*.csv)",
+    lost="the figures of single ranks, but the fastest; there are no times",
+    used_by="car11.table1",
+)
+
+
+def _ior_ranks(text: TextFile, lines: list[str]) -> Iterator[Phase]:
+    """One phase for each access and repetition: ranks begin again at 0."""
+    name = _stem(text.path)
+    runs: list[tuple[str, list[tuple[float | None, float | None]]]] = []
+    for place, line in enumerate(lines):
+        if place == 0 and _IOR_HEAD.fullmatch(line):
+            continue
+        match = _IOR.fullmatch(line)
+        if match is None:
+            raise CorruptInput(f"{text.path}: expected 'write,0,...' with four figures, found {line[:60]!r}.")
+        if match[2] == "0" or not runs or runs[-1][0] != match[1]:
+            runs.append((match[1], []))
+        seconds, _, rate, _ = (number(word) for word in match[3][1:].split(","))
+        runs[-1][1].append((seconds, rate))
+    for iteration, (access, ranks) in enumerate(runs):
+        known = [(seconds, rate) for seconds, rate in ranks if seconds and rate]
+        slowest = max((seconds for seconds, _ in known), default=None)
+        moved = sum(seconds * rate for seconds, rate in known)
+        yield Phase(
+            name=f"{name}/ranks" + (f"/{iteration}" if iteration else ""),
+            operation=access,
+            bytes_per_s=moved / slowest if slowest else None,
+            duration_seconds=slowest,
+            details={"ranks": len(ranks), "fastest_rank_seconds": min((s for s, _ in known), default=None)},
+        )
+
+
+def _mdtest_ranks(text: TextFile, lines: list[str]) -> list[Phase]:
+    tests = [column.removeprefix("rate-") for column in lines[0].split(",")[2::2]]
+    whole = [line.split(",") for line in lines[1:] if line.startswith("all,")]
+    ranks = sum(line[:1].isdigit() for line in lines[1:])
+    phases = []
+    for iteration, words in enumerate(whole):
+        if len(words) != 2 + 2 * len(tests):
+            raise CorruptInput(f"{text.path}: the line 'all' has {len(words)} figures in {2 + 2 * len(tests)} columns.")
+        for test, rate, seconds in zip(tests, words[2::2], words[3::2], strict=True):
+            if number(rate):
+                phases.append(
+                    Phase(
+                        name=f"{_stem(text.path)}/{test}" + (f"/{iteration}" if iteration else ""),
+                        operation=_TEST_OPERATIONS.get(test.split()[-1].lower(), test.split()[-1].lower()),
+                        ops_per_s=number(rate),
+                        duration_seconds=number(seconds),
+                        details={"ranks": ranks},
+                    )
+                )
+    return phases
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".csv")[:100]

@@ -26,7 +26,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables.jobs import JOB_OPERATIONS
 from ioweather.core.tables.series import Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.readers.counter_rows import SeriesRows
+from ioweather.readers.frame_rows import SeriesRows
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import all_of_a_kind, beginning, line_blocks, plain_head, text_blocks
 
 _FRAME_ROWS = 50_000
@@ -47,28 +48,31 @@ _HINT = (
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
-class LustreSource:
-    """`lctl get_param` output with one or more snapshots, a folder of such files, or of copied /proc and /sys trees."""
+def _detect_lustre(head: bytes, path: Path) -> float:
+    if path.is_dir():
+        return 0.9 if _trees(path) or _dumps(path) else 0.0
+    text = plain_head(head)
+    if _PARAMETER.search(text):
+        return 0.95
+    if _OF_HOSTS.search(text):
+        return 0.94
+    return 0.4 if _LONE_FILE.match(text) else 0.0
 
-    name = "lustre"
-    title = "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)"
-    tables = ("series", "job_operations")
 
-    def detect(self, head: bytes, path: Path) -> float:
-        if path.is_dir():
-            return 0.9 if _trees(path) or _dumps(path) else 0.0
-        text = plain_head(head)
-        if _PARAMETER.search(text):
-            return 0.95
-        if _OF_HOSTS.search(text):
-            return 0.94
-        return 0.4 if _LONE_FILE.match(text) else 0.0
+def _read_lustre(path: Path, context: ReadContext) -> Pieces:
+    rows = _Rows(path, context)
+    for snapshot in _snapshots(path, context.host):
+        yield from rows.add(snapshot)
+    return (yield from rows.finish())
 
-    def read(self, path: Path, context: ReadContext) -> Pieces:
-        rows = _Rows(path, context)
-        for snapshot in _snapshots(path, context.host):
-            yield from rows.add(snapshot)
-        return (yield from rows.finish())
+
+LUSTRE = FileReader(
+    "lustre",
+    "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)",
+    ("series", "job_operations"),
+    _detect_lustre,
+    _read_lustre,
+)
 
 
 def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
@@ -241,6 +245,3 @@ class _Rows:
         self.made += frame.rows
         self.job_rows = []
         return "job_operations", frame
-
-
-SOURCE = LustreSource()

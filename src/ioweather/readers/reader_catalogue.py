@@ -1,15 +1,73 @@
-"""Every source, by name: one line adds one, and so does an entry point `ioweather.sources` of another package."""
+"""Readers of files, ours and those of other packages, by source name.
+
+A reader registers itself where it is defined, by a module-level constant:
+
+    PBS = FileReader("pbs", "PBS accounting", ("jobs",), detect_pbs, read_pbs)
+
+The names are found in the text of the modules, so that no reader is imported before it is used. Entry points
+`ioweather.sources` add readers of other packages.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final
 
-from ioweather.core.contracts import Source
+from ioweather.core.contracts import ReadContext, Source
+from ioweather.core.frames import Frame
 from ioweather.core.registry import Catalogue
+
+# `NAME = FileReader("source", ...)` or the same with a class of its own, whose name ends in Reader.
+_REGISTRATION: Final = re.compile(r'^([A-Z][A-Z0-9_]*) = \w*Reader\(\s*"(\w+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """One kind of file: how to recognise it, how to read it, and what the reference of sources says about it.
+
+    `tried` lists the versions that were read from real files, `made_by` is the command that makes such a file, `lost`
+    what is not kept, and `used_by` which question or exhibit uses the rows.
+    """
+
+    name: str
+    title: str
+    tables: tuple[str, ...]
+    detector: Callable[[bytes, Path], float]
+    reading: Callable[[Path, ReadContext], Iterator[tuple[str, Frame]]]
+    tried: str = ""
+    made_by: str = ""
+    lost: str = ""
+    used_by: str = ""
+
+    def detect(self, head: bytes, path: Path) -> float:
+        """Return 0 (not this kind) to 1 (surely), from the first bytes; see `core.contracts.Source`."""
+        return self.detector(head, path)
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        """Yield (table, frame); see `core.contracts.Source`."""
+        return self.reading(path, context)
+
+
+def registered_readers(folder: Traversable | None = None, package: str = "ioweather.readers") -> dict[str, str]:
+    """Source name to 'module:constant' of every reader that a module of the package registers, by name."""
+    found: dict[str, str] = {}
+    for entry in (folder or resources.files(package)).iterdir():
+        if entry.is_dir():
+            found |= registered_readers(entry, f"{package}.{entry.name}")
+        elif entry.name.endswith(".py"):
+            module = f"{package}.{entry.name.removesuffix('.py')}"
+            matches = _REGISTRATION.finditer(entry.read_text(encoding="utf-8"))
+            found |= {match[2]: f"{module}:{match[1]}" for match in matches}
+    return dict(sorted(found.items()))
 
 
 def _fault(name: str, source: Any) -> str:
-    """What makes an object of another package no source."""
+    """Why an object of another package cannot be a source; empty if it can."""
     from ioweather.core.tables import TABLES
 
     lacks = [part for part in ("name", "title", "tables", "detect", "read") if not hasattr(source, part)]
@@ -23,40 +81,4 @@ def _fault(name: str, source: Any) -> str:
     return f"there is no table {', '.join(unknown)}" if unknown else ""
 
 
-SOURCES: Catalogue[Source] = Catalogue(
-    "source",
-    {
-        "collectd": "ioweather.readers.prometheus.monitors:COLLECTD",
-        "collectl": "ioweather.readers.devices.collectl:SOURCE",
-        "darshan": "ioweather.readers.darshan.darshan_reader:DARSHAN",
-        "darshan_export": "ioweather.readers.darshan.parquet_export:SOURCE",
-        "diskstats": "ioweather.readers.devices.diskstats:SOURCE",
-        "find": "ioweather.readers.scan.find_list:SOURCE",
-        "fsstats": "ioweather.readers.scan.fsstats:SOURCE",
-        "gpfs": "ioweather.readers.scan.gpfs_list:SOURCE",
-        "h5lmt": "ioweather.readers.lmt.hdf5:H5LMT",
-        "io500": "ioweather.readers.io500:SOURCE",
-        "ior": "ioweather.readers.ior:SOURCE",
-        "iostat": "ioweather.readers.devices.iostat:SOURCE",
-        "ldms": "ioweather.readers.prometheus.monitors:LDMS",
-        "lfs_find": "ioweather.readers.scan.find_list:PATHS",
-        "lmt": "ioweather.readers.lmt.database:SOURCE",
-        "lsf": "ioweather.readers.lsf:SOURCE",
-        "lustre": "ioweather.readers.lustre:SOURCE",
-        "mdtest": "ioweather.readers.mdtest:SOURCE",
-        "mmperfmon": "ioweather.readers.mmperfmon:SOURCE",
-        "mmpmon": "ioweather.readers.gpfs:SOURCE",
-        "mountstats": "ioweather.readers.nfs:SOURCE",
-        "pbs": "ioweather.readers.pbs:SOURCE",
-        "prometheus": "ioweather.readers.prometheus.exposition:SOURCE",
-        "rank_details": "ioweather.readers.rank_details:SOURCE",
-        "sacct": "ioweather.readers.slurm:SOURCE",
-        "sadf": "ioweather.readers.devices.sadf:SOURCE",
-        "sge": "ioweather.readers.grid_engine:SOURCE",
-        "spool": "ioweather.readers.segments:SOURCE",
-        "telegraf": "ioweather.readers.prometheus.monitors:TELEGRAF",
-        "tts": "ioweather.readers.lmt.hdf5:TTS",
-    },
-    group="ioweather.sources",
-    fault=_fault,
-)
+SOURCES: Catalogue[Source] = Catalogue("source", registered_readers, group="ioweather.sources", fault=_fault)

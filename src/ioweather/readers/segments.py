@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.plain_values import parse_json
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.jobs import EVENT_KINDS
-from ioweather.core.tables.schema import ColumnSpec
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, whole_lines
 
 VERSION = 1
@@ -39,26 +38,30 @@ _TYPES: dict[str, frozenset[type]] = {
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-@dataclass(frozen=True)
-class SpoolSource:
-    name: str = "spool"
-    title: str = "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)"
-    tables: tuple[str, ...] = _TABLES
+def _detect_spool(head: bytes, path: Path) -> float:
+    first = plain_head(head).lstrip().partition("\n")[0]
+    return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
-    def detect(self, head: bytes, path: Path) -> float:
-        first = plain_head(head).lstrip().partition("\n")[0]
-        return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        """Rows before a wrong one stay; what follows it is not trusted."""
-        numbered = whole_lines(path)
-        number, header = next(numbered, (0, ""))
-        if number:
-            _check_header(header, path)
-        most = _FIRST_ROWS
-        while batch := list(islice(numbered, most)):
-            yield from _frames(batch, path, context.hosts)
-            most = _FRAME_ROWS
+def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows before a wrong one stay; what follows it is not trusted."""
+    numbered = whole_lines(path)
+    number, header = next(numbered, (0, ""))
+    if number:
+        _check_header(header, path)
+    most = _FIRST_ROWS
+    while batch := list(islice(numbered, most)):
+        yield from _frames(batch, path, context.hosts)
+        most = _FRAME_ROWS
+
+
+SPOOL = FileReader(
+    "spool",
+    "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)",
+    _TABLES,
+    _detect_spool,
+    _read_spool,
+)
 
 
 def segment_host(path: Path) -> str:
@@ -86,10 +89,9 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> 
                 raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
             tables.setdefault(table, []).append((number, row))
     for table, rows in tables.items():
-        _check_names(table, rows, path)
-        columns = {column.name: [row.get(column.name) for _, row in rows] for column in TABLES[table].columns}
-        for column in TABLES[table].columns:
-            _check_values(table, column, columns[column.name], rows, path)
+        for number, row in rows:
+            _check_row(table, row, f"{path}, line {number}")
+        columns = {name: [row.get(name) for _, row in rows] for name in TABLES[table].names}
         if hosts is not None:
             _check_hosts(table, columns, [number for number, _ in rows], path, hosts)
         yield table, TABLES[table].frame(columns, rows=len(rows))
@@ -114,31 +116,20 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     return body
 
 
-def _check_names(table: str, rows: Sequence[tuple[int, dict[str, Any]]], path: Path) -> None:
-    known = set(TABLES[table].names)
-    good: set[tuple[str, ...]] = set()  # rows of one writer have one order of names: look at each order once
-    for number, row in rows:
-        names = tuple(row)
-        if names not in good:
-            unknown = set(names) - known
-            if unknown:
-                raise CorruptInput(f"{path}, line {number}: {table} has no column {', '.join(sorted(unknown))}.")
-            good.add(names)
-
-
-def _check_values(
-    table: str, column: ColumnSpec, values: list[Any], rows: Sequence[tuple[int, dict[str, Any]]], path: Path
-) -> None:
-    """All at once; one by one only to find the line of the wrong one."""
-    closed = column.choices
-    if set(map(type, values)) <= _types(column) and (closed is None or set(values) <= closed):
-        present = [value for value in values if type(value) is int]
-        if not present or (min(present) in _INT64 and max(present) in _INT64):
-            return
-    for (number, _), value in zip(rows, values, strict=True):
-        wrong = type(value) not in _types(column) or (closed is not None and value not in closed)
-        if wrong or (type(value) is int and value not in _INT64):
-            raise CorruptInput(f"{path}, line {number}: {column.name} = {repr(value)[:60]} does not fit {table}.")
+def _check_row(table: str, row: Mapping[str, Any], where: str) -> None:
+    """Raise CorruptInput unless the row has the columns of the table and values that they can hold."""
+    unknown = row.keys() - TABLES[table].names
+    if unknown:
+        raise CorruptInput(f"{where}: {table} has no column {', '.join(sorted(unknown))}.")
+    for column in TABLES[table].columns:
+        value = row.get(column.name)
+        fits = column.nullable if value is None else type(value) in _TYPES[column.type]
+        if (
+            not fits
+            or (type(value) is int and value not in _INT64)
+            or (column.choices is not None and value not in column.choices)
+        ):
+            raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} does not fit {table}.")
 
 
 def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence[int], path: Path, hosts: str) -> None:
@@ -168,10 +159,3 @@ def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[
     if table == "events":  # a later row of the same id revises an event, and ids are kind:host:...
         parts = [event_id.split(":") for event_id in columns["event_id"]]
         yield [part[1] if len(part) > 2 and part[0] in EVENT_KINDS else None for part in parts]
-
-
-def _types(column: ColumnSpec) -> frozenset[type]:
-    return _TYPES[column.type] | {type(None)} if column.nullable else _TYPES[column.type]
-
-
-SOURCE = SpoolSource()

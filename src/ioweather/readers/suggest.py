@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ioweather.readers.text_files import plain_head
-
-
-class Nearest(NamedTuple):
-    """`sign` is sought at the beginning of any line."""
-
-    sign: re.Pattern[str]
-    what: str
-    remedy: str
-
 
 _SACCT = (
     "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
@@ -23,28 +13,30 @@ _SACCT = (
 _SADF = "sadf -j FILE -- -d -b -u > file.json, with sar's daily file (/var/log/sysstat/saDD)"
 
 
-def _near(pattern: str, what: str, remedy: str) -> Nearest:
-    return Nearest(re.compile(rf"^{pattern}", re.MULTILINE), what, remedy)
-
-
+_COLLECTL = "collectl -p FILE -scdD -P -oU > collectl.txt"
+_DARSHAN = "darshan-parser JOB.darshan > job.txt"
+_IOSTAT = "S_TIME_FORMAT=ISO iostat -xtky 60"
+# A pattern at the beginning of any line, what such a text is, and what to run instead.
 _TEXTS = (
-    _near(r">>> \d{9,10}[.\d]{0,9} <<<", "a raw file of collectl", "collectl -p FILE -scdD -P -oU > collectl.txt"),
-    _near(r"# Collectl:", "a file of collectl without disks or CPUs", "collectl -p FILE -scdD -P -oU > collectl.txt"),
-    _near(r" {0,20}JobID {1,80}\S", "sacct as people read it, with columns cut to their width", _SACCT),
-    _near(r" {0,20}JOBID {1,20}(?:PARTITION|USER)", "a list of waiting and running jobs, not accounting", _SACCT),
-    _near(r"JobId=\d{1,18} ", "scontrol's description of jobs, not accounting", _SACCT),
-    _near(r"qname {3,20}\S", "what qacct prints", "ioweather ingest $SGE_ROOT/default/common/accounting"),
-    _near(r"Job Id: ", "what qstat -f prints", "ioweather ingest PBS_HOME/server_priv/accounting/YYYYMMDD"),
-    _near(r"Job <\d{1,18}", "what bhist or bjobs -l prints", "ioweather ingest LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
-    _near(r"procs -{3,20}memory", "what vmstat prints: it has no devices", "S_TIME_FORMAT=ISO iostat -xtky 60"),
-    _near(r'"(?:pcp )?[Dd](?:stat|ool) ', "what dstat or dool writes", "S_TIME_FORMAT=ISO iostat -xtky 60"),
-    _near(r"[Ll]inux \S{1,99} \(\S{1,255}\)", "text of sar or of another program of sysstat", _SADF),
-    _near(r"# DXT, file_id:", "a trace of darshan-dxt-parser", "darshan-parser JOB.darshan > job.txt"),
-    _near(r"total_[A-Z]{1,9}_\w{1,60}: ", "sums of darshan-parser, not its records",
-          "darshan-parser JOB.darshan > job.txt"),
-    _near(r"(?i:create table) ", "the text of a database",
-          "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME"),
-)  # fmt: skip
+    (r">>> \d{9,10}[.\d]{0,9} <<<", "a raw file of collectl", _COLLECTL),
+    (r"# Collectl:", "a file of collectl without disks or CPUs", _COLLECTL),
+    (r" {0,20}JobID {1,80}\S", "sacct as people read it, with columns cut to their width", _SACCT),
+    (r" {0,20}JOBID {1,20}(?:PARTITION|USER)", "a list of waiting and running jobs, not accounting", _SACCT),
+    (r"JobId=\d{1,18} ", "scontrol's description of jobs, not accounting", _SACCT),
+    (r"qname {3,20}\S", "what qacct prints", "ioweather ingest $SGE_ROOT/default/common/accounting"),
+    (r"Job Id: ", "what qstat -f prints", "ioweather ingest PBS_HOME/server_priv/accounting/YYYYMMDD"),
+    (r"Job <\d{1,18}", "what bhist or bjobs -l prints", "ioweather ingest LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
+    (r"procs -{3,20}memory", "what vmstat prints: it has no devices", _IOSTAT),
+    (r'"(?:pcp )?[Dd](?:stat|ool) ', "what dstat or dool writes", _IOSTAT),
+    (r"[Ll]inux \S{1,99} \(\S{1,255}\)", "text of sar or of another program of sysstat", _SADF),
+    (r"# DXT, file_id:", "a trace of darshan-dxt-parser", _DARSHAN),
+    (r"total_[A-Z]{1,9}_\w{1,60}: ", "sums of darshan-parser, not its records", _DARSHAN),
+    (
+        r"(?i:create table) ",
+        "the text of a database",
+        "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME",
+    ),
+)
 _BYTES = (
     (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --select map.sql FILE (docs/how-to/any-csv.md)"),
     (b"\x96\xd5", "a daily file of sar", _SADF),  # sa.h: SYSSTAT_MAGIC, in either byte order
@@ -69,4 +61,5 @@ def nearest(head: bytes) -> tuple[str, str] | None:
     text = plain_head(head)
     if text[_TAR_AT : _TAR_AT + 5] == "ustar":
         return "a tar archive", "unpack it, then ingest its folder"
-    return next(((near.what, near.remedy) for near in _TEXTS if near.sign.search(text)), None)
+    found = ((what, remedy) for sign, what, remedy in _TEXTS if re.search(f"^{sign}", text, re.MULTILINE))
+    return next(found, None)

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.units import KIB, MIB
+from ioweather.simulate.fluid import stream
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import stream
 
 Layout: TypeAlias = Literal["shared", "unique", "none"]
 Interface: TypeAlias = Literal["POSIX", "MPI-IO"]
@@ -29,10 +29,10 @@ _FIRST_UID = 1001
 
 @dataclass(frozen=True)
 class Program:
-    """What one user runs again and again: runs of it differ only in when, where and how long.
+    """A program that one user runs repeatedly; its runs differ only in time, placement and duration.
 
-    In every step of a run `io_ranks` ranks open `files_per_rank` files each (all ranks one file, where it is shared)
-    and move `rank_bytes` each in requests of `request_bytes`.
+    In every step of a run `io_ranks` ranks open `files_per_rank` files each (shared: all ranks the same files) and move
+    `rank_bytes` each in requests of `request_bytes`.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Program:
 
     @property
     def file_count(self) -> int:
-        """Files of a run: a shared file is made again in every step, others are opened again."""
+        """Files of a run: a shared file is created in every step, others are opened again."""
         if self.layout == "none":
             return 0
         return self.files_per_rank * (self.steps if self.layout == "shared" else self.io_ranks)
@@ -75,29 +75,29 @@ class Program:
 
     @property
     def step_operations(self) -> float:
-        """Metadata operations of one step: every rank opens and closes, some look before."""
+        """Metadata operations of one step: every rank opens and closes; some stat first."""
         opens = self.nprocs * self.files_per_rank if self.layout == "shared" and self.io_ranks > 1 else 0
         opens = opens or self.io_ranks * self.files_per_rank
         return opens * (2.0 + self.extra_ops_per_file) if self.layout != "none" else 0.0
 
     def client_bytes_per_s(self, node_bytes_per_s: float) -> float:
-        """What its clients could move if the file system were infinitely fast."""
+        """Return what its clients could move if the file system were infinitely fast."""
         clients = max(1.0, min(self.nodes, self.io_ranks))
         efficiency = self.request_bytes / (self.request_bytes + _HALF_SPEED_BYTES)
         return clients * node_bytes_per_s * efficiency * (_RANDOM_PENALTY if self.random else 1.0)
 
     def client_ops_per_s(self, mds_ops_per_s: float) -> float:
-        """Metadata operations that its ranks can issue; no run asks for the whole server."""
+        """Return the metadata operations that its ranks can issue; no run demands the whole server."""
         ranks = self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
         return min(ranks * _OPS_PER_PROCESS, _SHARE_OF_MDS * mds_ops_per_s)
 
     def grown(self, ratio: float) -> Program:
-        """About so many times the bytes, in the same requests: every file of a rank gets as many."""
+        """Return the program with `ratio` times the bytes, in the same requests; every file of a rank gets as many."""
         unit = self.request_bytes * self.files_per_rank
         return replace(self, rank_bytes=max(1, round(ratio * self.rank_bytes / unit)) * unit)
 
     def changed(self, change: Change, times_smaller: int = 64) -> Program:
-        """The same bytes, done worse."""
+        """Return the program with the same bytes in a slower pattern."""
         if change == "smaller_requests":
             return replace(self, change=change, request_bytes=max(4 * KIB, self.request_bytes // times_smaller))
         if change == "more_files":
@@ -114,7 +114,7 @@ class Program:
 
 @dataclass(frozen=True)
 class _Draw:
-    """What is the same for all classes, drawn before the class decides the rest."""
+    """Random draws for one program."""
 
     rng: np.random.Generator
     preset: Preset
@@ -126,7 +126,7 @@ class _Draw:
         return int(self.rng.choice(values))
 
 
-# kind -> (share of programs, what is special about it)
+# Fields of a program that depend on its class.
 Made: TypeAlias = dict[str, object]
 Maker: TypeAlias = Callable[[_Draw], Made]
 
@@ -202,7 +202,7 @@ _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materi
 
 
 def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
-    """All classes in turn, so that even a small facility has each; the first ones run most often."""
+    """Return the programs: all classes in turn, so that a small facility has each; the first ones run most often."""
     rng = stream(seed, "programs")
     kinds = list(CLASSES)
     programs = []
@@ -241,7 +241,7 @@ def _program(number: int, kind: str, draw: _Draw) -> Program:
 
 
 def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
-    """Bytes for about that much I/O time in a run that is alone: a whole number of requests per rank."""
+    """Set the bytes for about that I/O time in an undisturbed run: a whole number of requests per rank."""
     if program.layout == "none":
         return replace(program, rank_bytes=0)
     speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
@@ -255,6 +255,6 @@ def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
 
 
 def useful_bytes_per_s(program: Program, preset: Preset) -> float:
-    """What its targets can give to one run: clients keep 70% of them busy."""
+    """Return what its targets can give to one run: clients use 70% of them."""
     targets = program.stripe_count if program.layout == "shared" else program.stripe_count * program.io_ranks
     return 0.7 * min(preset.file_osts, max(1, targets)) * preset.ost_bytes_per_s

@@ -13,8 +13,8 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.applications import Program
+from ioweather.simulate.fluid import Calendar, Resources, stream
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import Calendar, Resources, stream
 from ioweather.simulate.world import Run
 
 # Upper edges of Darshan's ten access-size bins.

@@ -21,13 +21,12 @@ from ioweather.core.whole_files import write_whole
 from ioweather.core.words import pairs_of
 from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.darshan_logs import LogWriter
-from ioweather.simulate.flows import OPERATIONS
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Felt, Incident, divided
 from ioweather.simulate.monitoring import (
     SIZES,
     JobCounts,
     Observed,
     as_served,
-    closed,
     coarser,
     joined,
     mean_seconds,
@@ -37,10 +36,9 @@ from ioweather.simulate.monitoring import (
     write_job_stats,
 )
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import Calendar, Felt, Incident, divided
 from ioweather.simulate.text_files import (
     AccountsWriter,
-    TokioWriter,
+    append_tokio,
     facility_toml,
     make_contents,
     write_detail,
@@ -54,10 +52,11 @@ _TOLERANCE = 0.05
 _PARALLELISM_MINUTES = 4000
 
 
-# What an analysis of the servers should find, from what really happened at them: no lost samples, no rounding. Written
-# separately, from the papers' definitions, with loops where they are clearer: nothing here is shared with the analysis.
 class PlantedServers:
-    """Fed day by day; keeps totals and one number per minute, not the days."""
+    """What an analysis of the servers should find, without lost samples and rounding.
+
+    It follows the papers' definitions and shares no code with the analysis. It stores totals and one number per minute.
+    """
 
     def __init__(self, osts: int) -> None:
         self._minutes: dict[str, list[Floats]] = {"read": [], "write": []}
@@ -67,18 +66,20 @@ class PlantedServers:
         self._looked = 0
 
     def add(self, observed: Observed) -> None:
+        """Add a window."""
         per_minute = 60 // observed.readings.step_seconds
         for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
             minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
             self._minutes[verb].append(minutes.sum(axis=1))
             self._by_target[verb] += values.sum(axis=0)
-            # A part of the minutes tells the mean.
+            # A sample of the minutes is enough for the mean.
             for row in minutes[:: max(1, len(minutes) // 100)] if self._looked < _PARALLELISM_MINUTES else ():
                 self._degrees[verb] += degrees(row)
         self._looked += 100
         self._operations += observed.operations.sum(axis=0)
 
     def values(self) -> dict[str, float]:
+        """Return the planted numbers by name."""
         found: dict[str, float] = {}
         for verb in ("read", "write"):
             minutes = np.concatenate(self._minutes[verb])
@@ -101,7 +102,7 @@ class PlantedServers:
 
 
 def high_phases(minutes: Floats) -> tuple[float, float]:
-    """Mean length, and mean time between the starts, of maximal runs of minutes at or above the upper quartile."""
+    """Return mean length, and mean time between starts, of maximal runs of minutes at or above the upper quartile."""
     high = minutes >= np.percentile(minutes, 75)
     starts: list[int] = []
     lengths: list[int] = []
@@ -115,7 +116,7 @@ def high_phases(minutes: Floats) -> tuple[float, float]:
 
 
 def degrees(row: Floats) -> list[int]:
-    """Sizes of groups of targets whose activity differs by less than 5% of the least, grown from the smallest."""
+    """Return sizes of groups of targets whose activity is within 5% of the smallest, from the smallest on."""
     found: list[int] = []
     least = None
     for value in sorted(v for v in row.tolist() if v > 0):
@@ -136,7 +137,7 @@ COLUMNS = pairs_of("""
 
 
 class TruthWriter:
-    """Rows go to a text file as they come, and become Parquet at the end: memory does not grow with time."""
+    """Writes rows to a text file, which becomes Parquet at the end, so that memory does not grow with time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -146,12 +147,14 @@ class TruthWriter:
         self._rows.writeheader()
 
     def add(self, kind: str, **values: Any) -> None:
+        """Add a row."""
         row = {name: value for name, value in values.items() if value is not None}
         if isinstance(row.get("details"), Mapping):
             row["details"] = json.dumps(row["details"], sort_keys=True)
         self._rows.writerow({"kind": kind, **row})
 
     def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar, filesystem: str) -> None:
+        """Add the row of a run, with the causes of its time."""
         parts = run_parts(run)
         by_incident: dict[str, float] = {}
         for phase in run.phases:
@@ -174,6 +177,7 @@ class TruthWriter:
         )  # fmt: skip
 
     def close(self) -> None:
+        """Write the Parquet file."""
         import duckdb
 
         self._file.close()
@@ -187,10 +191,10 @@ class TruthWriter:
 
 
 def flow_parts(flow: Any) -> tuple[float, float, float, float]:
-    """(alone, incidents, others, own change) of one phase; they add up to what it took.
+    """Return seconds (alone, incidents, others, own change) of one phase; they sum to its duration.
 
-    What incidents and others do only together is divided evenly (Shapley). The change comes last: it is what the run
-    lost in the state in which the facility was.
+    The interaction of incidents and others is divided evenly (Shapley). The change comes last: it is the loss in the
+    given state of the facility.
     """
     alone, incidents, others, both = (
         flow.alone_seconds,
@@ -204,6 +208,7 @@ def flow_parts(flow: Any) -> tuple[float, float, float, float]:
 
 
 def run_parts(run: Run) -> tuple[float, float, float, float]:
+    """Return seconds (alone, incidents, others, own change) of a run."""
     parts = [flow_parts(phase.flow) for phase in run.phases]
     alone, incidents, others, own = (sum(part[i] for part in parts) for i in range(4))
     return alone, incidents, others, own
@@ -211,15 +216,15 @@ def run_parts(run: Run) -> tuple[float, float, float, float]:
 
 MANIFEST = "manifest.json"
 _BEGUN = ".begun"
-# Seeds of the file systems of one facility are so far apart.
+# Distance of the seeds of a facility's file systems.
 _SEEDS_APART = 1_000_000
-# Runs whose logs one task writes.
+# Logs per task.
 _BATCH_RUNS = 32
 
 
 @dataclass(frozen=True)
 class Generated:
-    """What was made and where."""
+    """A simulated facility on disk."""
 
     out: Path
     preset: str
@@ -249,8 +254,8 @@ def generate(
 ) -> Generated:
     """Make the facility. Only a directory that was made so before, or an empty one, is written to.
 
-    The model is one sequence of events and runs in this process; most files of a window are written by the executor's
-    workers, who must see the directory.
+    The model runs in this process; most files of a window are written by the executor's workers, which must have access
+    to the directory.
     """
     _make_room(out)
     truth = TruthWriter(out / "truth.parquet")
@@ -275,6 +280,7 @@ def generate(
 
 
 def read_manifest(out: Path) -> Generated:
+    """Return the facility in a directory."""
     try:
         body = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
         body.pop("software_version")
@@ -290,7 +296,7 @@ def _make_room(out: Path) -> None:
     if out.exists() and any(out.iterdir()) and not any(mark.exists() for mark in ours):
         raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
     out.mkdir(parents=True, exist_ok=True)
-    (out / _BEGUN).touch()  # until the end: what is killed may be begun again
+    (out / _BEGUN).touch()  # until the end: after a kill the directory may be used again
     for entry in out.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -310,7 +316,7 @@ def _write_logs(writer: LogWriter, runs: list[Run]) -> None:
 
 
 class _Making:
-    """One file system. What was planted in the servers of the first is the facility's; lists of files are its own."""
+    """Writes the files of one file system. The planted numbers and the scans are those of the first one."""
 
     def __init__(self, world: World, out: Path, truth: TruthWriter, *, first: bool) -> None:
         preset, data = world.preset, out / "data" if first else out / "data" / world.preset.fsname
@@ -318,7 +324,6 @@ class _Making:
         self.world, self.out, self.data, self.truth, self.first = world, out, data, truth, first
         self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
         self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
-        self.servers = TokioWriter(data / "servers", world.resources, world.calendar)
         self.planted = PlantedServers(preset.osts)
         self.felt = Felt(world.incidents)
         self.contents = make_contents(preset, world.programs, world.seed)
@@ -330,7 +335,7 @@ class _Making:
         self._jobs = self._runs = self._logs = 0
 
     def tasks(self, progress: Progress) -> Iterator[tuple[Any, ...]]:
-        """Runs the model; what can be written by anybody comes out as (function, arguments)."""
+        """Run the model; yield tasks that any worker can do, as (function, arguments)."""
         for number, window in enumerate(self.world.windows()):
             yield from self._add(window, number)
             progress(window.readings.day + 1, self.world.preset.days, "days")
@@ -340,7 +345,8 @@ class _Making:
         observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
         self.planted.add(observed)
         self.felt.add(window.readings.times, window.readings.stretch)
-        self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
+        coarse, used = coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day)
+        append_tokio(self.data / "servers", coarse, used, world.resources, world.calendar)
         met = window.readings
         if preset.slow_service:
             met = as_served(met, world.resources, world.incidents)
@@ -354,7 +360,7 @@ class _Making:
                 self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
         if self.counts is not None:
             folder = self.data / "job_stats"
-            rows = closed(self.counts, window.readings)
+            rows = self.counts.taken(met.start + met.steps * met.step_seconds)
             yield write_job_stats, folder, rows, preset.step_seconds, world.resources, world.calendar
         logged = [run for run in window.runs if run.job.darshan]
         self._logs += len(logged)
@@ -370,7 +376,7 @@ class _Making:
                 self._detail = []
 
     def _used_bytes(self, day: int) -> float:
-        before, after = (float(content.size.sum()) for content in self.contents)
+        before, after = (float(content.files["size"].sum()) for content in self.contents)
         return before + (after - before) * day / self.world.preset.days
 
     @property
@@ -423,6 +429,7 @@ class _Making:
             self.truth.add("planted", id=name, name=name, value=value)
         for name, content in zip(("before", "after"), self.contents, strict=True):
             for place, project in enumerate(("", *content.projects)):
-                chosen = content.size if not project else content.size[content.project == place - 1]
+                of_project = content.files["project"] == place - 1
+                chosen = content.files["size"][of_project if project else slice(None)]
                 details = {"bytes": int(chosen.sum())}
                 self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)

@@ -14,7 +14,7 @@ from ioweather.core.whole_files import write_whole
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.seal import compact
+from ioweather.lake.maintenance import compact
 from ioweather.simulate.generate import Generated
 
 

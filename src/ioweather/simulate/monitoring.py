@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,22 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.units import KIB, MIB
-from ioweather.simulate.flows import OPERATIONS, Flow, Fluid, Readings
+from ioweather.simulate.fluid import (
+    OF_TARGETS,
+    OPERATIONS,
+    Calendar,
+    Flow,
+    Fluid,
+    Incident,
+    Readings,
+    Resources,
+    failed_targets,
+    stream,
+)
 from ioweather.simulate.presets import Preset, ResponseLaw
-from ioweather.simulate.resources import OF_TARGETS, Calendar, Incident, Resources, failed_targets, stream
 from ioweather.simulate.world import Run
 
-# The hum is a gamma process: steps of any length add up to minutes of this shape.
+# Background traffic is a gamma process: steps of any length sum to minutes of this shape.
 _HUM_SHAPE_PER_MINUTE = 2.0
 _HUM_REQUEST_BYTES = 65_536
 # open, close, mknod, unlink, getattr, setattr, statfs, per open
@@ -27,7 +37,7 @@ _HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Amounts per step; whole numbers. `missing` marks samples of targets (step, target) that never arrived."""
+    """Whole amounts per step. `missing` marks samples (step, target) that did not arrive."""
 
     readings: Readings
     read_bytes: Floats
@@ -44,6 +54,7 @@ class Observed:
 def observe(
     readings: Readings, preset: Preset, resources: Resources, incidents: Sequence[Incident], seed: int
 ) -> Observed:
+    """Return what the monitoring of the servers records in a window."""
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
     times = readings.times
@@ -77,7 +88,7 @@ def observe(
 
 
 def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
-    """Services get less out of a sick target too."""
+    """Background traffic gets less from a sick target too."""
     health = np.ones(shape)
     for incident in incidents:
         if incident.kind in OF_TARGETS:
@@ -87,7 +98,7 @@ def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[In
 
 
 def as_served(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
-    """As requests meet it: a sick target serves each one slower, also where nobody asks for more than it can give."""
+    """Return readings with the stretch as requests meet it: a sick target serves each one slower, even without load."""
     health = _target_health(readings.times, (readings.steps, resources.osts), incidents)
     stretch = readings.stretch.copy()
     stretch[:, : resources.osts] /= health
@@ -99,43 +110,38 @@ _STATES = ("oss_cpu_percent", "mds_cpu_percent")
 
 
 def slim(observed: Observed) -> Observed:
-    """Without what only the model knows: its readings become those that were recorded."""
+    """Drop what only the model knows: the readings become those that were recorded."""
     recorded: dict[str, Any] = {name: getattr(observed, name) for name in _AMOUNTS}
-    readings = replace(observed.readings, stretch=np.ones((observed.readings.steps, 1)), **recorded)
+    readings = replace(observed.readings, stretch=np.ones((len(observed.missing), 1)), **recorded)
     return replace(observed, readings=readings)
 
 
 def joined(parts: Sequence[Observed]) -> Observed:
-    """Windows of one day as one, slim."""
-    if len(parts) == 1:
-        return parts[0]
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_AMOUNTS, *_STATES, "missing")
-    }
-    steps: dict[str, Any] = {name: arrays[name] for name in _AMOUNTS}
-    readings = replace(parts[0].readings, stretch=np.ones((len(arrays["missing"]), 1)), **steps)
-    return replace(parts[0], readings=readings, hum_bytes=sum(part.hum_bytes for part in parts), **arrays)
+    """Join the windows of one day; the result is slim."""
+    names = (*_AMOUNTS, *_STATES, "missing")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return slim(replace(parts[0], hum_bytes=sum(part.hum_bytes for part in parts), **arrays))
 
 
 def coarser(observed: Observed, step_seconds: int) -> Observed:
-    """The same in longer steps: amounts add up, states average."""
+    """Return the same in longer steps: amounts are added, states averaged."""
     factor = step_seconds // observed.readings.step_seconds
     if factor <= 1:
         return observed
     steps = observed.readings.steps // factor
 
-    def blocks(values: NDArray[Any]) -> NDArray[Any]:
-        return values[: steps * factor].reshape(steps, factor, -1)
+    def blocks(item: Any, name: str) -> NDArray[Any]:
+        return np.asarray(getattr(item, name)[: steps * factor].reshape(steps, factor, -1))
 
-    def summed(item: Any) -> dict[str, Any]:
-        return {name: blocks(getattr(item, name)).sum(axis=1) for name in _AMOUNTS}
-
-    stretch = blocks(observed.readings.stretch).mean(axis=1)
-    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **summed(observed.readings))
-    states: dict[str, Any] = {name: blocks(getattr(observed, name)).mean(axis=1) for name in _STATES}
+    amounts, own = (
+        {name: blocks(item, name).sum(axis=1) for name in _AMOUNTS} for item in (observed, observed.readings)
+    )
+    states: dict[str, Any] = {name: blocks(observed, name).mean(axis=1) for name in _STATES}
+    stretch = blocks(observed.readings, "stretch").mean(axis=1)
+    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)  # type: ignore[arg-type]
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks(observed.missing).mean(axis=1) > 0.5
-    return replace(observed, readings=readings, missing=missing, **summed(observed), **states)
+    missing = blocks(observed, "missing").mean(axis=1) > 0.5
+    return replace(observed, readings=readings, missing=missing, **amounts, **states)
 
 
 SIZES = tuple(512 * KIB << power for power in range(12))
@@ -166,13 +172,13 @@ class Responses:
 
 
 def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
-    """On a quiet system, of the head."""
+    """Return the mean of the head on a quiet system."""
     factor = WRITE_FACTOR if op == "write" else 1.0
     return float(law.mean_seconds * factor * (request_bytes / MIB) ** law.size_exponent)
 
 
 def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, Bools]:
-    """(seconds, in the tail) of independent operations on a quiet system."""
+    """Return (seconds, in the tail) of independent operations on a quiet system."""
     sd = law.sd_ratio * mean
     pivot = mean + law.pivot_sds * sd
     tail = rng.random(count) < law.tail_ratio
@@ -180,14 +186,14 @@ def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) ->
     slow = pivot * (1.0 - rng.random(count)) ** (-1.0 / (law.alpha - 1.0))
     head = rng.normal(mean, sd, count)
     low, fold = mean - 4.0 * sd, 2.0 * mean
-    # Beyond the pivot there is only the tail: what falls there is mirrored at the mean.
+    # Only the tail is beyond the pivot: head values there are mirrored at the mean.
     head = np.where(head > pivot, fold - head, head)
     head = np.maximum(head, max(low, 1e-6))
     return np.where(tail, slow, head), tail
 
 
 def window_responses(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """All operations that begin in this window."""
+    """Yield all operations that begin in this window."""
     yield from _probes(readings, preset, resources, seed)
     if preset.sampler_seconds:
         yield from _samples(readings, preset, resources, seed)
@@ -261,7 +267,7 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
             for ost, chosen in _turns(number * 5 + rounds, resources):
-                # A transfer on the same target slows a sample like anybody else.
+                # A transfer on the same target slows a sample too.
                 seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
                 where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
                 yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
@@ -279,7 +285,7 @@ _KINDS = ("read", "write")
 
 
 def job_key(flow: Flow) -> str:
-    """As job_stats has it: the scheduler's id, or program and user of work outside it."""
+    """Return the key in job_stats: the scheduler's id, or program and user of other work."""
     if isinstance(flow.owner, Run):
         return str(flow.owner.job.number)
     name = str(flow.owner or "service")
@@ -288,7 +294,7 @@ def job_key(flow: Flow) -> str:
 
 @dataclass(eq=False)
 class JobCounts:
-    """`costs` are seconds by (run, key of the other job)."""
+    """What servers count by job. `costs` are seconds by (run, key of the other job)."""
 
     fluid: Fluid
     resources: Resources
@@ -297,6 +303,7 @@ class JobCounts:
     _amounts: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
+        """Count an interval with constant paces."""
         self._count(now, until, flows, pace)
         without = self.fluid.paces_without_each()
         keys = [job_key(flow) for flow in flows]
@@ -328,28 +335,36 @@ class JobCounts:
                 self._amounts[place] += span * rate
 
     def costs_of(self, run: str) -> dict[str, float]:
+        """Return what each other job cost a run, in seconds."""
         return {key: seconds for (name, key), seconds in self.costs.items() if name == run}
 
     def taken(self, until: float) -> list[tuple[int, str, Floats]]:
-        """Whole steps up to a moment, which are then forgotten."""
+        """Return and drop the whole steps up to a moment."""
         ready = sorted(place for place in self._amounts if (place[0] + 1) * self.step_seconds <= until)
         return [(step, key, self._amounts.pop((step, key))) for step, key in ready]
+
+
+def write_segment(path: Path, host: str, run_id: str, opened_ns: int, lines: Iterable[str]) -> None:
+    """Write a segment as the agent does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = {"ioweather_spool": 1, "host": host, "boot_id": "simulated", "run_id": run_id, "opened_ns": opened_ns}
+    with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(header) + "\n")
+        file.writelines(lines)
 
 
 def write_job_stats(
     folder: Path, rows: list[tuple[int, str, Floats]], step_seconds: int, resources: Resources, calendar: Calendar
 ) -> None:
-    """A segment as the agent on a server writes it."""
-    if not rows:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    first_ns = calendar.epoch_ns(rows[0][0] * step_seconds)
-    header = {"ioweather_spool": 1, "host": "mds1", "boot_id": "simulated", "run_id": "r", "opened_ns": first_ns}
-    with (folder / f"seg-mds1-{first_ns}.ndjson").open("w", encoding="utf-8") as file:
-        file.write(json.dumps(header) + "\n")
-        for step, key, amounts in rows:
-            start_ns = calendar.epoch_ns(step * step_seconds)
-            file.writelines(_lines(start_ns, step_seconds, key, amounts, resources))
+    """Write the job counts of some steps as a segment of an agent on a server."""
+    moments = [calendar.epoch_ns(step * step_seconds) for step, _, _ in rows]
+    lines = (
+        line
+        for start_ns, (_, key, amounts) in zip(moments, rows, strict=True)
+        for line in _lines(start_ns, step_seconds, key, amounts, resources)
+    )
+    if rows:
+        write_segment(folder / f"seg-mds1-{moments[0]}.ndjson", "mds1", "r", moments[0], lines)
 
 
 def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources) -> Iterator[str]:
@@ -376,7 +391,3 @@ def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resource
 def _line(common: dict[str, object], kind: str, component: str, operation: str, count: int, moved: int | None) -> str:
     row = {**common, "component_kind": kind, "component": component, "operation": operation, "count": count}
     return json.dumps({**row, "bytes": moved}) + "\n"
-
-
-def closed(counts: JobCounts, readings: Readings) -> list[tuple[int, str, Floats]]:
-    return counts.taken(readings.start + readings.steps * readings.step_seconds)

@@ -51,7 +51,7 @@ class Preset:
     zone: str = "UTC"
     first_day: str = "2026-03-02"  # a Monday
     fsname: str = "scratch"
-    cluster: str = ""  # whose accounts; the file system's name where nothing is said
+    cluster: str = ""  # of the accounts; default: the name of the file system
     first_job: int = 100_000
     first_server: int = 0
     beside: Preset | None = None  # another file system of the same facility, with programs and incidents of its own
@@ -70,10 +70,10 @@ class Preset:
     detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
     without_darshan_ratio: float = 0.0
     missing_ratio: float = 0.002
-    # What makes verdicts hard; all of it is off where it is not asked for.
+    # What makes verdicts hard; off by default.
     noise_sd: float = 0.0  # logarithmic spread of equal runs' own pace
-    hidden_ratio: float = 0.0  # runs that a cause on their own nodes slows down, which no server sees
-    harmless_change_ratio: float = 0.0  # runs that do something visibly different that costs nothing
+    hidden_ratio: float = 0.0  # runs slowed by a cause on their own nodes, invisible to servers
+    harmless_change_ratio: float = 0.0  # runs with a visible change that costs nothing
     mild_changes: bool = False  # changes of the pattern may cost anything from nothing on
     growth_ratio: float = 0.0  # by how much half of the programs' bytes grow over the period
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
@@ -135,13 +135,13 @@ _REGULAR = replace(
     background_bytes_per_s=0.3e6, jobs=1500, nodes=400, job_stats=True,
 )  # fmt: skip
 
-# A pool that everybody's directory has as its default: whoever does much is beside everybody.
+# A pool that is the default of all directories: a busy run shares its targets with all others.
 _SHARED = replace(
     LAPTOP, name="laptop-shared-stripes", title="Laptop where everybody's files lie on the same six targets",
     pool_osts=6, jobs=300, noise_sd=0.057, transfers_per_day=8.0, system_load=0.4, closed_loop=True, job_stats=True,
 )  # fmt: skip
 
-# The same people use both; what happens on one is nothing to the other.
+# Both have the same users; load and incidents are independent.
 _PROJECT = replace(
     LAPTOP, name="project", title="The other file system", fsname="project", cluster="scratch", first_job=500_000,
     first_server=LAPTOP.oss_count, osts=8, noise_sd=0.057, slow_service=True, transfers_per_day=8.0, system_load=0.4,
@@ -162,13 +162,14 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_named(name: str) -> Preset:
+    """Return a preset by name."""
     if name not in PRESETS:
         raise UsageError(f"There is no preset {name!r}.", hint=f"There are: {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def for_days(preset: Preset, days: int) -> Preset:
-    """The same facility for another number of days, with jobs in proportion."""
+    """Return the same facility for another number of days, with jobs in proportion."""
     if days < 1:
         raise UsageError("--days must be at least 1.")
     detail = preset.detail_day if preset.detail_day is None or preset.detail_day < days else days - 1

@@ -4,104 +4,77 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.words import names_of
 from ioweather.simulate.applications import Program
-from ioweather.simulate.flows import OPERATIONS, PROCESSES, Benchmark, Flow
-from ioweather.simulate.monitoring import Observed, Responses, coarser
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Flow, Resources, stream
+from ioweather.simulate.monitoring import Observed, Responses, coarser, write_segment
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import Calendar, Resources, stream
-from ioweather.simulate.world import Job
+from ioweather.simulate.world import PROCESSES, Benchmark, Job
 
 DAY = 86400.0
-# car11 IV: most files are below 1 MiB, a few hold most of the bytes.
+# car11 IV: most files are below 1 MiB, a few have most of the bytes.
 _SMALL_MEAN_LOG, _SMALL_SPREAD = np.log(96e3), 1.6
 _LARGE_MEAN_LOG, _LARGE_SPREAD = np.log(2e9), 1.3
 _LARGE_RATIO = 0.03
-# Of what is there at the first look, this share is gone at the second; of each project, so much is new.
+# Share of the files of the first scan that is gone in the second; share of new files per project.
 _DELETED_RATIO = 0.04
 GROWTH_RATIO = 0.3
 DOMINANT_GROWTH_RATIO = 1.5
+
+
+_FILE = np.dtype(
+    [(name, np.int64) for name in ("uid", "project", "number", "size")] + [("mtime", float), ("atime", float)]
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
     """Files: sizes in bytes, times in seconds since the facility's start (negative: before it)."""
 
-    uid: Ints
-    project: Ints
-    number: Ints
-    size: Ints
-    mtime: Floats
-    atime: Floats
+    files: NDArray[Any]
     projects: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.size)
 
 
 def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> tuple[Content, Content]:
-    """(at the start, at the end). The first project grows most, as one did in 2010."""
+    """Return the files at the start and at the end. The first project grows most, as one did in 2010."""
     rng = stream(seed, "scans")
     owners = sorted({(program.account, program.uid) for program in programs})
     projects = tuple(sorted({account for account, _ in owners}))
-    first = _draw(preset.scan_files, 0.0, 400 * DAY, owners, projects, 0, rng, None)
-    kept = np.flatnonzero(rng.random(len(first)) >= _DELETED_RATIO)
+
+    def draw(count: int, now: float, oldest: float, first: int, project: int | None) -> NDArray[Any]:
+        usable = [(projects.index(name), uid) for name, uid in owners if project in (None, projects.index(name))]
+        chosen = np.array(usable, np.int64)[rng.integers(0, len(usable), count)]
+        large = rng.random(count) < _LARGE_RATIO
+        sizes = rng.normal(_LARGE_MEAN_LOG, _LARGE_SPREAD, count), rng.normal(_SMALL_MEAN_LOG, _SMALL_SPREAD, count)
+        files = np.empty(count, _FILE)
+        files["project"], files["uid"] = chosen.reshape(-1, 2).T
+        files["number"] = first + np.arange(count)
+        files["size"] = np.rint(np.exp(np.where(large, *sizes))).astype(np.int64)
+        files["mtime"] = now - rng.uniform(0.0, oldest, count)
+        files["atime"] = np.minimum(files["mtime"] + rng.exponential(20 * DAY, count), now)
+        return files
+
+    before = draw(preset.scan_files, 0.0, 400 * DAY, 0, None)
+    pieces = [before[rng.random(len(before)) >= _DELETED_RATIO]]
     length = preset.days * DAY
-    per_project = np.bincount(first.project, minlength=len(projects))
-    growth = [DOMINANT_GROWTH_RATIO, *[GROWTH_RATIO] * (len(per_project) - 1)]
-    counts = [int(n * ratio) for n, ratio in zip(per_project.tolist(), growth, strict=True)]
-    same = (length, length, owners, projects)
-    added = [_draw(n, *same, len(first) * (p + 2), rng, p) for p, n in enumerate(counts)]
-    pieces = [_take(first, kept), *added]
-    names = ("uid", "project", "number", "size", "mtime", "atime")
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
-    return first, Content(**arrays, projects=projects)
-
-
-def _draw(
-    count: int,
-    now: float,
-    oldest: float,
-    owners: list[tuple[str, int]],
-    projects: tuple[str, ...],
-    first: int,
-    rng: np.random.Generator,
-    project: int | None,
-) -> Content:
-    usable = [(account, uid) for account, uid in owners if project is None or account == projects[project]]
-    chosen = rng.integers(0, len(usable), count)
-    large = rng.random(count) < _LARGE_RATIO
-    logs = np.where(
-        large, rng.normal(_LARGE_MEAN_LOG, _LARGE_SPREAD, count), rng.normal(_SMALL_MEAN_LOG, _SMALL_SPREAD, count)
-    )
-    mtime = now - rng.uniform(0.0, oldest, count)
-    return Content(
-        np.array([uid for _, uid in usable], np.int64)[chosen],
-        np.array([projects.index(account) for account, _ in usable], np.int64)[chosen],
-        first + np.arange(count),
-        np.rint(np.exp(logs)).astype(np.int64),
-        mtime,
-        np.minimum(mtime + rng.exponential(20 * DAY, count), now),
-        projects,
-    )
-
-
-def _take(content: Content, rows: Ints) -> Content:
-    names = ("uid", "project", "number", "size", "mtime", "atime")
-    return replace(content, **{name: getattr(content, name)[rows] for name in names})
+    for project, count in enumerate(np.bincount(before["project"], minlength=len(projects)).tolist()):
+        ratio = GROWTH_RATIO if project else DOMINANT_GROWTH_RATIO
+        pieces.append(draw(int(count * ratio), length, length, len(before) * (project + 2), project))
+    return Content(before, projects), Content(np.concatenate(pieces), projects)
 
 
 def facility_toml(preset: Preset, *filesystems: Resources) -> str:
-    """`filesystems` are those of the preset, in its order."""
+    """Return facility.toml; `filesystems` are those of the preset, in its order."""
     sections = [_section(*each) for each in zip(preset.filesystems, filesystems, strict=True)]
     return f"""# Made by ioweather simulate: nothing here was ever measured.
 name = "{preset.name} (simulated)"
@@ -122,7 +95,7 @@ def _section(preset: Preset, resources: Resources) -> str:
         for server in range(resources.servers)
         if (targets := [resources.ost_name(ost) for ost in range(resources.osts) if resources.server_of[ost] == server])
     )
-    # Text of devices is there for the first file system only.
+    # Only the first file system has text of its devices.
     devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
     return f"""
 [filesystem.{preset.fsname}]
@@ -138,9 +111,8 @@ component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
 _FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
 
 
-# Slurm accounting as `sacct -P` prints it, in local time.
 class AccountsWriter:
-    """Jobs in the order in which they end. With a delay, what ended last is not in the accounts yet."""
+    """Writes Slurm accounting as `sacct -P` prints it, in local time, in the order in which jobs end."""
 
     def __init__(self, path: Path, preset: Preset, calendar: Calendar) -> None:
         self._preset, self._calendar = preset, calendar
@@ -149,6 +121,7 @@ class AccountsWriter:
         self._file.write("|".join(_FIELDS) + "\n")
 
     def add(self, jobs: Iterable[Job]) -> None:
+        """Add jobs."""
         for job in jobs:
             if job.submit >= self._until:
                 continue
@@ -183,9 +156,8 @@ def _nodes(job: Job, nodes: int) -> str:
     return f"nid[00000-{end - nodes:05d},{first:05d}-{nodes - 1:05d}]"
 
 
-# IO500's result.txt: one section per phase, local times, scores in GiB/s and kIOPS.
 def write_result(path: Path, benchmark: Benchmark, resources: Resources, calendar: Calendar) -> dict[str, float]:
-    """Returns what it says: scores by phase, in bytes or operations per second."""
+    """Write IO500's result.txt, with local times; return the speed by phase, in bytes or operations per second."""
 
     def moment(seconds: float) -> str:
         return calendar.local(seconds).strftime("%Y-%m-%d %H:%M:%S")
@@ -227,54 +199,34 @@ _HEADER = (
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
-# iostat -x text of sysstat 12, one file per server, one report a minute, ISO times.
-class IostatWriter:
-    """A device per target: sdb, sdc, ... of its server. Files stay open from window to window."""
-
-    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._resources, self._calendar = folder, resources, calendar
-        self._files: dict[int, TextIO] = {}
-
-    def add(self, observed: Observed) -> None:
-        for server in range(self._resources.servers):
-            targets = np.flatnonzero(self._resources.server_of == server).tolist()
-            self._write(server, targets, observed)
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def _open(self, server: int, observed: Observed) -> TextIO:
-        if server not in self._files:
-            host = self._resources.oss_name(server)
-            file = (self._folder / f"{host}.iostat.txt").open("w", encoding="utf-8")
-            moment = self._calendar.local(observed.readings.start)
-            file.write(f"Linux 6.1.0 ({host}) \t{moment:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
-            # The first report is the mean since boot, not a sample.
-            file.write(_stamp(moment) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
-            self._files[server] = file
-        return self._files[server]
-
-    def _write(self, server: int, targets: list[int], observed: Observed) -> None:
-        readings = observed.readings
-        step = float(readings.step_seconds)
-        file = self._open(server, observed)
-        capacity = self._resources.capacity[targets] * step
+def write_iostat(folder: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+    """Write text of `iostat -x` (sysstat 12, ISO times), one file per server, one report per step. Each target is a
+    device of its server: sdb, sdc, ..."""
+    readings = observed.readings
+    step = float(readings.step_seconds)
+    begin = calendar.local(readings.start)
+    for server in range(resources.servers):
+        targets = np.flatnonzero(resources.server_of == server).tolist()
+        read, write = observed.read_bytes[:, targets], observed.write_bytes[:, targets]
         columns = [
             observed.read_requests[:, targets] / step,
-            observed.read_bytes[:, targets] / step / 1024.0,
+            read / step / 1024.0,
             observed.write_requests[:, targets] / step,
-            observed.write_bytes[:, targets] / step / 1024.0,
-            100.0 * np.clip((observed.read_bytes + observed.write_bytes)[:, targets] / capacity, 0, 1),
+            write / step / 1024.0,
+            100.0 * np.clip((read + write) / (resources.capacity[targets] * step), 0, 1),
         ]
-        # A server that is down writes nothing; single lost reports are lost for all its devices.
+        # A server that is down writes nothing; a lost report is lost for all its devices.
         gone = observed.missing[:, targets].any(axis=1)
         rows = np.stack(columns, axis=2)
-        for place in np.flatnonzero(~gone).tolist():
-            moment = self._calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
-            lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
-            file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
+        host = resources.oss_name(server)
+        with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
+            file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
+            # The first report is the mean since boot, not a sample.
+            file.write(_stamp(begin) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
+            for place in np.flatnonzero(~gone).tolist():
+                moment = calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
+                lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
+                file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
 
 
 def _stamp(moment: object) -> str:
@@ -295,19 +247,17 @@ _DEVICE = 64_768
 
 
 def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -> None:
-    """A list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
-    folders = sorted({(int(p), int(u)) for p, u in zip(content.project, content.uid, strict=True)})
+    """Write a list of all files as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'` prints it."""
+    folders = sorted(set(content.files[["project", "uid"]].tolist()))
     start = calendar.start
     with path.open("w", encoding="utf-8") as file:
-        inode = 2
         folders_of = (f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)
-        for name in (root, *(f"{root}/{project}" for project in content.projects), *folders_of):
+        names = (root, *(f"{root}/{project}" for project in content.projects), *folders_of)
+        for inode, name in enumerate(names, start=2):
             file.write(
                 f"d {_DEVICE} {inode} 4096 8 {start}.0000000000 {start}.0000000000 {start}.0000000000 0 0 2 {name}\n"
             )
-            inode += 1
-        columns = (content.uid, content.project, content.number, content.size, content.mtime, content.atime)
-        for uid, project, number, size, mtime, atime in zip(*(c.tolist() for c in columns), strict=True):
+        for uid, project, number, size, mtime, atime in content.files.tolist():
             changed, read = start + mtime, start + atime
             file.write(
                 f"f {_DEVICE} {1000 + number} {size} {-(-size // 4096) * 8} {changed:.9f}0 {read:.9f}0 {changed:.9f}0 "
@@ -315,25 +265,16 @@ def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -
             )
 
 
-_VERSION = 1
-
-
 def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calendar, number: int, system: str) -> None:
-    """One closed segment per host, rows in the order of time."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write one closed segment per host, rows in the order of time."""
     by_host: dict[str, list[Responses]] = {}
     for batch in batches:
         if len(batch.start):
             by_host.setdefault(batch.host, []).append(batch)
     for host, members in by_host.items():
-        rows = [row for batch in members for row in _rows(batch, calendar, system)]
-        rows.sort()
-        first_ns = rows[0][0]
-        header = {"ioweather_spool": _VERSION, "host": host, "boot_id": "simulated"}
-        header |= {"run_id": members[0].run_id, "opened_ns": first_ns}
-        with (folder / f"seg-{host}-{first_ns}-{number}.ndjson").open("w", encoding="utf-8") as file:
-            file.write(json.dumps(header) + "\n")
-            file.writelines(line for _, line in rows)
+        rows = sorted(row for batch in members for row in _rows(batch, calendar, system))
+        path = folder / f"seg-{host}-{rows[0][0]}-{number}.ndjson"
+        write_segment(path, host, members[0].run_id, rows[0][0], (line for _, line in rows))
 
 
 def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
@@ -358,9 +299,9 @@ _HOUR_STEPS = 720
 
 
 def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
-    """pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The first
-    step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did not
-    send is zero and marked."""
+    """Write pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The
+    first step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did
+    not send is zero and marked."""
     steps = observed.readings.steps
     stamps = calendar.start + round(observed.readings.start) + _STEP * np.arange(steps + 1)
     # pyLMT has no place for a single target: a server sent everything or nothing.
@@ -413,8 +354,8 @@ _FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
 def write_database(
     path: Path, observed: Observed, steps: int, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
-    """A dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows and
-    a restart of a server that sets its counters to zero."""
+    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows
+    and a restart of a server that sets its counters to zero."""
     rng = stream(seed, "lmt")
     start = observed.readings.start
     # The row at the very start only opens the first interval.
@@ -507,53 +448,47 @@ _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
-# TOKIO time series (HDF5): arrays (time, column), stamps at the start of the step, -0.0 where nothing was recorded.
-class TokioWriter:
-    """One file a day; windows of a day are appended to it."""
-
-    def __init__(self, folder: Path, resources: Resources, calendar: Calendar) -> None:
-        self._folder, self._resources, self._calendar = folder, resources, calendar
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def add(self, observed: Observed, used_bytes: float) -> None:
-        start = self._calendar.start + round(observed.readings.start)
-        step = observed.readings.step_seconds
-        date = self._calendar.local(observed.readings.day * 86400.0).strftime("%Y-%m-%d")
-        names = self._resources.ost_names
-        stamps = start + step * np.arange(observed.readings.steps)
-        hourly = stamps[:: max(1, _HOUR // step)]
-        with h5py.File(self._folder / f"{self._resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
-            file.attrs["version"] = np.bytes_("1")
-            targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
-            targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
-            self._group(file, "datatargets", stamps, {
-                name: (np.where(observed.missing, -0.0, values), names, "bytes" if "bytes" in name else "operations")
+def append_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
+    """Append a window to the TOKIO time series (HDF5) of its day: arrays (time, column), stamps at the start of the
+    step, -0.0 for samples that were not recorded."""
+    readings = observed.readings
+    date = calendar.local(readings.day * 86400.0).strftime("%Y-%m-%d")
+    stamps = calendar.start + round(readings.start) + readings.step_seconds * np.arange(readings.steps)
+    hourly = stamps[:: max(1, _HOUR // readings.step_seconds)]
+    osts, mdt = resources.ost_names, (f"{resources.fsname}-MDT0000",)
+    targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
+    targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
+    full = np.full((len(hourly), len(osts)), float(round(used_bytes / len(osts))))
+    groups: dict[str, tuple[Ints, dict[str, tuple[Floats, tuple[str, ...], str]]]] = {
+        "datatargets": (
+            stamps,
+            {
+                name: (np.where(observed.missing, -0.0, values), osts, "bytes" if "bytes" in name else "operations")
                 for name, values in targets.items()
-            })  # fmt: skip
-            mdt = (f"{self._resources.fsname}-MDT0000",)
-            operations = enumerate(OPERATIONS)
-            metadata = {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in operations}
-            self._group(file, "mdtargets", stamps, metadata)
-            self._group(
-                file, "dataservers", stamps, {"cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")}
-            )
-            self._group(file, "mdservers", stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")})
-            full = np.full((len(hourly), len(names)), float(round(used_bytes / len(names))))
-            total = np.full_like(full, float(_TARGET_BYTES))
-            self._group(
-                file, "fullness", hourly, {"bytes": (full, names, "bytes"), "bytestotal": (total, names, "bytes")}
-            )
-
-    def _group(
-        self, file: Any, name: str, stamps: Any, datasets: Mapping[str, tuple[Floats, tuple[str, ...], str]]
-    ) -> None:
-        group = file.require_group(name)
-        group.attrs["source"] = np.bytes_("simulated")
-        _append(group, "timestamps", stamps.astype("i8"))
-        for dataset, (values, columns, unit) in datasets.items():
-            made = _append(group, dataset, values)
-            made.attrs["columns"] = np.array([column.encode() for column in columns])
-            made.attrs["units"] = np.bytes_(unit)
+            },
+        ),
+        "mdtargets": (
+            stamps,
+            {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in enumerate(OPERATIONS)},
+        ),
+        "dataservers": (stamps, {"cpuload": (observed.oss_cpu_percent, resources.oss_names, "%")}),
+        "mdservers": (stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")}),
+        "fullness": (
+            hourly,
+            {"bytes": (full, osts, "bytes"), "bytestotal": (np.full_like(full, float(_TARGET_BYTES)), osts, "bytes")},
+        ),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
+        file.attrs["version"] = np.bytes_("1")
+        for name, (times, datasets) in groups.items():
+            group = file.require_group(name)
+            group.attrs["source"] = np.bytes_("simulated")
+            _append(group, "timestamps", times.astype("i8"))
+            for dataset, (values, columns, unit) in datasets.items():
+                made = _append(group, dataset, values)
+                made.attrs["columns"] = np.array([column.encode() for column in columns])
+                made.attrs["units"] = np.bytes_(unit)
 
 
 def _append(group: Any, name: str, values: Any) -> Any:
@@ -568,19 +503,17 @@ def _append(group: Any, name: str, values: Any) -> Any:
     return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
 
 
-# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database holds its first hours.
+# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database has its first hours.
 _DATABASE_ROWS = 1_500_000
 
 
 def write_detail(
     folder: Path, observed: Observed, preset: Preset, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
-    """One day of 5 s samples as other tools keep it."""
+    """Write one day of 5 s samples as other tools store it."""
     folder.mkdir(parents=True, exist_ok=True)
     date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
     write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
     steps = min(observed.readings.steps, _DATABASE_ROWS // resources.osts)
     write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, steps, resources, calendar, seed)
-    writer = IostatWriter(folder, resources, calendar)
-    writer.add(coarser(observed, 60))
-    writer.close()
+    write_iostat(folder, coarser(observed, 60), resources, calendar)

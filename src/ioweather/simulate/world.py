@@ -11,38 +11,33 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.simulate.applications import CHANGES, Program, make_programs, useful_bytes_per_s
-from ioweather.simulate.flows import (
-    IO500_NAME,
-    Benchmark,
+from ioweather.simulate.fluid import (
+    Calendar,
     Flow,
     FlowKind,
     Fluid,
     Meter,
     Pattern,
     Readings,
-    data_demand,
-    make_benchmark,
-    meta_demand,
-    operations_mix,
-)
-from ioweather.simulate.presets import Preset
-from ioweather.simulate.resources import (
-    Calendar,
     Resources,
+    data_demand,
     make_calendar,
     make_incidents,
     make_resources,
+    meta_demand,
+    operations_mix,
     state_at,
     stream,
 )
+from ioweather.simulate.presets import Preset
 
 _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
-# A change of its own makes a run slower by at least so much; nobody waits for more than the most.
+# A change of its own pattern slows a run by a factor between these.
 _FELT, _MOST = 1.5, 12.0
-# A hidden cause stretches a run by a factor whose logarithm lies between these.
+# Range of the logarithm of the factor by which a hidden cause stretches a run.
 _HIDDEN = (0.25, 1.4)
-# Hour by hour, how willing people are to submit; less at weekends.
+# Relative rate of submissions by hour; fewer at weekends.
 _HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
 _WEEKEND = 0.4
 # A fifth of what is opened is never closed at the metadata server (pat19.fig13).
@@ -76,9 +71,9 @@ class Phase:
 
 @dataclass(eq=False)
 class Run:
-    """One instance of a program. `program` is what its log shows, `usual` what the program always does, `felt` as which
-    it moves: of a harmless change that is `usual`. Its own nodes stretch it by `noise` and by `hidden`, which no server
-    sees. `size` is how much the program has grown."""
+    """One instance of a program. `program` is what its log shows, `usual` the normal pattern, `felt` the pattern of its
+    I/O, which is `usual` for a harmless change. Its own nodes stretch it by `noise` and `hidden`, invisible to servers.
+    `size` is the growth of the program."""
 
     id: str
     job: Job
@@ -101,7 +96,7 @@ class Run:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes read that the clients had already."""
+        """Bytes read from the clients' caches."""
         return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
 
 
@@ -110,12 +105,12 @@ def _cached(program: Program, step: int) -> float:
 
 
 def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar, seed: int) -> list[Job]:
-    """All jobs of the period by submit time."""
+    """Return all jobs of the period by submit time."""
     rng = stream(seed, "jobs")
     rates = np.concatenate([_HOURLY * (_WEEKEND if calendar.weekday(day) >= 5 else 1.0) for day in range(preset.days)])
     hours = rng.choice(len(rates), size=preset.jobs, p=rates / rates.sum())
     times = np.sort((hours + rng.random(preset.jobs)) * 3600.0)
-    # Nobody submits in the last hours what could not end.
+    # No job is submitted after the end of the period.
     times = np.minimum(times, preset.days * 86400.0 - 1.0)
     reading = np.array([program.reads for program in programs])
     popularity = np.array([program.popularity for program in programs])
@@ -129,7 +124,7 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
 
 
 def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Resources, seed: int) -> Run:
-    """The draws of a run depend on its job and instance alone."""
+    """Return a run; its draws depend on its job and instance only."""
     rng = stream(seed, "run", job.number, instance)
     shares = _placement(job.program, resources, rng)
     usual = _grown(job.program, now, preset, seed)
@@ -160,7 +155,7 @@ def _grown(program: Program, now: float, preset: Preset, seed: int) -> Program:
 def _changed(
     program: Program, first: int, times_smaller: int, shares: Floats, preset: Preset, resources: Resources
 ) -> Program:
-    """The first change, from the drawn one on, that this program would feel."""
+    """Return the program with the first change, from the drawn one on, that slows it down."""
     least = 1.0 if preset.mild_changes else _FELT
     usual = _seconds(program, shares, preset, resources)
     for offset in range(len(CHANGES)):
@@ -179,48 +174,50 @@ def _seconds(program: Program, shares: Floats, preset: Preset, resources: Resour
 
 
 def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
-    """Share of the bytes on each target."""
+    """Return the share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        width = min(program.stripe_count, int(np.count_nonzero(likely)))
-        shares = np.zeros(resources.osts)
-        shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
-        return shares
+        return _striped(program.stripe_count, likely, rng)
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
-    # Many objects lie close to what is expected; drawing each would only cost time.
+    # Counts of many objects are close to their expectation; drawing each would only cost time.
     counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
 
+def _striped(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
+    """Equal shares on so many targets, drawn by their chances."""
+    width = min(width, int(np.count_nonzero(likely)))
+    shares = np.zeros(len(likely))
+    shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
+    return shares
+
+
 def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
-    kind: FlowKind = "read" if run.usual.reads else "write"
-    pattern = _own_pace(_data_pattern(run.felt, run.shares, step, preset, resources), run)
-    usual = None
-    if run.felt is not run.usual:
-        usual = _own_pace(_data_pattern(run.usual, run.shares, step, preset, resources), run)
-    return Flow(kind, pattern, run.program.request_bytes, normal=_worse_only(pattern, usual), owner=run)
+    """Return the data phase of a step."""
+    pattern, normal = _patterns(run, lambda program: _data_pattern(program, run.shares, step, preset, resources))
+    return Flow("read" if run.usual.reads else "write", pattern, run.program.request_bytes, normal=normal, owner=run)
 
 
 def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
-    pattern = _own_pace(_meta_pattern(run.felt, preset, resources), run)
-    usual = None if run.felt is run.usual else _own_pace(_meta_pattern(run.usual, preset, resources), run)
+    """Return the metadata phase of a step."""
+    pattern, normal = _patterns(run, lambda program: _meta_pattern(program, preset, resources))
     mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
-    return Flow("meta", pattern, mix=mix, normal=_worse_only(pattern, usual), owner=run)
+    return Flow("meta", pattern, mix=mix, normal=normal, owner=run)
+
+
+def _patterns(run: Run, make: Callable[[Program], Pattern]) -> tuple[Pattern, Pattern | None]:
+    """Return the pattern of a phase, and the usual one if the run's change affects this phase."""
+    pattern, usual = (_own_pace(make(program), run) for program in (run.felt, run.usual))
+    same = usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)
+    return pattern, None if same else usual
 
 
 def _own_pace(pattern: Pattern, run: Run) -> Pattern:
-    """Slower nodes ask for the same bytes, for longer."""
+    """Slower nodes move the same bytes in more time."""
     slower = run.noise * run.hidden
     return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
-
-
-def _worse_only(pattern: Pattern, usual: Pattern | None) -> Pattern | None:
-    """A change that touches only the other kind of phase leaves this one as it is."""
-    if usual is None or (usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)):
-        return None
-    return usual
 
 
 def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
@@ -245,7 +242,7 @@ _FIRST_SYSTEM_UID = 60_000
 
 @dataclass(frozen=True)
 class SystemJob:
-    """Work of the facility itself."""
+    """Work outside the scheduler."""
 
     name: str
     start: float
@@ -253,28 +250,21 @@ class SystemJob:
 
 
 def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
-    """A scan of everything at 2 am for half an hour; a backup in the night to Sunday; transfers at any time."""
-    even = np.full(resources.osts, 1.0 / resources.osts)
+    """Return a scan at 2 am for half an hour, a backup in the night to Sunday, and transfers at any time."""
     peak = float(resources.capacity[: resources.osts].sum())
     network = float(resources.capacity[resources.network])
+
+    def read(share_of_peak: float, share_of_network: float, seconds: float) -> Flow:
+        speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
+        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds))
+
     found = []
     for day in range(preset.days):
         look = operations_mix(getattr=0.9, statfs=0.1)
-        scan = (
-            Flow(
-                "read",
-                Pattern(data_demand(resources, even, preset.system_load * min(0.25 * peak, 0.4 * network)), 1500.0),
-            ),
-            Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look),
-        )
-        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), scan))
+        stats = Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look)
+        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), (read(0.25, 0.4, 1500.0), stats)))
         if calendar.weekday(day) == 6:
-            copy = Flow(
-                "read",
-                Pattern(
-                    data_demand(resources, even, preset.system_load * min(0.15 * peak, 0.25 * network)), 4 * 3600.0
-                ),
-            )
+            copy = read(0.15, 0.25, 4 * 3600.0)
             found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
     length = preset.days * 86400.0
     rng = stream(seed, "transfers")
@@ -287,13 +277,12 @@ def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, s
 
 
 def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
-    """Files in or out over the data transfer nodes: from a tenth to all of what some targets can do."""
+    """A transfer over the data transfer nodes: from a tenth to all of what some targets can do."""
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
-    width = min(width, int(np.count_nonzero(likely)))
-    shares = np.zeros(resources.osts)
-    shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
+    shares = _striped(width, likely, rng)
+    width = int(np.count_nonzero(shares))
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
@@ -302,15 +291,68 @@ def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random
     return SystemJob("transfer", start, (flow,))
 
 
+IO500_NAME = "io500"
+# phase, kind, share of all targets or of the metadata server that it asks for, seconds at full speed
+_PHASES = (
+    ("ior-easy-write", "write", 1.6, 300.0),
+    ("mdtest-easy-write", "create", 1.8, 240.0),
+    ("ior-hard-write", "write", 0.9, 240.0),
+    ("mdtest-hard-write", "create", 2.5, 240.0),
+    ("ior-easy-read", "read", 1.6, 200.0),
+    ("mdtest-easy-stat", "stat", 1.5, 120.0),
+    ("ior-hard-read", "read", 1.0, 200.0),
+    ("mdtest-hard-stat", "stat", 2.0, 120.0),
+    ("mdtest-easy-delete", "delete", 1.5, 120.0),
+)
+_MIXES = {
+    "create": operations_mix(open=0.4, close=0.3, mknod=0.3),
+    "stat": operations_mix(getattr=1.0),
+    "delete": operations_mix(unlink=0.9, getattr=0.1),
+}
+PROCESSES = 640
+
+
+@dataclass(eq=False)
+class Benchmark:
+    """One run of an IO500-like benchmark on a morning in the middle of the period: its phases load the facility, and
+    its output has the speed of each."""
+
+    start: float
+    flows: list[tuple[str, Flow]] = field(default_factory=list)
+
+    def next_flow(self, resources: Resources) -> Flow | None:
+        """Return the flow of the next phase, or None after the last one."""
+        if len(self.flows) == len(_PHASES):
+            return None
+        name, kind, share, seconds = _PHASES[len(self.flows)]
+        if kind in _MIXES:
+            demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
+            flow = Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
+        else:
+            speed = share * float(resources.capacity[: resources.osts].sum())
+            pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
+            flow = Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
+        self.flows.append((name, flow))
+        return flow
+
+    @property
+    def done(self) -> bool:
+        return len(self.flows) == len(_PHASES) and self.flows[-1][1].end > 0
+
+
+def _even(resources: Resources) -> Floats:
+    return np.full(resources.osts, 1.0 / resources.osts)
+
+
 DAY_SECONDS = 86400
-# A window of time is kept in memory at once: a day of minutes, or some hours of 5 s samples.
+# Length of a window, which is in memory at once: a day of minutes, or some hours of 5 s samples.
 _FINE_WINDOW_SECONDS = 14400
 DETAIL_STEP_SECONDS = 5
 
 
 @dataclass(eq=False)
 class Window:
-    """What happened in one window: the meters, and what ended in it."""
+    """Readings of one window, and the runs and jobs that ended in it."""
 
     readings: Readings
     runs: list[Run] = field(default_factory=list)
@@ -318,7 +360,7 @@ class Window:
 
 
 class World:
-    """`windows()` runs it from start to end, once."""
+    """The facility in motion; `windows()` runs it from start to end, once."""
 
     def __init__(self, preset: Preset, seed: int) -> None:
         self.preset, self.seed = preset, seed
@@ -326,7 +368,9 @@ class World:
         self.resources = make_resources(preset, seed)
         self.programs = make_programs(preset, seed)
         self.incidents = make_incidents(preset, self.resources, self.calendar, seed)
-        self.benchmark: Benchmark | None = make_benchmark(preset, self.resources)
+        self.benchmark: Benchmark | None = None
+        if preset.probe_hosts:  # without probes nothing measures its effect
+            self.benchmark = Benchmark(start=(preset.days // 2) * 86400.0 + 9.5 * 3600.0)
         self.meter = Meter(self.resources)
         self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
@@ -354,6 +398,7 @@ class World:
         heapq.heappush(self._events, (moment, next(self._order), action))
 
     def windows(self) -> Iterator[Window]:
+        """Run the model; yield its windows."""
         for day in range(self.preset.days):
             step = DETAIL_STEP_SECONDS if day == self.preset.detail_day else self.preset.step_seconds
             length = DAY_SECONDS if step >= 60 or self.resources.osts <= 64 else _FINE_WINDOW_SECONDS
@@ -381,7 +426,7 @@ class World:
     def _incidents_change(self) -> None:
         self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources))
 
-    # Jobs: first come, first served; who fits may overtake.
+    # Jobs: first come, first served; a job that fits may overtake.
 
     def _submit(self, job: Job) -> None:
         self._waiting.append(job)
@@ -451,5 +496,5 @@ class World:
             self.fluid.add(flow)
 
     def open_jobs(self) -> list[Job]:
-        """Jobs that wait or run when the time is over."""
+        """Return the jobs that wait or run at the end of the period."""
         return sorted([*self._waiting, *self._running.values()], key=lambda job: job.number)

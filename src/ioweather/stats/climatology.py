@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
@@ -69,12 +68,12 @@ def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Float
 def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
     """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days).
 
-    How far means are drawn together stays as the data themselves say: a day drawn twice has no scatter.
+    The shrinkage weights are those of the data themselves: a day drawn twice has no scatter.
     """
     centre, terms = _terms(hourly)
     sums = Sums(*(np.tensordot(weights, term, axes=1) for term in terms))
-    drawing = drawn_together(Sums(*(term.sum(axis=0) for term in terms)))
-    return np.asarray(shrunk_climate(sums, drawing).reshape(len(weights), SLOTS) + centre)
+    shrinkage = shrinkage_weights(Sums(*(term.sum(axis=0) for term in terms)))
+    return np.asarray(shrunk_climate(sums, shrinkage).reshape(len(weights), SLOTS) + centre)
 
 
 def _terms(hourly: HourlyMeans) -> tuple[float, list[Floats]]:
@@ -92,13 +91,13 @@ def _terms(hourly: HourlyMeans) -> tuple[float, list[Floats]]:
     return centre, terms
 
 
-Drawing: TypeAlias = tuple[Floats, Floats]
+ShrinkageWeights: TypeAlias = tuple[Floats, Floats]
 
 
-def shrunk_climate(sums: Sums, drawing: Drawing | None = None) -> Floats:
-    """Means of hours of the week (..., 7, 24), drawn towards those of the hours of the day and these towards one mean;
-    NaN where `sums` hold nothing. `drawing` are the weights that a mean keeps, found from the sums where not given."""
-    by_hour, weekly = drawing or drawn_together(sums)
+def shrunk_climate(sums: Sums, weights: ShrinkageWeights | None = None) -> Floats:
+    """Means of hours of the week (..., 7, 24), shrunk towards those of the hours of the day and these towards one mean;
+    NaN where `sums` are empty. `weights` default to those of the sums (`shrinkage_weights`)."""
+    by_hour, weekly = weights or shrinkage_weights(sums)
     hour = _hours(sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         level = hour.total.sum(axis=-1, keepdims=True) / hour.n.sum(axis=-1, keepdims=True)
@@ -106,14 +105,14 @@ def shrunk_climate(sums: Sums, drawing: Drawing | None = None) -> Floats:
     return np.asarray(usual + weekly * _departure(sums, usual))
 
 
-def drawn_together(sums: Sums) -> Drawing:
-    """Weight (0-1) that the departure of an hour of the day, and of an hour of the week, keeps."""
+def shrinkage_weights(sums: Sums) -> ShrinkageWeights:
+    """Return the shrinkage weights (0-1) of departures of hours of the day, and of hours of the week."""
     hour = _hours(sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         level = hour.total.sum(axis=-1, keepdims=True) / hour.n.sum(axis=-1, keepdims=True)
-    by_hour = _kept(hour, level, axes=(-1,))
+    by_hour = _shrinkage(hour, level, axes=(-1,))
     usual = (level + by_hour * _departure(hour, level))[..., None, :]
-    return by_hour, _kept(sums, usual, axes=(-2, -1))
+    return by_hour, _shrinkage(sums, usual, axes=(-2, -1))
 
 
 def _hours(sums: Sums) -> Sums:
@@ -126,7 +125,7 @@ def _departure(sums: Sums, parent: Floats) -> Floats:
         return np.asarray(np.where(sums.n > 0, sums.total / sums.n - parent, 0.0))
 
 
-def _kept(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
+def _shrinkage(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
     """tau^2 / (tau^2 + s^2 / n) of each cell; 0 where no cell was seen twice: nothing is known of the scatter."""
     n = sums.n
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -143,29 +142,21 @@ def _kept(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
 
 
 REPLICATES = 999
-_AT_ONCE = 2**20  # numbers, which stay near the processor
 
 
-# Whether hours of the day (days of the week) differ by more than chance makes them. The largest of 24 hourly means is
-# large by being chosen. What it would be without any pattern is found by turning each day by a random number of hours:
-# bursts keep their lengths and heights, and only what days have in common is lost.
-def turned_sums(cycles: Floats, replicates: int = REPLICATES, seed: int = 0) -> Floats:
+# Null distribution for differences between hours of the day (days of the week). The largest of 24 hourly means is large
+# by selection. Rotating each day by a random number of hours gives its distribution without a daily pattern: bursts
+# keep their lengths and heights, and only the common phase is lost.
+def rotated_sums(cycles: Floats, replicates: int = REPLICATES, seed: int = 0) -> Floats:
     """Sums over the cycles of (cycles, places, ...), every cycle turned at random: (replicates, places, ...). The same
     for every statistic that is made of them."""
     count, places = cycles.shape[:2]
     shift = np.random.default_rng(seed).integers(0, places, (replicates, count))
-    # Twice in a row, a cycle that is turned lies in one piece.
-    twice = np.concatenate([cycles, cycles], axis=1)
-    depth = twice[0, 0].size
-    pieces = sliding_window_view(twice.reshape(-1), places * depth)[::depth]
-    out = np.empty((replicates, places * depth))
-    step = max(1, _AT_ONCE // max(1, count * places * depth))
-    for first in range(0, replicates, step):
-        out[first : first + step] = pieces[np.arange(count) * 2 * places + shift[first : first + step]].sum(axis=1)
-    return out.reshape(replicates, *cycles.shape[1:])
+    days, hours = np.arange(count)[:, None], np.arange(places)
+    return np.stack([cycles[days, (hours + turn[:, None]) % places].sum(axis=0) for turn in shift])
 
 
 def chance_bound(null: Floats, level: float) -> float:
-    """What chance exceeds with a probability of 1 - level; NaN where there is no null."""
+    """Return the quantile of the null distribution at `level`; NaN where there is none."""
     known = null[~np.isnan(null)]
     return float(np.quantile(known, level)) if len(known) else float("nan")

@@ -1,12 +1,17 @@
-"""How two measures of the same jobs hang together: four coefficients, their intervals, and what chance alone gives.
+"""Dependence between two series: coefficients with intervals and null distributions, tests of ranks and normality.
 
-Pearson and Spearman are signed; distance correlation (Székely, Rizzo & Bakirov 2007) is 0 only under independence, in
-O(n log n) by counting in sorted halves (after Chaudhuri & Hu 2019); mutual information is Kraskov, Stögbauer &
-Grassberger's first estimator (2004), on the scale of a correlation by Linfoot (1957): sqrt(1 - exp(-2 I)).
+Pearson and Spearman are signed. Distance correlation (Szekely, Rizzo & Bakirov 2007) is 0 only under independence, and
+takes O(n log n) by counting in sorted halves (after Chaudhuri & Hu 2019). Mutual information is the first estimator of
+Kraskov, Stoegbauer & Grassberger (2004), on the scale of a correlation by Linfoot (1957): sqrt(1 - exp(-2 I)).
+
+`moments` tests normality by skewness and kurtosis (Jarque & Bera 1987) for autocorrelated values. Skewness and kurtosis
+of n such values vary as those of n over the sums of the third and fourth powers of the autocorrelations (Lobato &
+Velasco 2004, Eq. 2). Mean and variances are the exact ones of small samples (Urzua 1996), not those of the limit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,12 +19,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, stdtrit
+from scipy.spatial import cKDTree
+from scipy.special import digamma, fdtrc, stdtrit
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.stats.resampling import MIN_BLOCKS, Independent, default_block, independent, variance_inflation
+from ioweather.stats.bootstrap import MIN_BLOCKS, EffectiveSample, default_block, effective_sample, variance_inflation
+from ioweather.stats.series import midranks, pearson, spearman
 
-Measure: TypeAlias = Callable[[Floats, Floats], float]
+Measure: TypeAlias = Callable[[Floats, Floats], Any]
 
 NEIGHBOURS: Final = 3
 REPLICATES: Final = 400
@@ -44,41 +51,6 @@ class Association:
     n: int
     p: float | None
     method: str
-
-
-def pearson(x: Floats, y: Floats) -> float:
-    """NaN where one of the two does not vary."""
-    a, b = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale > 0 else float("nan")
-
-
-def spearman(x: Floats, y: Floats) -> float:
-    return pearson(midranks(x), midranks(y))
-
-
-def midranks(values: Floats) -> Floats:
-    """Ranks from 1 along the last axis, ties share their mean."""
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, -1)
-    changes = ordered[..., 1:] != ordered[..., :-1]
-    edge = np.ones((*values.shape[:-1], min(1, values.shape[-1])), np.bool_)
-    index = np.arange(values.shape[-1])
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes], -1), index, 0), axis=-1)
-    ends = np.where(np.concatenate([changes, edge], -1), index, len(index))
-    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
-    return ranks
-
-
-def _row_by_row(name: str, x: Floats, y: Floats) -> Floats:
-    """Pearson's or Spearman's coefficient of every row of two tables, in one go."""
-    if name == "spearman":
-        x, y = midranks(x), midranks(y)
-    a, b = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    scale = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    return np.asarray(np.divide((a * b).sum(axis=1), scale, out=np.full(len(a), np.nan), where=scale > 0))
 
 
 def distance_correlation(x: Floats, y: Floats) -> float:
@@ -152,21 +124,19 @@ def _sum_of_products(x: Floats, y: Floats) -> float:
     return 2 * (2 * rising - every)
 
 
-def mutual_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
+def mutual_information(x: Floats, y: Floats) -> float:
     """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
-    from scipy.spatial import cKDTree  # a tenth of a second, and only here
-
     n = len(x)
-    if n <= neighbours + 1 or not np.ptp(x) or not np.ptp(y):
+    if n <= NEIGHBOURS + 1 or not np.ptp(x) or not np.ptp(y):
         return 0.0
     rng = np.random.default_rng(_SEED)
     a, b = (values / values.std() + 1e-10 * rng.standard_normal(n) for values in (x, y))
     points = np.stack([a, b], axis=1)
-    distances = np.asarray(cKDTree(points).query(points, k=neighbours + 1, p=np.inf)[0])
+    distances = np.asarray(cKDTree(points).query(points, k=NEIGHBOURS + 1, p=np.inf)[0])
     # Strictly inside the distance to the k-th neighbour; rounding must not take that neighbour in.
     radius = distances[:, -1] * (1 - 1e-10)
     counts = [_within(values, radius) for values in (a, b)]
-    value = digamma(neighbours) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
+    value = digamma(NEIGHBOURS) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
     return max(float(value), 0.0)
 
 
@@ -178,8 +148,9 @@ def _within(values: Floats, radius: Floats) -> Ints:
     )
 
 
-def normalised_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
-    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y, neighbours=neighbours))))
+def normalised_information(x: Floats, y: Floats) -> float:
+    """Return mutual information on the scale of a correlation, 0 to 1."""
+    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y))))
 
 
 MEASURES: Final[dict[str, Measure]] = {
@@ -192,7 +163,7 @@ SIGNED: Final = ("pearson", "spearman")
 
 
 def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Pairs of which both members are there."""
+    """Return the pairs without a missing member."""
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
     there = np.isfinite(a) & np.isfinite(b)
     return a[there], b[there]
@@ -215,8 +186,8 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
         words = f"{n} pairs are too few"
         return {name: Association(name, float("nan"), None, None, n, None, words) for name in MEASURES}
     if n > MOST_RESAMPLED:
-        kept = np.sort(np.random.default_rng(_SEED).choice(n, MOST_RESAMPLED, replace=False))
-        few = associate(a[kept], b[kept], replicates=replicates)
+        chosen = np.sort(np.random.default_rng(_SEED).choice(n, MOST_RESAMPLED, replace=False))
+        few = associate(a[chosen], b[chosen], replicates=replicates)
         whole = coefficients(a, b)
         return {name: _moved(found, whole[name], n) for name, found in few.items()}
     return {name: _associate(name, a, b, replicates) for name in MEASURES}
@@ -240,16 +211,16 @@ def _bootstrap(
     name: str, x: Floats, y: Floats, value: float, replicates: int
 ) -> tuple[float | None, float | None, str]:
     """Percentiles of circular blocks of pairs on Fisher's scale, moved out by what neighbours share."""
-    spread = independent_pairs(name, x, y)
+    spread = effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, _too_few(spread)
     drawn = _blocks(len(x), replicates)
-    found = _z(_row_by_row(name, x[drawn], y[drawn]))
+    found = _z(MEASURES[name](x[drawn], y[drawn]))
     low, high = np.tanh(_percentiles(found, float(_z(value)), spread))
     return float(low), float(high), f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
 
 
-def _too_few(spread: Independent) -> str:
+def _too_few(spread: EffectiveSample) -> str:
     return f"too few independent runs, about {spread.count:.0f}"
 
 
@@ -257,30 +228,30 @@ def _z(r: Floats | float) -> Floats:
     return np.asarray(np.arctanh(np.clip(r, -0.999999, 0.999999)))
 
 
-def independent_pairs(name: str, x: Floats, y: Floats) -> Independent:
+def effective_pairs(name: str, x: Floats, y: Floats) -> EffectiveSample:
     """What of pairs in the order of time is independent: of what each contributes to the coefficient on Fisher's scale
     (Spearman's for measures that are no correlation)."""
     r = pearson(x, y) if name == "pearson" else spearman(x, y)
     parts = _pearson_parts(x, y, r) if name == "pearson" else _spearman_parts(x, y)
-    found = independent(parts / max(1 - r * r, 1e-6))
+    found = effective_sample(parts / max(1 - r * r, 1e-6))
     if name != "pearson":
         return found
-    # Products of few alike values look less alike than they are; the columns themselves tell better.
+    # In short series products are less autocorrelated than they should be; the columns give a better estimate.
     count = _bartlett_count(x, y)
     return replace(found, count=min(found.count, count), error=max(found.error, count**-0.5))
 
 
 def _bartlett_count(x: Floats, y: Floats) -> float:
     """Pairs as good as independent for a correlation, of columns in the order of time (Bartlett 1935)."""
-    shared = _alike(x) * _alike(y)
+    shared = _lag_one(x) * _lag_one(y)
     return len(x) * (1 - shared) / (1 + shared)
 
 
-def _alike(values: Floats) -> float:
-    """Correlation of neighbours, without the bias of short series (Kendall 1954); not below 0."""
-    apart = values - values.mean()
-    squares = float(apart @ apart)
-    found = float(apart[1:] @ apart[:-1]) / squares if squares > 0 else 0.0
+def _lag_one(values: Floats) -> float:
+    """Return the lag-one autocorrelation, corrected for the bias of short series (Kendall 1954); not below 0."""
+    centred = values - values.mean()
+    squares = float(centred @ centred)
+    found = float(centred[1:] @ centred[:-1]) / squares if squares > 0 else 0.0
     return min(max(found + (1 + 3 * found) / len(values), 0.0), 0.99)
 
 
@@ -309,7 +280,7 @@ def _blocks(n: int, replicates: int) -> Ints:
     return np.asarray(((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n], np.int64)
 
 
-def _percentiles(found: Floats, value: float, spread: Independent) -> Floats:
+def _percentiles(found: Floats, value: float, spread: EffectiveSample) -> Floats:
     finite = found[np.isfinite(found)]
     stretches = np.array(spread.stretches(LEVEL, float(finite.std())))
     return np.asarray(value + stretches * (np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - value))
@@ -328,29 +299,31 @@ def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[flo
     value = spearman(later_x, later_y) - spearman(x, y)
     if not np.isfinite(value):
         return None
-    spread = independent(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))
+    spread = effective_sample(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))
     if not spread.enough:
         return None
     drawn = _blocks(len(x), REPLICATES)
-    before, after = (_row_by_row("spearman", a[drawn], b[drawn]) for a, b in ((x, y), (later_x, later_y)))
+    before, after = (spearman(a[drawn], b[drawn]) for a, b in ((x, y), (later_x, later_y)))
     found = after - before
     low, high = _percentiles(found, value, spread)
     return value, float(low), float(high)
 
 
-# Halves of alike pairs vary too little: at least by so much of what a correlation varies by. [ours], by coverage.
+# Half samples of autocorrelated pairs vary too little: least share of the standard error of a correlation. [ours], by
+# coverage.
 _LEAST_ERROR: Final = 0.8
 
 
 def _half_samples(
     name: str, x: Floats, y: Floats, value: float, replicates: int
 ) -> tuple[float | None, float | None, str]:
-    """Delete-half jackknife (Shao & Wu 1989): pairs drawn twice would raise these two, so none is drawn twice. The
-    spread over halves is the standard error, and what halves lie higher by is the bias. That is uncertain, so the
-    interval is about the value with and without it. Blocks stay together, and are longer where neighbours are alike.
-    Pairs near in time that are alike raise mutual information, and every k-th pair alone, being few, is too low: the
-    lower end moves half of the way between the two."""
-    n, spread = len(x), independent_pairs(name, x, y)
+    """Return the interval by the delete-half jackknife (Shao & Wu 1989): pairs drawn twice would raise these measures.
+
+    The spread over half samples is the standard error, and their mean excess the bias. The bias is uncertain, so the
+    interval covers the value with and without it. Blocks are drawn as a whole, and are longer with autocorrelation.
+    Autocorrelated pairs raise mutual information, while every k-th pair, being few, gives too low a value: the lower
+    end moves half of the way between the two."""
+    n, spread = len(x), effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, _too_few(spread)
     block = max(default_block(n), min(round(3 * n / spread.count), n // MIN_BLOCKS))
@@ -368,15 +341,15 @@ def _half_samples(
     freed = 2 * at - float(np.nanmean(halves))
     error = max(float(np.nanstd(halves)), _LEAST_ERROR * _bartlett_count(x, y) ** -0.5)
     half = -float(stdtrit(count - 1, (1 - LEVEL) / 2)) * error
-    lifted = max(0.0, at - _far_apart(measure, x, y))
+    lifted = max(0.0, at - _thinned_mean(measure, x, y))
     low, high = max(0.0, float(np.tanh(min(at, freed) - half - 0.5 * lifted))), float(np.tanh(max(at, freed) + half))
     return low, high, f"spread over half samples of blocks of {block} runs, about the value with and without its bias"
 
 
-def _far_apart(measure: Measure, x: Floats, y: Floats) -> float:
-    """Mean of the measure, on Fisher's scale, over pairs so far apart in time that they are independent."""
-    apart = max(1, min(round(len(x) / _bartlett_count(x, y)), len(x) // MIN_PAIRS))
-    return float(np.mean([_z(measure(x[first::apart], y[first::apart])) for first in range(apart)]))
+def _thinned_mean(measure: Measure, x: Floats, y: Floats) -> float:
+    """Return the mean of the measure, on Fisher's scale, over every k-th pair: far enough in time to be independent."""
+    step = max(1, min(round(len(x) / _bartlett_count(x, y)), len(x) // MIN_PAIRS))
+    return float(np.mean([_z(measure(x[first::step], y[first::step])) for first in range(step)]))
 
 
 def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIFTS) -> float:
@@ -385,7 +358,7 @@ def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIF
     do not: of independent series with an autocorrelation of 0.8 they reject a third at 5%."""
     if name in SIGNED:
         shifted = np.stack(list(_shifted(y, most)))
-        found = _row_by_row(name, np.broadcast_to(x, shifted.shape), shifted)
+        found = MEASURES[name](np.broadcast_to(x, shifted.shape), shifted)
     else:
         measure: Callable[[Floats], float] = partial(MEASURES[name], x)
         if name == "distance_correlation":
@@ -396,7 +369,7 @@ def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIF
 
 def best_shift_p(xs: list[Floats], y: Floats, most: int = MOST_SHIFTS) -> float:
     """The same for the largest of the rank correlations of y with several x: it is chosen in every shift as it was
-    chosen here, so that choosing is no evidence. NaN where no pair of all is there, or nothing varies."""
+    chosen here, so that the choice is no evidence. NaN where no complete pair is left, or nothing varies."""
     there = np.isfinite(np.stack([*xs, y])).all(axis=0)
     ranks = [midranks(x[there]) for x in xs if np.ptp(x[there]) > 0] if there.any() else []
     y = midranks(y[there])
@@ -450,15 +423,13 @@ def time_shifts(steps: int, most: int, *, least: int) -> Ints:
     return np.asarray(least + rng.choice(width, min(most, width), replace=False), np.int64)
 
 
-def shift_null(
-    y: Floats, observed: dict[str, float], shifted: Iterator[Floats], measures: tuple[str, ...] = SIGNED
-) -> dict[str, ShiftNull]:
+def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats]) -> dict[str, ShiftNull]:
     """`shifted` yields the system's side at moved times; its gaps are left out pair by pair."""
-    found: dict[str, list[float]] = {name: [] for name in measures}
+    found: dict[str, list[float]] = {name: [] for name in SIGNED}
     for x in shifted:
         a, b = complete_pairs(x, y)
         enough = len(a) >= max(MIN_PAIRS, len(y) // 2)
-        for name in measures:
+        for name in SIGNED:
             found[name].append(MEASURES[name](a, b) if enough else float("nan"))
     nulls = {}
     for name, values in found.items():
@@ -490,15 +461,52 @@ def groups_differ(samples: list[Floats]) -> float | None:
     means, spread = (np.array([of(part) for part in parts]) for of in (np.mean, np.std))
     if len(parts) < 2 or size.min() < MIN_BLOCKS or not spread.all():
         return None
-    # How alike neighbours are is known better of all groups together.
-    alike = np.array([float(variance_inflation((part - part.mean())[:, None])[0]) for part in parts])
-    independent = size / (size @ alike / size.sum())
-    if independent.min() < MIN_BLOCKS:
+    # The inflation is pooled: one group is too short to estimate it well.
+    inflation = np.array([float(variance_inflation((part - part.mean())[:, None])[0]) for part in parts])
+    effective = size / (size @ inflation / size.sum())
+    if effective.min() < MIN_BLOCKS:
         return None
-    from scipy.special import fdtrc  # a third of a second, and only here
-
-    groups, weight = len(parts), (independent - 1) / spread**2
+    groups, weight = len(parts), (effective - 1) / spread**2
     between = float((weight * (means - weight @ means / weight.sum()) ** 2).sum()) / (groups - 1)
-    unsure = float(((1 - weight / weight.sum()) ** 2 / (independent - 1)).sum())
+    unsure = float(((1 - weight / weight.sum()) ** 2 / (effective - 1)).sum())
     value = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
     return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), value))
+
+
+# [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.
+_LEAST = 25
+
+
+@dataclass(frozen=True)
+class Moments:
+    """`statistic` is chi-square with two degrees of freedom where the values are Normal."""
+
+    skewness: float
+    kurtosis: float
+    skewness_error: float
+    statistic: float
+
+    @property
+    def p_value(self) -> float:
+        return math.exp(-self.statistic / 2)
+
+
+def moments(values: Floats) -> Moments | None:
+    """Of values in the order of time; None where they do not vary, or too few are independent of the others."""
+    if not len(values) or values.min() == values.max():
+        return None
+    away = values - values.mean()
+    variance = float(np.mean(away**2))
+    skewness, kurtosis = float(np.mean(away**3)) / variance**1.5, float(np.mean(away**4)) / variance**2
+    n = len(values)
+    lags = math.isqrt(n)
+    correlations = np.array([float(away[lag:] @ away[: n - lag]) / (n * variance) for lag in range(1, lags + 1)])
+    # Chance correlations are small, and their powers next to nothing; a sum below 1 would be chance.
+    third, fourth = (n / max(1.0, 1 + 2 * float((correlations**power).sum())) for power in (3, 4))
+    if third < _LEAST:
+        return None
+    skewness_variance = 6 * (third - 2) / ((third + 1) * (third + 3))
+    usual = 3 * (fourth - 1) / (fourth + 1)
+    kurtosis_variance = 24 * fourth * (fourth - 2) * (fourth - 3) / ((fourth + 1) ** 2 * (fourth + 3) * (fourth + 5))
+    statistic = skewness**2 / skewness_variance + (kurtosis - usual) ** 2 / kurtosis_variance
+    return Moments(skewness, kurtosis, math.sqrt(skewness_variance), statistic)

@@ -1,15 +1,17 @@
-"""Forecasts of a series some windows ahead, from its own past alone.
+"""Forecasts of a series some windows ahead, from its own past and from known jobs.
 
-Three candidates, none of which ever sees what comes after its moment:
+Three candidates, none of which uses data later than its moment:
 
-- persistence: it stays as it is now;
-- climatology: what the hour of the week usually brings (`stats.climatology`);
-- combined: the two, and what the jobs that are known will move, blended in the proportion that served best so far.
+- persistence: the current value;
+- climatology: the usual value of the hour of the week (`stats.climatology`);
+- combined: both, blended with what known jobs will move, in the proportion that had the least error so far.
 
-Climatology and known jobs are moved to the median of what followed such a value in the past, because absolute errors
-are what counts. Each day is forecast with what was known when it began (rolling origin), so errors are of real
-forecasts. Values must be on a scale where errors add up (a logarithm); missing windows are NaN and are neither input
-nor truth.
+Climatology and known jobs are shifted to the median of what followed such a value in the past, because absolute errors
+count. Each day is forecast with what was known when it began (rolling origin), so errors are of real forecasts. Values
+must be on a scale where errors add up (a logarithm). Missing windows are NaN and are neither input nor truth.
+
+Known jobs, waiting or running, are expected to move what followed such moments: the mean of the job itself, shrunk
+towards that of its program, and this towards that of all programs. Only what was known by then counts.
 """
 
 from __future__ import annotations
@@ -130,7 +132,7 @@ class ClassTable:
         places = len(value) * np.arange(1, classes) // classes
         self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
         own = np.searchsorted(self._borders, value, side="right")
-        # Ties may leave a class empty; all values then say the same, and all residuals serve.
+        # Ties may leave a class empty; it then uses all residuals.
         self._residuals = [np.sort(residual[own == c] if (own == c).any() else residual) for c in range(classes)]
 
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
@@ -142,8 +144,8 @@ class ClassTable:
 
 
 def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
-    """Of n independent values the (n + 1) p-th from the outside: a new one lies within as often as promised. Few values
-    so give wide intervals, and values that share their errors are few."""
+    """Return the conformal quantile: of n independent values the (n + 1) p-th from the outside, which covers a new
+    value at the nominal rate. Correlated values count as fewer, so they give wider intervals."""
     n = len(ordered)
     if level == 0.5:
         return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
@@ -153,9 +155,9 @@ def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
 
 
 def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassTable]]:
-    """(day, its forecasts, what the past says on that morning), for every day with past enough.
+    """Yield (day, its forecasts, residuals by class of the past on that morning) for every day with enough past.
 
-    A table serves for up to a week once there are many weeks: what it says then hardly changes from day to day.
+    A table is reused for up to a week once there are many weeks, because it hardly changes from day to day.
     """
     residual = past.truth - value
     rows = np.flatnonzero(np.isfinite(residual))
@@ -174,7 +176,7 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
 
 
 def to_median(value: Floats, past: Past) -> Floats:
-    """Shift each value by the median residual of similar past values; without a past, it stays."""
+    """Shift each value by the median residual of similar past values; without a past it is unchanged."""
     out = value.copy()
     for _, now, table in daily_classes(value, past):
         out[now] += table.quantiles(value[now], (0.5,))[0]
@@ -182,7 +184,7 @@ def to_median(value: Floats, past: Past) -> Floats:
 
 
 def blended(ways: Floats, past: Past) -> Floats:
-    """Of (ways, T) the mean of each day, with those of WEIGHTS whose past errors were least; NaN before enough past."""
+    """Return the weighted mean of (ways, T), each day with the WEIGHTS of least past error; NaN without enough past."""
     every = WEIGHTS @ ways
     error = np.abs(every - past.truth)
     known = np.isfinite(error[0]) & (past.target_day < past.days)
@@ -213,7 +215,7 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
     for today, now, table in daily_classes(value, past):
-        # Errors of high forecasts beside a higher one would reach far beyond all that was ever seen.
+        # Residuals of high forecasts, added to a higher one, would reach far beyond all observed values.
         seen = past.truth[past.target_day < today]
         least, most = np.nanmin(seen), np.nanmax(seen)
         room = _BEYOND * (most - least)
@@ -221,12 +223,107 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
         bounds = np.clip(bounds, least - room, most + room)
         truth = past.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
-        # A point forecast outside its own interval would puzzle; the interval is widened to it after being judged.
+        # The interval is widened to contain the point forecast after its coverage was recorded.
         low[now], high[now] = np.minimum(bounds[0], value[now]), np.maximum(bounds[1], value[now])
         inside[now] = within
-        # Of a day's last forecasts the truth is not known on the next morning: they do not teach.
+        # The truth of a day's last forecasts is not known on the next morning: they do not update the level.
         known = within[np.isfinite(within) & (past.target_day[now] == past.day[now])]
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
             alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))
     return Intervals(low, high, inside)
+
+
+# [ours] How many moments the wider group counts for.
+_SHRINK: Final = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Jobs by number: when each was submitted, began and ended, in windows from the first on (infinite where it has
+    not; NaN submitted where only its traffic shows it), and its program."""
+
+    submitted: Floats
+    began: Floats
+    ended: Floats
+    program: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Jobs one after another, window by window (N,): `amount` moved, `window` it is, `job` (counted from 0). `present`:
+    known to wait or run when the window ends; `waits`: it has not begun by then. After its end each job has as many
+    windows more as the longest horizon. `program` and last window, `ends`, of each job. `live`: amounts are known at
+    once, by what the servers count; otherwise when the job has ended, by its log."""
+
+    amount: Floats
+    window: Ints
+    job: Ints
+    present: Bools
+    waits: Bools
+    program: Ints
+    ends: Ints
+    live: bool
+
+
+def laid_out(jobs: Jobs, moved: tuple[Ints, Ints, Floats], windows: int, ahead: int, *, live: bool) -> Work:
+    """`moved` are jobs, windows and amounts. A job that only its traffic shows is there until it moved nothing for
+    `ahead` windows."""
+    inside = (moved[1] >= 0) & (moved[1] < windows)
+    job, window, amount = moved[0][inside], moved[1][inside], moved[2][inside]
+    count = len(jobs.program)
+    first, last = np.full(count, windows), np.full(count, -1)
+    np.minimum.at(first, job, window)
+    np.maximum.at(last, job, window)
+    shown = np.isnan(jobs.submitted)
+    first = np.where(shown, first, np.clip(np.nan_to_num(jobs.submitted), 0, windows)).astype(np.int64)
+    last = np.where(shown, last + ahead, np.clip(jobs.ended, -1, windows - 1)).astype(np.int64)
+    length = np.where(last >= first, last - first + 1 + ahead, 0)
+    begins = np.cumsum(length) - length
+    row_job = np.repeat(np.arange(count), length)
+    at = np.arange(len(row_job)) - begins[row_job] + first[row_job]
+    inside = (window >= first[job]) & (window < first[job] + length[job])
+    place = (begins[job] + window - first[job])[inside]
+    total = np.bincount(place, amount[inside], minlength=len(at)).astype(np.float64)
+    end = at + 1
+    recent = np.maximum.accumulate(np.where(total > 0, np.arange(len(at)), -ahead))
+    lately = np.arange(len(at)) - np.maximum(recent, begins[row_job]) < ahead
+    there = (end >= jobs.submitted[row_job]) & (end <= jobs.ended[row_job])
+    waits = end < np.where(shown, -np.inf, jobs.began)[row_job]
+    return Work(total, at, row_job, np.where(shown[row_job], lately, there), waits, jobs.program, last, live)
+
+
+def expected_load(work: Work, windows: int, horizons: tuple[int, ...], *, every: int = 1) -> Floats:
+    """(horizons, windows // every): what jobs known at the end of a window move in the one `h` later. `every` so many
+    windows of the work are one of those."""
+    rows = np.flatnonzero(work.present & (work.window < windows))
+    now, job, waits = work.window[rows], work.job[rows], work.waits[rows].astype(np.int64)
+    teaches = now if work.live else np.where(work.ends[job] < windows, work.ends[job], windows)
+    keys = (waits, work.program[job] * 2 + waits, job * 2 + waits)
+    groups = [_Past(key, now, teaches, windows) for key in keys]
+    total = np.concatenate([[0.0], np.cumsum(work.amount)])
+    amount = np.zeros((len(horizons), windows // every))
+    for place, horizon in enumerate(every * h for h in horizons):
+        came = (total[rows + horizon + 1] - total[rows + horizon - every + 1]) / every
+        mean = np.zeros(len(rows))
+        for group in groups:
+            mean = group.drawn(came, horizon if work.live else 0, mean)
+        amount[place] = np.bincount(now, mean, minlength=windows)[every - 1 :: every]
+    return amount
+
+
+class _Past:
+    """Moments sorted by key and by when they become known, so that those known at any moment are contiguous."""
+
+    def __init__(self, key: Ints, now: Ints, teaches: Ints, windows: int) -> None:
+        first = key * (windows + 1)
+        self._order = np.lexsort((teaches, key))
+        self._sorted = (first + teaches)[self._order]
+        self._now, self._first = first + now, np.searchsorted(self._sorted, first)
+
+    def drawn(self, came: Floats, horizon: int, wider: Floats) -> Floats:
+        """Return the mean so far, shrunk towards that of the wider group."""
+        # Before the first window there are none: the number would be of the key before.
+        last = np.maximum(np.searchsorted(self._sorted, self._now - horizon, side="right"), self._first)
+        total = np.concatenate([[0.0], np.cumsum(came[self._order])])
+        return np.asarray((total[last] - total[self._first] + _SHRINK * wider) / (last - self._first + _SHRINK))

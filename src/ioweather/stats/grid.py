@@ -1,13 +1,15 @@
-"""The system's activity as amounts per step of a regular grid, with sums over any stretch of time at once.
+"""Amounts on a regular time grid, with sums over any period; the local clock of a facility; undeclared shutdowns.
 
-Sums of all steps before each stamp are made once; the amount between two moments is then a difference of two
-interpolated sums, so no run scans the samples it does not touch.
+`SystemGrid` makes the sums of all steps before each time stamp once; the amount between two moments is then a
+difference of two interpolated sums, so no run scans samples it does not touch. `Steps` says which steps of a roll-up of
+`series` can be used and why others cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.choices import TRAFFIC
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Coverage
+from ioweather.core.units import DAY_NS, HOUR_NS, NS, ns_to_datetime
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +107,189 @@ def _running(values: NDArray[Any]) -> NDArray[Any]:
     # A year of bytes reaches 1e18, where float64 counts in hundreds: the wider type keeps small runs exact.
     kind = np.longdouble if values.dtype.kind == "f" else np.int64
     return np.concatenate([np.zeros(1, kind), np.cumsum(values, dtype=kind)])
+
+
+SERVER_TRAFFIC = (
+    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
+    "itself to complete unaligned writes (read-modify-write)."
+)
+
+
+# A step counts when at least this share of its component-time was recorded; its amount is then used without
+# scaling: at most a tenth is missing, and a guess would add bytes that were not measured.
+MIN_COVERAGE = 0.9
+# A bound before 1970 or after 2040 means "whatever there is", not a wish for data that is missing.
+_EVER_NS = 2_208_988_800 * 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Amounts per step of one or more metrics: NaN where a step cannot be used. `excluded` counts steps by reason."""
+
+    start_ns: int
+    step_ns: int
+    values: Mapping[str, Floats]
+    excluded: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    @property
+    def times_ns(self) -> Ints:
+        return self.start_ns + np.arange(self.count, dtype=np.int64) * self.step_ns
+
+    @property
+    def step_seconds(self) -> float:
+        return self.step_ns / 1e9
+
+    @property
+    def usable(self) -> Bools:
+        """Steps where every metric is there."""
+        return np.asarray(~np.isnan(np.sum(list(self.values.values()), axis=0)))
+
+    def coverage(self, unit: str = "steps") -> Coverage:
+        """Used and excluded steps of those the period should have."""
+        return Coverage(self.count, int(self.usable.sum()), unit, dict(self.excluded), f"step {self.step_seconds:g} s")
+
+
+def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tuple[int, int]) -> Steps:
+    """Rollup rows (start_ns, metric, value, coverage) on the grid of the period; absent rows are missing steps.
+
+    Steps that no metric has, and steps below MIN_COVERAGE, are counted separately: gaps and partial steps.
+    """
+    start = frame.array("start_ns").astype(np.int64, copy=False)
+    origin, count = _grid(start, step_ns, period_ns)
+    place = (start - origin) // step_ns
+    names, value, covered = frame.text("metric"), frame.array("value"), frame.array("coverage")
+    enough = ~(np.asarray(covered) < MIN_COVERAGE - 1e-9)
+    values: dict[str, Floats] = {}
+    seen, partial = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for metric in metrics:
+        rows = names.equals(metric) & (place >= 0) & (place < count)
+        dense = np.full(count, np.nan)
+        dense[place[rows & enough]] = value[rows & enough]
+        seen[place[rows]] = True
+        partial[place[rows & ~enough]] = True
+        values[metric] = dense
+    steps = Steps(origin, step_ns, values)
+    lost = seen & ~steps.usable
+    excluded = {
+        "not recorded": int((~seen).sum()),
+        f"less than {MIN_COVERAGE:.0%} recorded": int((lost & partial).sum()),
+        "one direction missing": int((lost & ~partial).sum()),
+    }
+    return Steps(origin, step_ns, values, {reason: n for reason, n in excluded.items() if n})
+
+
+def traffic_steps(data: StudyData, facility: Facility, filesystem: str) -> Steps:
+    """The need `traffic` on its grid. What exceeds the peak of the file system cannot be real (pat19 section 2.2)."""
+    steps = steps_of(data.frames["traffic"], TRAFFIC, data.step_ns, data.period_ns)
+    known = facility.filesystem(filesystem)
+    if known is None or known.peak_bytes_per_s is None or not steps.count:
+        return steps
+    above = np.max(list(steps.values.values()), axis=0) > known.peak_bytes_per_s * steps.step_seconds
+    if not above.any():
+        return steps
+    values = {metric: np.where(above, np.nan, value) for metric, value in steps.values.items()}
+    excluded = {**steps.excluded, "above the peak of the system": int(above.sum())}
+    return Steps(steps.start_ns, steps.step_ns, values, excluded)
+
+
+def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
+    """First step and number of steps: of the period asked for, or of the data where a side of it is open."""
+    if not len(start):
+        return 0, 0
+    first, last = int(start.min()), int(start.max()) + step_ns
+    asked_first, asked_last = period_ns
+    # The grid's phase is the data's: rows lie on first + k * step.
+    before = (first - asked_first) // step_ns if asked_first > 0 else 0
+    after = -(-(asked_last - last) // step_ns) if 0 < asked_last < _EVER_NS else 0
+    origin = first - max(0, before) * step_ns
+    return origin, (last - origin) // step_ns + max(0, after)
+
+
+def gaps(usable: Bools) -> list[tuple[int, int]]:
+    """[first, last) of every stretch of steps that cannot be used."""
+    padded = np.concatenate([[True], usable, [True]])
+    first = np.flatnonzero(padded[:-1] & ~padded[1:])
+    last = np.flatnonzero(~padded[:-1] & padded[1:])
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalClock:
+    """Each moment as a local day (days since 1970-01-01), hour 0-23 and weekday (0 = Monday)."""
+
+    day: Ints
+    hour: Ints
+    weekday: Ints
+
+
+def local_clock(times_ns: NDArray[Any], zone: dt.tzinfo) -> LocalClock:
+    """Return the local day, hour and weekday of UTC times in ns."""
+    local = np.asarray(times_ns, np.int64) + offsets_ns(times_ns, zone)
+    day = local // DAY_NS
+    # 1970-01-01 was a Thursday.
+    return LocalClock(day, (local - day * DAY_NS) // HOUR_NS, (day + 3) % 7)
+
+
+def facility_zone(facility: Facility) -> tuple[dt.tzinfo, str]:
+    """The facility's zone and its name; UTC where facility.toml sets none."""
+    return (zone_named(facility.zone), facility.zone) if facility.zone else (dt.UTC, "UTC")
+
+
+def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
+    """Local minus UTC for every moment. The zone is asked once a day, and more only on days when clocks change."""
+    times = np.asarray(times_ns, np.int64)
+    if not times.size:
+        return np.zeros(0, np.int64)
+    edges = _changes(int(times.min()), int(times.max()) + 1, zone)
+    starts = np.array([moment for moment, _ in edges], np.int64)
+    values = np.array([offset for _, offset in edges], np.int64)
+    return np.asarray(values[np.searchsorted(starts, times, side="right") - 1], np.int64)
+
+
+def _changes(first: int, last: int, zone: dt.tzinfo) -> list[tuple[int, int]]:
+    """(moment, offset from then on), the first at `first`, found to the second."""
+    found = [(first, _offset(first, zone))]
+    before = first
+    while before < last:
+        after = min(before + DAY_NS, last)
+        if _offset(after, zone) != found[-1][1]:
+            low, high = before, after
+            while high - low > NS:
+                middle = (low + high) // 2
+                low, high = (middle, high) if _offset(middle, zone) == found[-1][1] else (low, middle)
+            # Clocks change on whole seconds.
+            moment = high // NS * NS
+            found.append((moment, _offset(after, zone)))
+        before = after
+    return found
+
+
+def _offset(moment_ns: int, zone: dt.tzinfo) -> int:
+    offset = ns_to_datetime(moment_ns, zone).utcoffset()
+    return 0 if offset is None else (offset.days * 86_400 + offset.seconds) * NS
+
+
+def day_name(day: int) -> str:
+    """ISO date of a local day number."""
+    return (dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat()
+
+
+# [ours] Quieter than any storage system in use: even an idle one writes a few bytes a minute.
+SHUTDOWN_SECONDS = 600
+# A few disks may all be idle at the same time; this many targets are not.
+FEWEST_COMPONENTS = 8
+
+
+def shutdown_steps(quiet: Bools, step_seconds: float, *, at_least_seconds: float = SHUTDOWN_SECONDS) -> Bools:
+    """Runs of quiet steps that last long enough to be a shutdown. `quiet` may be a year: one flag per step."""
+    bounds = np.flatnonzero(np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8)))
+    begins, ends = bounds[::2], bounds[1::2]
+    long = (ends - begins) * step_seconds >= at_least_seconds
+    change = np.zeros(len(quiet) + 1, np.int64)
+    change[begins[long]] += 1
+    change[ends[long]] -= 1
+    return np.cumsum(change[:-1]) > 0

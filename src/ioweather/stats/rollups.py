@@ -15,17 +15,17 @@ from ioweather.core.tables import concat
 from ioweather.core.tables.responses import RESPONSE_ROLLUPS
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import names_of
-from ioweather.stats.loghistogram import Histograms
+from ioweather.stats.histograms import Histograms
 
 
 # Coordinated omission: an operation that hangs for 20 s hides the 19 ticks at which others would have waited too. The
 # correction is HdrHistogram's (recordValueWithExpectedInterval): each hidden tick counts as a response that waited
 # until the hang ended. Here the ticks are known, because each is a row with the status `missed`.
 def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
-    """Rows that stand for hidden responses (missed ticks, pending operations), and the ns each would have waited.
+    """Return rows of hidden responses (missed ticks, pending operations), and the ns each would have waited.
 
     A hang ends where the operation ends that was in flight at the tick; without one, where the next begins; without
-    either, with what is known of that target (a lower bound). Ticks of which not even that is known are left out.
+    either, with the last row of that target (a lower bound). Ticks without any of these are left out.
     """
     status = responses.text("status")
     hidden = np.flatnonzero(status.equals("missed") | status.equals("pending"))
@@ -159,6 +159,7 @@ def roll_up(responses: Frame, interval_ns: int) -> Frame:
 
 
 def all_intervals(responses: Frame) -> Frame:
+    """Return the roll-ups of a minute, ten minutes and an hour."""
     return concat([roll_up(responses, interval) for interval in INTERVALS_NS])
 
 

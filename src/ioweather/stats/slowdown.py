@@ -2,7 +2,7 @@
 
 slowdown = t_observed / t_expected. Observed is a statistic of an interval; expected the median of all operations of
 that kind on that file system over the whole period, or another baseline. Statistics come twice: `raw`, of operations
-that ended, and `omission_corrected`, with what those would have waited that a hang kept from beginning.
+that ended, and `omission_corrected`, with the waits of operations that a hang delayed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
-from ioweather.stats.loghistogram import Histograms
+from ioweather.stats.histograms import Histograms
 from ioweather.stats.rollups import Reduced, groups_of, omitted_waits, reduce_responses, reduce_rollups
 
 STATISTICS: Final = ("mean", "median", "q90", "q95", "q99", "max")
@@ -32,7 +32,7 @@ _CHANCE: Final = 0.05
 
 @dataclass(frozen=True, eq=False)
 class OperationSeries:
-    """One operation on one file system: statistics of its intervals, in time order; all hosts together."""
+    """One operation on one file system: statistics of its intervals, in time order, over all hosts."""
 
     filesystem: str
     op: str
@@ -68,7 +68,7 @@ class OperationSeries:
         return _corrected(self.reduced, self.statistics)
 
     def by(self, interval_ns: int) -> OperationSeries:
-        """The same by intervals that are so many of these: what they hold adds up."""
+        """Return the same series by longer intervals, multiples of these."""
         if interval_ns == self.interval_ns:
             return self
         step, place = np.unique(self.start_ns // interval_ns, return_inverse=True)
@@ -148,7 +148,7 @@ class _Kind:
 
 
 def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Iterator[_Kind]:
-    """One after another, so that little is held at a time; in order of their names."""
+    """Yield the kinds one at a time, in order of their names, to bound memory."""
     # Hosts and targets of one file system are one series: the place a probe runs is a label, not a service.
     names = [filesystems.get(name, name) for name in rows.text("system").categories]
     place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
@@ -241,19 +241,19 @@ def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_second
     """Episodes with so many slow operations (`slow_seconds` or longer, by interval) that operations which are slow each
     for itself, as often as in the whole series, would give one in less than one search of twenty.
 
-    A probe that looks once in an interval finds one slow in every hundred, and a hundred intervals a day. The bound is
-    Chernoff's: P(X >= k) <= exp(-n KL(k/n, p)).
+    A probe with one operation per interval finds one slow in every hundred, about one a day at a hundred intervals. The
+    bound is Chernoff's: P(X >= k) <= exp(-n KL(k/n, p)).
     """
     slow, count = series.reduced.histograms.counts_from(slow_seconds), series.count
     usual = slow.sum() / max(1, count.sum())
-    kept = []
+    significant = []
     for episode in found:
         first, last = np.searchsorted(series.start_ns, (episode.start_ns, episode.end_ns))
         n = int(count[first:last].sum())
         share = slow[first:last].sum() / max(1, n)
         if share > usual and len(count) * np.exp(-n * _divergence(share, usual)) <= _CHANCE:
-            kept.append(episode)
-    return kept
+            significant.append(episode)
+    return significant
 
 
 def _divergence(share: float, usual: float) -> float:

@@ -40,12 +40,12 @@ def table(name: str, columns: Mapping[str, tuple[str, str, Any]], title: str = "
 
 
 def relabelled(made: ResultTable, **labels: str) -> ResultTable:
-    """The same table for a chart, whose axes name what is measured where its columns name statistics."""
+    """Return the table with other column labels, for the axes of a chart."""
     columns = tuple(replace(column, label=labels.get(column.name, column.label)) for column in made.columns)
     return replace(made, columns=columns)
 
 
-def told_p(p: float) -> str:
+def p_text(p: float) -> str:
     """A p-value in words; below a thousandth its digits say nothing."""
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
@@ -67,20 +67,20 @@ def thin(values: Floats, buckets: int) -> Ints:
 
 
 def timeline_table(
-    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
-    """All series one below the other, thinned so that together they stay within MAX_ROWS."""
+    """Return all series as long rows, thinned to MAX_ROWS in total."""
     buckets = max(1, MAX_ROWS // (2 * max(1, len(series))))
     rows: list[tuple[Cell, ...]] = []
     for key, values in series.items():
-        kept = thin(values, buckets)
-        rows += zip(cells(times_ns[kept]), [key] * len(kept), cells(values[kept]), strict=True)
+        picks = thin(values, buckets)
+        rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
 def cumulative_table(
-    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
     """Running totals at evenly spaced steps: they only rise, so nothing hides between two points."""
     rows: list[tuple[Cell, ...]] = []
@@ -88,10 +88,11 @@ def cumulative_table(
         picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), 500)).astype(np.int64))
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
-def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str, title: str = "") -> ResultTable:
+def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str) -> ResultTable:
+    """Return cumulative distributions as long rows, with at most CDF_POINTS points each."""
     rows: list[tuple[Cell, ...]] = []
     for key, values in series.items():
         x, share = ecdf_points(values, CDF_POINTS)
@@ -101,8 +102,9 @@ def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str, ti
         ResultColumn("value", label, unit),
         ResultColumn("share", "share at or below", "ratio"),
     )
-    return ResultTable(name, columns, tuple(rows), title)
+    return ResultTable(name, columns, tuple(rows))
 
 
 def shaded(start_ns: int, end_ns: int, label: str) -> Reference:
+    """Return a shaded range of the time axis."""
     return Reference("x", float(start_ns), label, float(end_ns))

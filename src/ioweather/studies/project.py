@@ -1,18 +1,181 @@
-"""`project`: what one project moved, how its jobs perform, what dominates, what it keeps."""
+"""`project`: one project on one screen: volume, performance of its jobs, dominant I/O and files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, Final
 
-from ioweather.core.contracts import Need, Param, Params, Question
+import numpy as np
+
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.question_parameters import PROCESSES_PER_NODE
-from ioweather.core.results import Answer
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
+from ioweather.core.units import DAY_NS, format_bytes
+from ioweather.facts.accounting_match import match_jobs
 from ioweather.facts.job_volumes import server_volumes
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
-from ioweather.studies.project_summary import project_answer
+from ioweather.facts.runs import Runs, jobs_of
+from ioweather.stats.estimates import known
+from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
+from ioweather.studies.car11.projects import project_findings
 from ioweather.topics.source import DataSource
+
+
+def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:
+    """Return the answer on one project; DataUnavailable without a job of it."""
+    jobs = jobs_of(data, facility, params)
+    if name not in jobs.projects.categories:
+        near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)
+        raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
+    mine = jobs.of_project(name)
+    read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
+    share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
+    users, start, nprocs = len(set(mine.ints("uid").tolist())), mine.ints("start_ns"), mine.ints("nprocs")
+    seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
+    bytes_per_s, per_node = _median(mine.floats("bytes_per_s")), _median(mine.floats("mib_per_s_per_node"))
+    io_ratio = _median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
+    servers = seen_by_servers(data.frames.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
+    volume = (
+        Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
+        Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
+        Fact("bytes_ratio", "of all bytes of all jobs", share, "ratio", share),
+    )
+    low, high = int(nprocs.min()), int(nprocs.max())
+    of_jobs = (
+        Fact("jobs", "jobs with a log", mine.rows, "count"),
+        Fact("users", "users", users, "count"),
+        Fact("processes", "processes", f"{low:,}" if low == high else f"{low:,} to {high:,}"),
+        Fact("first", "first", int(start.min()), "time_ns"),
+        Fact("last", "last", int(start.max()), "time_ns"),
+        *_accounted(name, data, facility),
+    )
+    total = sum(seconds) or 1.0
+    performance = (
+        Fact("mib_per_s_per_node_median", "per node, median", per_node, "mib_per_s_per_node"),
+        Fact("bytes_per_s_median", "bandwidth, median", bytes_per_s, "bytes_per_s"),
+        Fact("io_ratio_median", "I/O of run time, median", io_ratio, "ratio", min(1.0, io_ratio or 0.0)),
+        Fact("read_seconds", "reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
+        Fact("write_seconds", "writing", seconds[1], "seconds", seconds[1] / total),
+        Fact("metadata_seconds", "metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
+    )
+    counts = {kind: int(mine.ints(f"{kind}_file_count").sum()) for kind in ("unique", "partially_shared", "shared")}
+    every = max(1, sum(counts.values()))
+    per_process = float(np.nanmean(mine.floats("files_per_process")))
+    files = (
+        *(
+            Fact(f"{kind}_files", f"{kind.replace('_', ' ')} files", n, "count", n / every)
+            for kind, n in counts.items()
+        ),
+        Fact("files_per_process_mean", "files per process, mean", per_process, "count"),
+    )
+    groups = [
+        FactGroup("volume", "Volume", volume),
+        FactGroup("jobs", "Jobs", of_jobs),
+        FactGroup("performance", "Performance", performance),
+        FactGroup("files", "Files in its jobs", files),
+    ]
+    return Answer(
+        question=f"project {name}",
+        headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
+        facts=(*groups, *_on_servers(servers), *_contents(name, data.frames.get("sizes"))),
+        exhibits=(_daily(name, mine),),
+        findings=tuple(project_findings(name, jobs)),
+        caveats=(*mine.node_caveats, *((CAVEAT,) if servers else ())),
+        coverage=mine.coverage,
+        name="project",
+        result=ProjectOutcome(
+            project=name,
+            jobs=mine.rows,
+            users=users,
+            read_bytes=read,
+            write_bytes=written,
+            bytes_ratio=share,
+            first_ns=int(start.min()),
+            last_ns=int(start.max()),
+            bytes_per_s_median=bytes_per_s,
+            mib_per_s_per_node_median=per_node,
+            io_ratio_median=io_ratio,
+            read_seconds=seconds[0],
+            write_seconds=seconds[1],
+            metadata_seconds=seconds[2],
+            server_bytes=servers.server_bytes if servers else None,
+            server_bytes_with_log_ratio=servers.with_log_ratio if servers else None,
+        ),
+    )
+
+
+def _median(values: Any) -> float | None:
+    sample = known(values)
+    return float(np.median(sample)) if len(sample) else None
+
+
+def _accounted(name: str, data: StudyData, facility: Facility) -> Iterator[Fact]:
+    """Share of the project's jobs in the accounting that have a log, and its core-hours."""
+    accounting = data.frames.get("jobs")
+    if accounting is None or not accounting.rows:
+        return
+    matches = match_jobs(data.frames["applications"], accounting)
+    every, _ = allocations(accounting, matches, data.frames["job_io"], facility)
+    mine = every.of(name)
+    if mine.any():
+        seen = float((every.logs[mine] > 0).mean())
+        yield Fact("jobs_with_log_ratio", "of its accounted jobs", seen, "ratio", seen, "have a log")
+        yield Fact("core_hours", "core-hours", float(np.nansum(every.core_hours[mine])), "count")
+
+
+def _on_servers(seen: Seen | None) -> list[FactGroup]:
+    if seen is None:
+        return []
+    ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} that servers counted"
+    facts = (
+        Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
+        Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
+        Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
+        Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
+    )
+    return [FactGroup("servers", "As the servers count it", facts)]
+
+
+def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
+    """What the newest scan found of the project, and how it grew since the oldest."""
+    if sizes is None or not sizes.rows:
+        return []
+    mine = sizes.take(sizes.text("owner").equals(name))
+    if not mine.rows:
+        return []
+    moments, place = np.unique(np.asarray(mine.array("start_ns")), return_inverse=True)
+    counts, held = (np.zeros(len(moments), np.int64) for _ in range(2))
+    np.add.at(counts, place, mine.ints("count"))
+    np.add.at(held, place, mine.ints("bytes"))
+    facts = [
+        Fact("files", "files", int(counts[-1]), "count"),
+        Fact("bytes", "bytes", int(held[-1]), "bytes"),
+        Fact("scanned", "scanned", int(moments[-1]), "time_ns"),
+    ]
+    if len(moments) > 1:
+        days = float(moments[-1] - moments[0]) / DAY_NS
+        per_day = float(counts[-1] - counts[0]) / days
+        facts.append(Fact("files_added_per_day", "files added per day", per_day, "count"))
+    return [FactGroup("contents", "What it keeps", tuple(facts))]
+
+
+def _daily(name: str, mine: Runs) -> Exhibit:
+    day = mine.ints("start_ns") // DAY_NS
+    days, place = np.unique(day, return_inverse=True)
+    rows = []
+    for label, column in (("read", "read_bytes"), ("written", "write_bytes")):
+        totals = np.bincount(place, weights=mine.ints(column).astype(float), minlength=len(days))
+        rows += [(int(d) * DAY_NS, label, float(v)) for d, v in zip(days.tolist(), totals.tolist(), strict=True)]
+    table = ResultTable.of("daily", "day [time_ns]; direction [text]; bytes [bytes]", rows)
+    chart = Chart.of("timeline", table, "x=day y=bytes series=direction", "Bytes per day")
+    return Exhibit("project.daily", f"Bytes per day of {name}", charts=(chart,))
+
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 _NEEDS: Final = (

@@ -18,7 +18,7 @@ from ioweather.core.contracts import BatchSource, DivisibleSource, ReadContext, 
 from ioweather.core.errors import SourceError
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
-from ioweather.lake.workers import WorkerDied, limit_memory, limit_seconds, run_limited
+from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.testing.problems import Problem, raise_if_any
 

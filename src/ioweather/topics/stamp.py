@@ -23,7 +23,7 @@ def standing_caveats(facility: Facility) -> tuple[str, ...]:
 
 def of_people(tables: Collection[str]) -> bool:
     """Whether one of the tables has rows of people, of which not everybody sees all."""
-    from ioweather.lake.per_user_view import OF_THE_FACILITY  # a log alone needs no database
+    from ioweather.lake.snapshot import OF_THE_FACILITY  # a log alone needs no database
 
     return bool(set(tables) - OF_THE_FACILITY)
 

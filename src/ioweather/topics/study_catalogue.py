@@ -1,12 +1,36 @@
-"""Every study, by name: one line adds one, and so does an entry point `ioweather.studies` of another package."""
+"""Every study, by name: the `Study` objects in the package of a paper, and entry points `ioweather.studies`.
+
+The papers' own files name the study of each exhibit, so a study is registered where it is written: any module-level
+`Study` in a module of `ioweather.studies.PAPER` counts. Nothing is imported before a study of that paper is used.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from ioweather.core.contracts import Study
-from ioweather.core.papers import PAPERS
+from ioweather.core.papers import PAPERS, exhibits
 from ioweather.core.registry import Catalogue
+
+
+class StudyCatalogue(Catalogue[Study]):
+    """Our studies by name, loaded a paper at a time; then those of other packages."""
+
+    def __getitem__(self, name: str) -> Study:
+        if self.is_ours(name) and name not in self._loaded:
+            self._loaded.update(studies_of(self._places[name]))
+        return super().__getitem__(name)
+
+
+def studies_of(paper: str) -> dict[str, Study]:
+    """Return the studies of a paper by name."""
+    package = import_module(f"ioweather.studies.{paper}")
+    parts = iter_modules(getattr(package, "__path__", ()))
+    modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Study)]
+    return {study.name: study for study in found}
 
 
 def _fault(name: str, study: Any) -> str:
@@ -22,33 +46,9 @@ def _fault(name: str, study: Any) -> str:
     return f"its `titles` do not say what {', '.join(untitled)} shows" if untitled else ""
 
 
-STUDIES: Catalogue[Study] = Catalogue(
+STUDIES = StudyCatalogue(
     "study",
-    {
-        "access_methods": "ioweather.studies.car11.access_methods:STUDY",
-        "association": "ioweather.studies.mad17.exhibits:STUDY",
-        "association_coverage": "ioweather.studies.mad17.coverage:STUDY",
-        "association_granularity": "ioweather.studies.mad17.tables:GRANULARITY",
-        "benchmark_check": "ioweather.studies.car11.benchmark_check:STUDY",
-        "benchmark_phases": "ioweather.studies.kun19.probing:BENCHMARK_PHASES",
-        "climate": "ioweather.studies.pat19.exhibits:STUDY",
-        "contents": "ioweather.studies.car11.contents:STUDY",
-        "daily_volume": "ioweather.studies.car11.volume:DAILY_VOLUME",
-        "instrumentation": "ioweather.studies.car11.coverage:STUDY",
-        "node_ceiling": "ioweather.studies.car11.node_ceiling:STUDY",
-        "overwriting": "ioweather.studies.car11.contents:OVERWRITING",
-        "probing": "ioweather.studies.kun19.probing:STUDY",
-        "project_io": "ioweather.studies.car11.projects:IO",
-        "project_performance": "ioweather.studies.car11.projects:PERFORMANCE",
-        "project_signatures": "ioweather.studies.car11.project_signatures:STUDY",
-        "response_tails": "ioweather.studies.don15.tails:STUDY",
-        "response_times": "ioweather.studies.don15.request_times:STUDY",
-        "slowdown": "ioweather.studies.kun19.slowdown:STUDY",
-        "slowdown_lengths": "ioweather.studies.kun19.slowdown:TWO_LENGTHS",
-        "striping": "ioweather.studies.don15.striping:STUDY",
-        "tuning": "ioweather.job_io.run_comparison:STUDY",
-        "utilisation": "ioweather.studies.car11.volume:STUDY",
-    },
+    dict(sorted({entry.study: entry.id.partition(".")[0] for entry in exhibits()}.items())),
     group="ioweather.studies",
     fault=_fault,
 )

@@ -15,10 +15,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
 
-from ioweather.agent.agent_settings import settings_from, sources_for
-from ioweather.agent.journal import troubles
-from ioweather.agent.remote import remote_agents
-from ioweather.agent.status import STATUS_FILE, read_status
+from ioweather.agent.settings import settings_from, sources_for
+from ioweather.agent.status import STATUS_FILE, read_status, remote_agents, troubles
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
@@ -26,8 +24,7 @@ from ioweather.core.facility import load_facility
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
-from ioweather.lake.check import last_check
-from ioweather.lake.impossible import impossible_rows
+from ioweather.lake.check import impossible_rows, last_check
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.facility_draft import systems_of
 

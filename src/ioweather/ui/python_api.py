@@ -22,7 +22,7 @@ from ioweather.topics.question_catalogue import QUESTIONS, title_of
 if TYPE_CHECKING:
     from ioweather.ingestion.ingest import IngestReport
     from ioweather.lake.lake import Lake
-    from ioweather.lake.usersql import SqlResult
+    from ioweather.lake.sandbox import SqlResult
 
 AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
 
@@ -51,7 +51,7 @@ def ingest(
     """
     from ioweather.ingestion.ingest import ingest as run
     from ioweather.ingestion.ingest import is_address
-    from ioweather.ingestion.site_mapping import own_mapping
+    from ioweather.ingestion.mappings import own_mapping
 
     opened = lake_at(lake, create=True)
     facility = opened.facility

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 
 PAIRS = Path(__file__).resolve().parents[3] / "benchmarks" / "pairs"
 

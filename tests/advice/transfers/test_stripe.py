@@ -15,8 +15,8 @@ from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.incidents import in_incidents
 from ioweather.planning import predict
 from ioweather.planning.stripe_width import recommend_stripe, setstripe
-from ioweather.stats.orderstats import BySize
-from ioweather.studies.don15 import striping
+from ioweather.stats.order_statistics import BySize
+from ioweather.studies.don15 import STRIPING
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows
 
 
@@ -139,7 +139,7 @@ def _asked_without_it(slow: Frame, events: Frame, count: int) -> None:
     params = params_of(predict.QUESTION, size=64 * MIB, width=8, op="write")
     predicted = predict.QUESTION.answer(data, FACILITY, params)
     assert said in predicted.caveats
-    (exhibit,) = striping.STUDY.run(data, FACILITY, params_of(striping.STUDY, replicates=0, transfer_size=64 * MIB))
+    (exhibit,) = STRIPING.run(data, FACILITY, params_of(STRIPING, replicates=0, transfer_size=64 * MIB))
     assert said in exhibit.caveats
     quiet = [each for each in exhibit.estimates if each.name == "q90[8]"]
     truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))

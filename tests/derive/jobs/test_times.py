@@ -12,8 +12,7 @@ import pytest
 from ioweather.facts.file_records import file_records
 from ioweather.facts.job_io import job_io
 from ioweather.facts.times import times
-from ioweather.readers.darshan.darshan_reader import MODULES, rows_of_logs
-from ioweather.readers.darshan.read_log import read_log
+from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
 
 
 def accumulated(path: Path, module: str, nprocs: int) -> Any:

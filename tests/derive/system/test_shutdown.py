@@ -8,7 +8,7 @@ import numpy as np
 from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
-from ioweather.stats.shutdown import shutdown_steps
+from ioweather.stats.grid import shutdown_steps
 
 
 def test_a_shutdown_is_long_silence():
@@ -26,10 +26,10 @@ def test_shutdowns_at_the_ends_and_nothing_at_all():
 
 
 def test_half_a_day_at_work_has_none(half_day: Path):
-    from ioweather.readers.lmt.hdf5 import TTS as SOURCE
+    from ioweather.readers.lmt_hdf5 import TTS
 
     moved = np.zeros(720)
-    read = Read(SOURCE.read(half_day, ReadContext()))
+    read = Read(TTS.read(half_day, ReadContext()))
     rows = [item for metric in ("read_bytes", "write_bytes") for item in read.rows(metric).items()]
     start = min(begin for (begin, _), _ in rows)
     for (begin, _), (value, _) in rows:

@@ -11,7 +11,7 @@ from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.interfaces import LIBRARIES, common_sizes, usages
 from ioweather.job_io.job_from_log import view_of_log
 from ioweather.job_io.view import LogFacts, ModuleRecords
-from ioweather.readers.darshan.record_layout import NATIVE, fixed_dtype
+from ioweather.readers.darshan.format import NATIVE, fixed_dtype
 from planted_logs import MIB, write_climate
 
 
@@ -134,7 +134,7 @@ def test_object_stores_have_their_own_counters(name):
 
 
 def test_every_counter_that_a_library_names_exists_in_some_version():
-    from ioweather.readers.darshan.counter_names import FIXED
+    from ioweather.readers.darshan.format import FIXED
 
     known = {name for names in FIXED.values() for name in (*names.counters, *names.fcounters)}
     for library in LIBRARIES:

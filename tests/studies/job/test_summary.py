@@ -15,7 +15,7 @@ from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_from_log import view_of_log
 from ioweather.job_io.summary import bin_labels, job_answer, notes
 from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of
-from ioweather.readers.darshan.record_layout import NATIVE, fixed_dtype
+from ioweather.readers.darshan.format import NATIVE, fixed_dtype
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 

@@ -1,6 +1,6 @@
 """The counters of /proc/diskstats: their places, what a fall of one means, and the differences of two samples.
 
-The agent takes two samples at a time; `sources.devices.diskstats` reads whole logs, by the same rule. Fields as in the
+The agent takes two samples at a time; `readers.device_logs` reads whole logs. Fields as in the
 kernel's Documentation/admin-guide/iostats.rst.
 """
 
@@ -88,7 +88,7 @@ def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | 
     # The response time of all requests needs the time of each kind; kernels before 4.18 know no discards.
     times = [read_ms, write_ms] + ([discard_ms] if discards is not None else [])
     waited = None if None in times else sum(time for time in times if time is not None)
-    busy = field(BUSY_MS)
+    busy, queue_ms = field(BUSY_MS), field(QUEUE_MS)
     return {
         "read_ops": reads,
         "write_ops": writes,
@@ -97,12 +97,12 @@ def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | 
         "read_bytes": _scaled(field(READ_SECTORS), SECTOR_BYTES),
         "write_bytes": _scaled(field(WRITE_SECTORS), SECTOR_BYTES),
         "discard_bytes": _scaled(field(DISCARD_SECTORS), SECTOR_BYTES),
-        "read_busy_seconds": _scaled(read_ms, 1e-3),
-        "write_busy_seconds": _scaled(write_ms, 1e-3),
+        "read_busy_seconds": None if read_ms is None else read_ms / 1e3,
+        "write_busy_seconds": None if write_ms is None else write_ms / 1e3,
         "read_await_seconds": _mean_seconds(read_ms, reads),
         "write_await_seconds": _mean_seconds(write_ms, writes),
         "await_seconds": _mean_seconds(waited, (reads or 0) + (writes or 0) + (discards or 0)),
-        "queue_length": _scaled(field(QUEUE_MS), 1e-3 / seconds),
+        "queue_length": None if queue_ms is None else queue_ms / 1e3 / seconds,
         "busy_ratio": None if busy is None else min(1.0, busy / 1e3 / seconds),
     }
 

@@ -21,20 +21,31 @@ from numpy.typing import NDArray
 
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
-from ioweather.readers.darshan.binary import MAGIC_BYTES, check_ranks, digest_of
-from ioweather.readers.darshan.counter_names import CP, CP_F, CP_LATER, FIXED
-from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module
-from ioweather.readers.darshan.record_layout import NATIVE, ORDER_CHARACTER, ByteOrder, Compression, cp_dtype
-from ioweather.readers.darshan.regions import (
+from ioweather.readers.darshan.binary import (
+    MAGIC_BYTES,
     Budget,
     check_job,
+    check_ranks,
     cut_short,
     damaged,
     decode_text,
+    digest_of,
     expand,
     parse_metadata,
     sort_mounts,
 )
+from ioweather.readers.darshan.format import (
+    CP,
+    CP_F,
+    CP_LATER,
+    FIXED,
+    NATIVE,
+    ORDER_CHARACTER,
+    ByteOrder,
+    Compression,
+    cp_dtype,
+)
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module
 
 # Version number of modules that are made from 2.x records.
 DERIVED_VERSION: Final = 0

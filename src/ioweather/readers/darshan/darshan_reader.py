@@ -1,15 +1,16 @@
-"""Darshan logs as rows of `applications` and `files`: one log, or hundreds at once.
+"""Darshan logs of any version: read one log, and make rows of `applications` and `files` of many.
 
-Hundreds of small logs cost their fixed price once: the records of all logs are laid end to end per module and record
-version, and each column is then one array operation. A column is a sum of counters; a counter that a record version
-lacks adds nothing, and a column of which no counter is there is null. Darshan marks what it did not measure with a
-negative number: that is null too.
+Hundreds of small logs cost their fixed price once: the records of all logs are joined per module and record version,
+and each column is then one array operation. A column is a sum of counters; a counter that a record version lacks adds
+nothing, and a column without any counter is null. Darshan marks what it did not measure with a negative number, which
+becomes null too.
 """
 
 from __future__ import annotations
 
 import bz2
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,19 +22,142 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
-from ioweather.core.errors import ForeignRows
+from ioweather.core.errors import EmptyInput, ForeignRows, SourceError
 from ioweather.core.frames import Frame, Text
-from ioweather.core.hidden_paths import shown_command
+from ioweather.core.hidden_paths import path_hash, shown_command
 from ioweather.core.plugin_order import doubted_owner
 from ioweather.core.tables import encode_text
 from ioweather.core.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
-from ioweather.readers.darshan.binary import MAGIC_BYTES
-from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC
-from ioweather.readers.darshan.file_locations import FileLocations
-from ioweather.readers.darshan.log import DarshanLog, column
-from ioweather.readers.darshan.read_log import read_log
-from ioweather.readers.darshan.record_layout import LAYOUTS
-from ioweather.readers.darshan.text import is_darshan_text
+from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
+from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC, NO_JOB_ID, read_version_2
+from ioweather.readers.darshan.format import LAYOUTS
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged, column
+from ioweather.readers.darshan.text import is_darshan_text, read_parser_text
+from ioweather.readers.reader_catalogue import FileReader
+
+# 'user_program_id178062_12-31-64877_1.darshan.gz'
+_ID_IN_NAME = re.compile(r"_id([0-9]{1,18})_")
+
+__all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_darshan", "read_log"]
+
+
+def read_darshan(path: Path | str) -> DarshanLog:
+    """Everything one Darshan log (2.00 to 3.41) says: `.job`, `.modules['POSIX'].records`, `.names`.
+
+    `.to_pandas("POSIX")` or `.to_polars("POSIX")` gives the records of a module with the paths of their files, where
+    that library is installed; so does `.modules["POSIX"].to_pandas()`, without paths.
+
+    >>> import ioweather
+    >>> log = ioweather.read_darshan("job.darshan")
+    >>> log.job.nprocs
+    4
+    >>> list(log.to_polars("POSIX").columns[:3])
+    ['path', 'id', 'rank']
+    """
+    return read_log(Path(path))
+
+
+def read_log(
+    path: Path | str | bytes, *, modules: Collection[str] | None = None, content: Content | None = None
+) -> DarshanLog:
+    """The log at `path`, or the log whose bytes are given. With `modules` only these are decompressed and returned.
+    `content` (bytes and digest) saves reading the file a second time."""
+    if isinstance(path, bytes):
+        return _read(path, None, modules)
+    path = Path(path) if isinstance(path, str) else path
+    try:
+        log = _read(path.read_bytes(), None, modules) if content is None else _read(*content, modules)
+        if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(path.name)):
+            log = log._replace(job=log.job._replace(job_id=int(named[1])))
+        return log
+    except SourceError as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
+    if not data:
+        raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
+    if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
+        return read_parser_text(data, modules)
+    if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
+        return read_version_2(data, modules)
+    return read_version_3(data, modules, digest)
+
+
+_STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})
+# Path, mount, library, and whether it is a standard stream; stripes, bytes of one, and OSTs.
+_Location: TypeAlias = tuple[str | None, str | None, str | None, bool]
+_Layout: TypeAlias = tuple[int | None, int | None, str | None]
+_NO_LOCATION: Final[_Location] = (None, None, None, False)
+_NO_LAYOUT: Final[_Layout] = (None, None, None)
+
+
+def _locations(log: DarshanLog, paths: PathPolicy) -> dict[int, _Location]:
+    """Where each named record of a log is."""
+    mounts = {path.rstrip("/") or "/" for path, _ in log.job.mounts}
+    libraries = _libraries(log)
+    of_folder: dict[str, str | None] = {}
+    found: dict[int, _Location] = {}
+    for record_id, name in log.names.items():
+        mount = None
+        if name.startswith("/"):
+            folder = name.rpartition("/")[0]
+            if folder not in of_folder:
+                of_folder[folder] = _find_mount(folder, mounts)
+            mount = name if name in mounts else of_folder[folder]
+        path = None if paths == "drop" else path_hash(name) if paths == "hash" else name
+        found[record_id] = (path, mount, libraries.get(record_id), name in _STREAMS)
+    return found
+
+
+def _layouts(module: Module | None) -> dict[int, _Layout]:
+    """Lustre stripes by record. Of several components in use the widest shows. [ours]"""
+    if module is None:
+        return {}
+    osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"].tolist()]
+    if "components" in module.ragged:
+        widest = map(_widest, module.ragged["components"])
+    else:
+        columns = (module.records[f"LUSTRE_STRIPE_{word}"].tolist() for word in ("WIDTH", "SIZE"))
+        widest = zip(*columns, strict=True)
+    ids = module.records["id"].tolist()
+    return {record_id: (*layout, ost) for record_id, layout, ost in zip(ids, widest, osts, strict=True)}
+
+
+def _find_mount(folder: str, mounts: set[str]) -> str | None:
+    """Longest mount point at or above a folder."""
+    while folder:
+        if folder in mounts:
+            return folder
+        folder = folder.rpartition("/")[0]
+    return "/" if "/" in mounts else None
+
+
+def _libraries(log: DarshanLog) -> dict[int, str]:
+    """Library that a file was opened through; HDF5 first where both have it (NetCDF-4)."""
+    found: dict[int, str] = {}
+    for library, opened, linked in (("PnetCDF", "PNETCDF_FILE", "PNETCDF_VAR"), ("HDF5", "H5F", "H5D")):
+        if opened in log.modules:
+            found.update(dict.fromkeys(log.modules[opened].records["id"].tolist(), library))
+        if linked in log.modules and (files := column(log.modules[linked], "file_id")) is not None:
+            found.update(dict.fromkeys(files.tolist(), library))
+    raw = log.modules.get("CP")  # Darshan 2.x counts library opens in the file's one record
+    if raw is not None and "CP_HDF5_OPENS" in (raw.records.dtype.names or ()):  # 1.21 does not
+        opens = raw.records["CP_INDEP_NC_OPENS"] + raw.records["CP_COLL_NC_OPENS"]
+        found.update(dict.fromkeys(raw.records["id"][opens > 0].tolist(), "PnetCDF"))
+        found.update(dict.fromkeys(raw.records["id"][raw.records["CP_HDF5_OPENS"] > 0].tolist(), "HDF5"))
+    return found
+
+
+def _widest(components: NDArray[Any]) -> tuple[int, int]:
+    # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain ones have no flags.
+    in_use = components[(components["LUSTRE_COMP_FLAGS"] & 0x10) > 0]
+    components = in_use if len(in_use) else components
+    if not len(components):
+        return 0, 0
+    place = int(np.argmax(components["LUSTRE_COMP_STRIPE_COUNT"]))
+    return int(components["LUSTRE_COMP_STRIPE_COUNT"][place]), int(components["LUSTRE_COMP_STRIPE_SIZE"][place])
+
 
 # (module, its records), end to end.
 Pieces: TypeAlias = Sequence[tuple[str, NDArray[Any]]]
@@ -170,45 +294,13 @@ _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
 
 
 @dataclass(frozen=True)
-class DarshanSource:
-    """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
+class DarshanReader(FileReader):
+    """Reader of Darshan logs of every version; hundreds of small logs are read together (`BatchSource`)."""
 
-    name: str = "darshan"
-    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser"
-    tables: tuple[str, ...] = ("applications", "files")
-    is_of_one_person: bool = True  # who ran the job
-    hosts: bool = False
-
-    @property
-    def modules(self) -> Collection[str]:
-        return (*MODULES, *_HOST_MODULES) if self.hosts else MODULES
-
-    def detect(self, head: bytes, path: Path) -> float:
-        """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
-        magic number."""
-        start = head[:16]
-        if start[8:] not in MAGIC_BYTES and is_darshan_text(head):
-            return 0.95
-        is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
-        if is_compressed:
-            stream: Any = zlib.decompressobj(31) if head.startswith(GZIP_MAGIC) else bz2.BZ2Decompressor()
-            try:
-                start = stream.decompress(head, 16)
-            except (zlib.error, OSError, EOFError):
-                start = b""
-        if start[8:16] in MAGIC_BYTES and start[:2] in (b"2.", b"3."):
-            return 1.0
-        if is_compressed and FIRST_VERSION.match(start):
-            return 0.9
-        # A 3.x log whose magic number is damaged is still a Darshan log, and is refused as one.
-        return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
-
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        for table, frame, _ in self.rows([self.parse(path, context)], context):
-            yield table, frame
+    is_of_one_person: bool = True  # the user who ran the job
 
     def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> DarshanLog:
-        log = read_log(path, modules=self.modules, content=content)
+        log = read_log(path, modules=MODULES, content=content)
         owner = doubted_owner(path, context)
         if owner not in (None, log.job.uid):
             raise ForeignRows(
@@ -226,7 +318,46 @@ class DarshanSource:
             yield "files", files, files.text("log_digest").codes
 
 
-DARSHAN = DarshanSource()
+def _detect_darshan(head: bytes, path: Path) -> float:
+    """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
+    magic number."""
+    start = head[:16]
+    if start[8:] not in MAGIC_BYTES and is_darshan_text(head):
+        return 0.95
+    is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
+    if is_compressed:
+        stream: Any = zlib.decompressobj(31) if head.startswith(GZIP_MAGIC) else bz2.BZ2Decompressor()
+        try:
+            start = stream.decompress(head, 16)
+        except (zlib.error, OSError, EOFError):
+            start = b""
+    if start[8:16] in MAGIC_BYTES and start[:2] in (b"2.", b"3."):
+        return 1.0
+    if is_compressed and FIRST_VERSION.match(start):
+        return 0.9
+    # A 3.x log whose magic number is damaged is still a Darshan log, and is refused as one.
+    return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
+
+
+def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    for table, frame, _ in DARSHAN.rows([DARSHAN.parse(path, context)], context):
+        yield table, frame
+
+
+DARSHAN = DarshanReader(
+    "darshan",
+    "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser",
+    ("applications", "files"),
+    _detect_darshan,
+    _read_darshan,
+    tried=(
+        "1.21-1.24, 2.00-2.06, 3.00-3.41, a fork of 3.41; text: records as libdarshan-util 3.5 prints them of real "
+        "logs, their first lines by documentation: not tried on a real file"
+    ),
+    made_by="run with libdarshan.so; darshan-parser JOB.darshan > job.txt",
+    lost="counters that a fork adds; of text, digits beyond six decimals; 1.x: ranks, mounts",
+    used_by="job, why, compare, project, car11, pat19",
+)
 
 
 def rows_of_logs(logs: Sequence[DarshanLog], paths: PathPolicy = "keep") -> tuple[Frame, Frame]:
@@ -321,15 +452,28 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
         size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
         size[np.ma.filled(count == 0, False)] = 0
-    locations = FileLocations(paths)
-    for batch in batches:
-        ids, first = batch.records["id"].tolist(), 0
-        for each, length in batch.members:
-            locations.add(each, ids[first : first + length])
-            first += length
-    columns |= locations.columns()
+    columns |= _location_columns(batches, paths)
     columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
     return FILES.frame(columns, rows=rows)
+
+
+def _location_columns(batches: Sequence[_Batch], paths: PathPolicy) -> dict[str, Any]:
+    """Columns of `files` that follow from the id of a record. Each name and layout is looked up once per log."""
+    known: dict[int, tuple[dict[int, _Location], dict[int, _Layout]]] = {}
+    rows: list[tuple[Any, ...]] = []
+    for batch in batches:
+        ids, first = batch.records["id"].tolist(), 0
+        for log, length in batch.members:
+            if id(log) not in known:
+                known[id(log)] = _locations(log, paths), _layouts(log.modules.get("LUSTRE"))
+            locations, layouts = known[id(log)]
+            for record in ids[first : first + length]:
+                rows.append((*locations.get(record, _NO_LOCATION), *layouts.get(record, _NO_LAYOUT)))
+            first += length
+    path, mount, library, streams, stripes, stripe_bytes, osts = map(list, zip(*rows, strict=True))
+    texts = {"path": path, "mount": mount, "library": library, "osts": osts}
+    numbers = {"standard_stream": streams, "stripe_count": stripes, "stripe_bytes": stripe_bytes}
+    return {name: encode_text(values) for name, values in texts.items()} | numbers
 
 
 def _only_shared(columns: dict[str, Any], rank: Ints) -> None:

@@ -16,7 +16,7 @@ from ioweather.core.arrays import Ints
 from ioweather.core.dataframes import needed
 
 if TYPE_CHECKING:
-    from ioweather.readers.darshan.record_layout import ByteOrder, Compression
+    from ioweather.readers.darshan.format import ByteOrder, Compression
 
 Form: TypeAlias = Literal["log", "text", "export", "totals"]
 _INSTEAD = "`.records`, a NumPy array"
@@ -177,10 +177,14 @@ class DarshanLog(NamedTuple):
     def _repr_html_(self) -> str:
         job = self.job
         lines = {
-            "program": job.exe[:200], "job": job.job_id, "processes": f"{job.nprocs:,}",
-            "run time": f"{job.run_seconds:,.1f} s", "files named": f"{len(self.names):,}", "log version": self.version,
+            "program": job.exe[:200],
+            "job": job.job_id,
+            "processes": f"{job.nprocs:,}",
+            "run time": f"{job.run_seconds:,.1f} s",
+            "files named": f"{len(self.names):,}",
+            "log version": self.version,
             **{f"{name} records": f"{len(module.records):,}" for name, module in self.modules.items()},
-        }  # fmt: skip
+        }
         body = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in lines.items())
         return f"<table><tbody>{body}</tbody></table>"
 

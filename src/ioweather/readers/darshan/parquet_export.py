@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -27,12 +26,11 @@ from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, Unda
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
-from ioweather.readers.darshan.binary import check_ranks
-from ioweather.readers.darshan.counter_names import FIXED
+from ioweather.readers.darshan.binary import check_job, check_ranks
 from ioweather.readers.darshan.darshan_reader import rows_of_logs
+from ioweather.readers.darshan.format import FIXED, NATIVE
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Form, Module
-from ioweather.readers.darshan.record_layout import NATIVE
-from ioweather.readers.darshan.regions import check_job
+from ioweather.readers.reader_catalogue import FileReader
 
 _MAGIC: Final = b"PAR1"
 _ALL_FILES: Final = 0  # the record id of sums over all files
@@ -53,39 +51,47 @@ _HOW: Final = (
 )
 
 
-@dataclass(frozen=True)
-class DarshanExport:
-    name: str = "darshan_export"
-    title: str = "Darshan's counters in Parquet: a row for each record, or for each run"
-    tables: tuple[str, ...] = ("applications", "files")
-
-    def detect(self, head: bytes, path: Path) -> float:
-        """Names of columns stand in the last part of a Parquet file."""
-        if not head.startswith(_MAGIC):
-            return 0.0
-        footer = _footer(path)
-        return 0.9 if any(prefix.encode() + b"BYTES_READ" in footer for prefix in _MODULES.values()) else 0.0
-
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
-        with closing(duckdb.connect(":memory:")) as con:
-            # This file and no other, whatever its contents.
-            con.execute(f"SET allowed_paths = [{quoted}]")
-            con.execute("SET enable_external_access = false")
-            con.execute("SET lock_configuration = true")
-            try:
-                for logs in _read_runs(con, path, f"read_parquet({quoted})"):
-                    applications, files = rows_of_logs(logs, context.paths)
-                    yield "applications", applications
-                    if files.rows:
-                        yield "files", files
-            except (duckdb.Error, OSError) as error:
-                reason = str(error).splitlines()[0]
-                hint = "Is the file complete?"
-                raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint=hint) from None
+def _detect_darshan_export(head: bytes, path: Path) -> float:
+    """Names of columns stand in the last part of a Parquet file."""
+    if not head.startswith(_MAGIC):
+        return 0.0
+    footer = _footer(path)
+    return 0.9 if any(prefix.encode() + b"BYTES_READ" in footer for prefix in _MODULES.values()) else 0.0
 
 
-SOURCE = DarshanExport()
+def _read_darshan_export(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
+    with closing(duckdb.connect(":memory:")) as con:
+        # This file and no other, whatever its contents.
+        con.execute(f"SET allowed_paths = [{quoted}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+        try:
+            for logs in _read_runs(con, path, f"read_parquet({quoted})"):
+                applications, files = rows_of_logs(logs, context.paths)
+                yield "applications", applications
+                if files.rows:
+                    yield "files", files
+        except (duckdb.Error, OSError) as error:
+            reason = str(error).splitlines()[0]
+            hint = "Is the file complete?"
+            raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint=hint) from None
+
+
+DARSHAN_EXPORT = FileReader(
+    "darshan_export",
+    "Darshan's counters in Parquet: a row for each record, or for each run",
+    ("applications", "files"),
+    _detect_darshan_export,
+    _read_darshan_export,
+    tried=(
+        "frames of PyDarshan 3.5 and our own, of real logs; files of others by their column names: not tried on a "
+        "real file"
+    ),
+    made_by="report.records['POSIX'].to_df(), counters and fcounters joined, with the columns of the job; to_parquet()",
+    lost="mounts, stripes and partial flags; of whole runs, files and ranks",
+    used_by="job, why, compare, project, car11, pat19",
+)
 
 
 def _footer(path: Path) -> bytes:

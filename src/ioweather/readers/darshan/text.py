@@ -16,18 +16,20 @@ import numpy as np
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.plain_values import whole_number
 from ioweather.core.units import NS
-from ioweather.readers.darshan.binary import check_ranks, digest_of
-from ioweather.readers.darshan.counter_names import FIXED, LUSTRE_COMPONENT, LUSTRE_V1, printed_version
-from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
-from ioweather.readers.darshan.record_layout import (
+from ioweather.readers.darshan.binary import check_job, check_ranks, decode_text, digest_of, sort_mounts
+from ioweather.readers.darshan.format import (
+    FIXED,
     HEATMAP_DTYPE,
+    LUSTRE_COMPONENT,
     LUSTRE_COMPONENT_DTYPE,
+    LUSTRE_V1,
     LUSTRE_V1_DTYPE,
     LUSTRE_V2_DTYPE,
     NATIVE,
     fixed_dtype,
+    printed_version,
 )
-from ioweather.readers.darshan.regions import check_job, decode_text, sort_mounts
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
 
 # Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
 # system, one counter a line. LUSTRE and HEATMAP print their lists so too, an item a line.

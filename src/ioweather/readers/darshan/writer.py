@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.units import NS
-from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
-from ioweather.readers.darshan.record_layout import (
+from ioweather.readers.darshan.binary import check_job, parse_command, parse_metadata, sort_mounts
+from ioweather.readers.darshan.format import (
     COMPRESSIONS,
     HEATMAP_DTYPE,
     LAYOUTS,
@@ -27,7 +27,7 @@ from ioweather.readers.darshan.record_layout import (
     Compression,
     fixed_dtype,
 )
-from ioweather.readers.darshan.regions import check_job, parse_command, parse_metadata, sort_mounts
+from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 
 # The version of each module that is written where only an array of records is given.
 _NEWEST: Final = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2}

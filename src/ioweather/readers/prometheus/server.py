@@ -1,7 +1,12 @@
-"""Samples out of a Prometheus server, by its HTTP API: the raw ones, with the moments at which they were scraped.
+"""Samples of a Prometheus server: its HTTP API, and what it pushes (remote write, version 1).
 
-A range selector in an instant query (`metric[1h]` at a time) gives every sample as it was stored. A range query would
-give values on a grid: one that shows a counter as it was up to five minutes before, and hides restarts between.
+The API is asked for raw samples, with the moments at which they were scraped: a range selector in an instant query
+(`metric[1h]` at a time) gives every sample as it was stored. A range query would give values on a grid, which shows a
+counter as it was up to five minutes before, and hides restarts between.
+
+Remote write is snappy around a protobuf message of prometheus/prompb: a WriteRequest has series, a series has labels
+and samples. The message is described here in four lines, so that no generated code has to follow the library's
+versions.
 """
 
 from __future__ import annotations
@@ -9,26 +14,26 @@ from __future__ import annotations
 import base64
 import heapq
 import json
+import math
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit, urlunsplit
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.errors import Busy, CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_bytes
-from ioweather.readers.prometheus.amounts import Amounts
-from ioweather.readers.prometheus.exposition_files import Known
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.core.units import HOUR_NS, MIB, MINUTE_NS, NS, format_bytes
+from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
 
 _MILLISECOND_NS: Final = 1_000_000
 # What one question asks for: less where the server says that it is too much, more again after.
 _FIRST_NS, _MOST_NS, _LEAST_NS = HOUR_NS, 6 * HOUR_NS, MINUTE_NS
-_MOST_BYTES: Final = 256 << 20
+_MOST_ANSWER_BYTES: Final = 256 << 20
 _SECONDS: Final = 120.0
 # A poll reads this much before its period: the first samples in it need one to differ from.
 _LOOKBACK_NS: Final = HOUR_NS
@@ -92,7 +97,7 @@ class PrometheusServer:
         )
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
-                body = answer.read(_MOST_BYTES + 1)
+                body = answer.read(_MOST_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
             body, status = error.read(1 << 20), error.code
             reason = _reason(body)
@@ -103,8 +108,8 @@ class PrometheusServer:
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", error)
             raise SourceError(f"{self.url} cannot be reached: {why}.", hint="Is that a Prometheus server?") from None
-        if len(body) > _MOST_BYTES:
-            raise _TooMuch(f"more than {format_bytes(_MOST_BYTES)}")
+        if len(body) > _MOST_ANSWER_BYTES:
+            raise _TooMuch(f"more than {format_bytes(_MOST_ANSWER_BYTES)}")
         try:
             document = json.loads(body)
             if document["status"] != "success":
@@ -182,3 +187,83 @@ class Poll:
             ]
         except (KeyError, TypeError, ValueError):
             raise SourceError(f"{self.server.url} does not answer as a Prometheus server does.") from None
+
+
+MOST_BYTES: Final = 16 * MIB
+# A server sends 2,000 samples at a time, some hundred kilobytes of text.
+MOST_PLAIN_BYTES: Final = 64 * MIB
+_MOST_LABELS: Final = 100
+_LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
+_FIELDS: Final = {
+    "Label": (("name", 1, "string", ""), ("value", 2, "string", "")),
+    "Sample": (("value", 1, "double", ""), ("timestamp", 2, "int64", "")),
+    "TimeSeries": (("labels", 1, "repeated", "Label"), ("samples", 2, "repeated", "Sample")),
+    "WriteRequest": (("timeseries", 1, "repeated", "TimeSeries"),),
+}
+
+
+class Series(NamedTuple):
+    """`samples` are (ms since 1970, value); markers of a series that ended are left out."""
+
+    name: str
+    labels: dict[str, str]
+    samples: list[tuple[int, float]]
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.name, sorted(self.labels.items())])
+
+
+def decoded(body: bytes) -> Iterator[Series]:
+    try:
+        import cramjam
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        # Not the sender's mistake: it keeps what it has, and sends it again.
+        raise Busy(
+            "This server cannot read remote write: it lacks cramjam or protobuf.",
+            hint="pip install 'ioweather[remote-write]'",
+        ) from None
+    try:
+        size = cramjam.snappy.decompress_raw_len(body)
+        if size > MOST_PLAIN_BYTES:
+            raise CorruptInput(f"The message has {format_bytes(size)}; {format_bytes(MOST_PLAIN_BYTES)} are the most.")
+        request = _message()()
+        request.ParseFromString(bytes(cramjam.snappy.decompress_raw(body)))
+    except (cramjam.DecompressionError, DecodeError, ValueError, OverflowError):
+        raise CorruptInput("The body is no message of remote write, version 1, in snappy's block format.") from None
+    for series in request.timeseries:
+        labels = {label.name: label.value for label in series.labels[: _MOST_LABELS + 1]}
+        name = labels.pop("__name__", "")
+        if not name or len(labels) > _MOST_LABELS:
+            raise CorruptInput("A series has no name, or more labels than any has.")
+        samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
+        if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
+            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
+        yield Series(name, labels, samples)
+
+
+@cache
+def _message() -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="ioweather_remote_write.proto", package="prometheus", syntax="proto3"
+    )
+    for name, fields in _FIELDS.items():
+        message = file.message_type.add(name=name)
+        for part, number, kind, of in fields:
+            many = kind == "repeated"
+            message.field.add(
+                name=part,
+                number=number,
+                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_MESSAGE
+                if many
+                else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE, "int64": kinds.TYPE_INT64}[kind],
+                type_name=f".prometheus.{of}" if many else None,
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))

@@ -1,13 +1,23 @@
-"""Lists of files that other tools made: read in pieces, counted like a scan of our own.
+"""Lists of files and reports that other tools made, counted like a scan of our own; the source `fsstats`.
 
 A reader turns records into `Entries`; `ListTally` counts them, finds the root and makes the rows. What a list does not
 say stays unknown: no sizes, no size histogram.
+
+fsstats (Panasas and CMU, 2005 on; used by car11) writes comma-separated text, by itself or in its report:
+
+    histogram,file size
+    count,1200,items
+    bucket min,bucket max,count,percent,cumulative pct,val count,percent,cumulative pct
+    0,2,900,0.750000,0.750000,310.250000,0.000100,0.000100
+
+Its bins are powers of two of KiB and of days; the first reaches from 0 to 2. It names neither the tree nor the time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -19,12 +29,13 @@ from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.ranges import ANY, Range
-from ioweather.core.units import ns_to_datetime
+from ioweather.core.units import KIB, ns_to_datetime
 from ioweather.core.words import pairs_of
+from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames, shown_path
-from ioweather.readers.scan.state import ScanState, signed
+from ioweather.readers.scan.scanner import ScanState, signed
 from ioweather.readers.scan.tally import Files, LinkRecord, Owner, Tally, extension_of_name, linked_tally, stored_text
-from ioweather.readers.text_files import unzipped_blocks
+from ioweather.readers.text_files import plain_bytes, unzipped_blocks
 
 Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9
@@ -119,13 +130,24 @@ class Entries:
         stored = [stored_text(path) for path in self.paths]
         shown = [shown_path(path, "keep" if paths == "keep" else "hash") for path in self.paths]
         return TABLES["scan_entries"].frame(
-            rows=len(shown), scan_id=scan_id, start_ns=start_ns, path=shown, kind=self.kinds,
+            rows=len(shown),
+            scan_id=scan_id,
+            start_ns=start_ns,
+            path=shown,
+            kind=self.kinds,
             escaped=[escaped for _, escaped in stored] if paths == "keep" else None,
-            device=_signed_column(self.device), inode=_signed_column(self.inode), size_bytes=_listed(self.size),
-            capacity_bytes=_listed(self.capacity), mtime_ns=_listed(self.mtime_ns), atime_ns=_listed(self.atime_ns),
-            ctime_ns=_listed(self.ctime_ns), uid=_listed(self.uid), gid=_listed(self.gid),
-            link_count=_listed(self.links), osts=self.osts,
-        )  # fmt: skip
+            device=_signed_column(self.device),
+            inode=_signed_column(self.inode),
+            size_bytes=_listed(self.size),
+            capacity_bytes=_listed(self.capacity),
+            mtime_ns=_listed(self.mtime_ns),
+            atime_ns=_listed(self.atime_ns),
+            ctime_ns=_listed(self.ctime_ns),
+            uid=_listed(self.uid),
+            gid=_listed(self.gid),
+            link_count=_listed(self.links),
+            osts=self.osts,
+        )
 
 
 def _listed(column: Column) -> list[int] | None:
@@ -194,38 +216,35 @@ class ListTally:
         values = [_at(column, index) for column in (entries.size, entries.capacity)]
         times = [_seconds(_at(column, index)) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns)]
         record = (
-            _at(entries.device, index) or 0, _at(entries.inode, index), owner.uid, owner.gid, "", *values, *times,
-            _at(entries.links, index), entries.paths[index].count("/"), extension_of_name(name),
-        )  # fmt: skip
+            _at(entries.device, index) or 0,
+            _at(entries.inode, index),
+            owner.uid,
+            owner.gid,
+            "",
+            *values,
+            *times,
+            _at(entries.links, index),
+            entries.paths[index].count("/"),
+            extension_of_name(name),
+        )
         self._links.add_links([LinkRecord(*record)])  # type: ignore[arg-type]
         if entries.size is not None:
             self._tally.note("files", entries.size[index], entries.paths[index], owner.uid or 0)
 
     def _count_files(self, owner: Owner, entries: Entries, chosen: list[int], names: list[str]) -> None:
-        every = len(chosen) == len(names)
+        def picked(column: Column, unit: int = 1) -> Column:
+            return None if column is None else [column[index] // unit for index in chosen]
 
-        def picked(column: Column) -> Column:
-            return column if column is None or every else [column[index] for index in chosen]
-
-        def seconds(column: Column) -> Column:
-            found = picked(column)
-            return None if found is None else [moment // NS for moment in found]
-
-        size = picked(entries.size)
-        times = (seconds(entries.mtime_ns), seconds(entries.atime_ns), seconds(entries.ctime_ns))
-        files = Files([names[index] for index in chosen], size, picked(entries.capacity), *times)
+        times = (picked(column, NS) for column in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
+        files = Files([names[index] for index in chosen], picked(entries.size), picked(entries.capacity), *times)
         self._tally.add_files(owner, files, self._seen)
-        weights = size if size is not None else [0] * len(chosen)
-        for position, index in enumerate(chosen):
-            self._tally.add("depth", entries.paths[index].count("/"), 1, weights[position])
-        if entries.links is not None:
-            for position, index in enumerate(chosen):
-                self._tally.add("link_count", entries.links[index].bit_length(), 1, weights[position])
-        if size is not None:
-            bar = self._tally.bar("files")
-            for position, amount in enumerate(size):
-                if amount > bar:
-                    self._tally.note("files", amount, entries.paths[chosen[position]], owner.uid or 0)
+        for index in chosen:
+            path, size = entries.paths[index], _at(entries.size, index)
+            self._tally.add("depth", path.count("/"), 1, size or 0)
+            if entries.links is not None:
+                self._tally.add("link_count", entries.links[index].bit_length(), 1, size or 0)
+            if size is not None:
+                self._tally.note("files", size, path, owner.uid or 0)
 
     def finish(self) -> tuple[str, Tally]:
         """The root, and the tally of everything; depths counted from the root."""
@@ -294,3 +313,176 @@ def list_frames(
             f"{path}: {len(wrong):,} entries were left out, which no file system can have; first: {wrong[0]}.",
             hint="The others are in.",
         )
+
+
+_MADE_BY: Final = b"Generated by fsstats"
+_INCOMPLETE: Final = ("RESULTS MAY BE INCOMPLETE", "interrupted")
+_LONGEST: Final = 16 << 20
+_MOST_KIB: Final = (1 << 62) // KIB
+# Histograms here: those of fsstats that count and that weigh, and what one of their units is here.
+_HISTOGRAMS: Final = {
+    "size": ("file size", "file size", KIB),
+    "capacity": ("capacity used", "capacity used", KIB),
+    "directory_size": ("directory size", "directory size", KIB),
+    "mtime": ("mtime (files)", "mtime (KB)", 1),
+    "ctime": ("ctime (files)", "ctime (KB)", 1),
+    "atime": ("atime (files)", "atime (KB)", 1),
+}
+_AGES: Final = ("mtime", "ctime", "atime")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True)
+class Bucket:
+    low: int
+    count: int
+    weight: float
+
+
+@dataclass
+class Report:
+    """Lines before the first histogram by their name, and histograms: how many items, and where they lie."""
+
+    totals: dict[str, str]
+    counts: dict[str, int]
+    buckets: dict[str, list[Bucket]]
+    whole: bool = True
+
+
+def _detect_fsstats(head: bytes, path: Path) -> float:
+    return 0.95 if _MADE_BY in plain_bytes(head)[:4096] else 0.0
+
+
+def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    start_ns, scan_id = dated("fsstats", path, context)
+    report = _parsed(_content(path).decode("utf-8", "replace"), path)
+    root = context.system or "/"
+    bins = list(_bins(report, path))
+    if bins:
+        columns = {name: [row[name] for row in bins] for name in bins[0]}
+        same = {"scan_id": scan_id, "start_ns": start_ns, "root": root, "owner_kind": "all", "owner": ""}
+        yield "scan_bins", TABLES["scan_bins"].frame(columns, rows=len(bins), **same)
+    system, same = context.system or f"mount:{root}", {"scan_id": scan_id, "start_ns": start_ns, "root": root}
+    known = {"host": context.host, "system": system, "complete": report.whole}
+    yield "scans", TABLES["scans"].frame(rows=1, **same, **known, **_totals(report))
+
+
+FSSTATS = FileReader(
+    "fsstats",
+    "fsstats reports (-o FILE, or its whole output)",
+    ("scans", "scan_bins"),
+    _detect_fsstats,
+    _read_fsstats,
+)
+
+
+def _content(path: Path) -> bytes:
+    raw = bytearray()
+    for block in unzipped_blocks(path, cut=False):
+        raw += block
+        if len(raw) > _LONGEST:
+            raise CorruptInput(f"{path} has more than 16 MiB: no report of fsstats.", hint="Give one report in a file.")
+    return bytes(raw)
+
+
+def _parsed(text: str, path: Path) -> Report:
+    report, name, rows = Report({}, {}, {}), "", False
+    for line in text.splitlines():
+        if line.startswith(_INCOMPLETE):
+            report.whole = False
+        if line.startswith("----- END CSV"):
+            break
+        cells = line.strip().split(",")
+        if cells[0] == "histogram" and len(cells) > 1:
+            name, rows = ",".join(cells[1:]), False
+            if name in report.counts:
+                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Give one report in a file.")
+            report.counts[name], report.buckets[name] = 0, []
+        elif cells[0] == "bucket min":
+            rows = name != ""
+        elif name and cells[0] == "count" and len(cells) > 1:
+            report.counts[name] = int(_number(cells[1], path))
+        elif rows and len(cells) == 8:
+            report.buckets[name].append(_bucket(cells, path))
+        elif not name and len(cells) == 2:
+            report.totals[cells[0]] = cells[1]
+        elif not line.strip():
+            rows = False
+    if "file size" not in report.counts:
+        raise TruncatedInput(f"{path} ends before the sizes of files.", hint="Run fsstats again, or copy it again.")
+    for found, buckets in report.buckets.items():
+        if found in {counting for counting, _, _ in _HISTOGRAMS.values()}:
+            short = sum(bucket.count for bucket in buckets) - report.counts[found]
+            if short:
+                raise CorruptInput(
+                    f"{path}: the bins of {found!r} hold {short:+,} of its count.",
+                    hint="The report was cut or changed.",
+                )
+    return report
+
+
+def _number(text: str, path: Path) -> float:
+    value = float(text) if _NUMBER.fullmatch(text) else -1.0
+    if not 0 <= value <= _MOST_KIB:
+        raise CorruptInput(f"{path}: {text[:40]!r} is no count of fsstats.", hint="The report was changed.")
+    return value
+
+
+def _bucket(cells: list[str], path: Path) -> Bucket:
+    # Times to come lie below the first bin, which fsstats calls -1.
+    low = -1 if cells[0] == "-1" else int(_number(cells[0], path))
+    return Bucket(low, int(_number(cells[2], path)), _number(cells[5], path))
+
+
+def _bins(report: Report, path: Path) -> Iterator[dict[str, Any]]:
+    for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
+        ages = histogram in _AGES
+        # The histogram of ages by KiB has the KiB as its count.
+        weights = {b.low: float(b.count) if ages else b.weight for b in report.buckets.get(weighing, ())}
+        for bucket in report.buckets.get(counting, ()):
+            low, high = _edges(bucket.low, unit, path)
+            yield {
+                "owner_name": None,
+                "histogram": histogram,
+                "bin": f"fsstats {bucket.low}",
+                "low": low,
+                "high": high,
+                "age_low_days": None,
+                "age_high_days": None,
+                "count": bucket.count,
+                "bytes": round(weights.get(bucket.low, 0.0) * KIB),
+            }
+
+
+def _edges(low: int, unit: int, path: Path) -> tuple[int | None, int]:
+    if low < 0:
+        return None, 0
+    if low == 1 or low & (low - 1):
+        raise CorruptInput(f"{path}: a bin begins at {low}, no power of two.", hint="The report was changed.")
+    return low * unit, (2 * low or 2) * unit
+
+
+def _totals(report: Report) -> dict[str, int | None]:
+    def held(name: str) -> int | None:
+        if name not in report.buckets:
+            return None
+        return round(sum(bucket.weight for bucket in report.buckets[name]) * KIB)
+
+    def said(name: str) -> int | None:
+        value = report.totals.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 18 else None
+
+    files, folders, links = (
+        report.counts.get(name) for name in ("file size", "directory size", "symlink target length")
+    )
+    return {
+        "entry_count": sum(count or 0 for count in (files, folders, links)),
+        "file_count": files,
+        "file_bytes": held("file size"),
+        "capacity_bytes": held("capacity used"),
+        "directory_count": folders,
+        "directory_bytes": held("directory size"),
+        "symlink_count": links,
+        "other_count": said("skipped special files"),
+        "skipped_snapshot_count": said("skipped snapshot dirs"),
+    }

@@ -91,7 +91,15 @@ def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> I
 def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Frame:
     counts, whole = tally.counts, tally.histograms()
     tree = facts.tree
-    walked = tree is not None  # a list says nothing of what it does not hold
+
+    def walked(name: str) -> int | None:
+        """The count of a walk; a list does not know it."""
+        return counts[name] if tree is not None else None
+
+    def present(name: str) -> int | None:
+        """The count of a walk, or of a list that has such entries."""
+        return counts[name] if tree is not None or counts[name] else None
+
     return TABLES["scans"].frame(
         rows=1,
         scan_id=facts.scan_id,
@@ -106,20 +114,20 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         file_count=counts["files"],
         file_bytes=_weight(whole.get("size")),
         capacity_bytes=_weight(whole.get("capacity")),
-        directory_count=counts["directories"] if walked or counts["directories"] else None,
-        directory_bytes=_weight(whole["directory_size"]) if walked or counts["directories"] else None,
-        symlink_count=counts["symlinks"] if walked or counts["symlinks"] else None,
-        other_count=counts["others"] if walked or counts["others"] else None,
-        linked_name_count=counts["linked_names"] if walked or counts["linked_names"] else None,
+        directory_count=present("directories"),
+        directory_bytes=_weight(whole["directory_size"]) if present("directories") is not None else None,
+        symlink_count=present("symlinks"),
+        other_count=present("others"),
+        linked_name_count=present("linked_names"),
         linked_file_count=sum(count_of(cell) for index, cell in whole["link_count"].items() if index > 1)
-        if walked or whole["link_count"]
+        if tree is not None or whole["link_count"]
         else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
-        vanished_count=counts["vanished"] if walked else None,
-        unreadable_count=counts["unreadable"] if walked else None,
-        not_examined_count=counts["not_examined"] if walked else None,
-        skipped_filesystem_count=counts["other_filesystems"] if walked else None,
-        skipped_snapshot_count=counts["snapshots"] if walked else None,
+        vanished_count=walked("vanished"),
+        unreadable_count=walked("unreadable"),
+        not_examined_count=walked("not_examined"),
+        skipped_filesystem_count=walked("other_filesystems"),
+        skipped_snapshot_count=walked("snapshots"),
         total_bytes=_fits(tree.total_bytes) if tree else None,
         free_bytes=_fits(tree.free_bytes) if tree else None,
         total_inodes=_fits(tree.total_inodes) if tree else None,

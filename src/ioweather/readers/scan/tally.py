@@ -17,7 +17,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -30,7 +30,6 @@ DAY_SECONDS: Final = 86_400
 # Ages have fewer than 48 bits in days, whatever the clock said; the last index is free for times to come.
 FUTURE: Final = 63
 AGE_BITS: Final = 6
-FUTURE_DAYS: Final = 1 << (FUTURE - 1)
 
 
 class Histogram(NamedTuple):
@@ -125,6 +124,7 @@ def byte_lengths(names: list[str]) -> Iterable[int]:
     return map(len, map(os.fsencode, names))
 
 
+@lru_cache(maxsize=10_000)
 def extension_of(suffix: str) -> str:
     """What counts as an extension of the text behind the last dot: `H5` is h5, `0001` a number, a sentence none."""
     if not 0 < len(suffix) <= _LONGEST_EXTENSION:
@@ -262,81 +262,42 @@ class Tally:
         self.troubles: list[tuple[str, str]] = []
 
     def add_files(self, owner: Owner, files: Files, seen_seconds: int) -> None:
-        """`seen_seconds`: when the files were looked at; times more than a day after it are times to come."""
+        """Count the files. `seen_seconds`: when they were examined; times more than a day later are in the future."""
         count = len(files.names)
         if not count:
             return
         self.counts["files"] += count
         own = self.owners.setdefault(owner, {})
-        values = [ONE] * count if files.size is None else [size + ONE for size in files.size]
-        mtime, atime, ctime = (
-            None if times is None else _settled(times, self.now, seen_seconds)
-            for times in (files.mtime, files.atime, files.ctime)
-        )
-        if files.size is not None and mtime is not None:
-            self._add_size_age(own, files.size, mtime, values)
-        elif files.size is not None:
-            _fold(own.setdefault("size", {}), _by_power(files.size, values))
-        elif mtime is not None:
-            _fold(own.setdefault("mtime", {}), _by_age(mtime, values, self.now))
-        for name, times in (("atime", atime), ("ctime", ctime)):
-            if times is not None:
-                _fold(own.setdefault(name, {}), _by_age(times, values, self.now))
-        if files.capacity is not None:
-            cells = own.setdefault("capacity", {})
-            for capacity, number in Counter(files.capacity).items():  # whole blocks: of many files few amounts
-                index = capacity.bit_length()
-                cells[index] = cells.get(index, 0) + number * (capacity + ONE)
-            if files.size is not None:
-                self._add_overhead(files.size, files.capacity)
-        if files.named:
-            self._add_extensions(files.names, values)
-        else:
-            for extension, value in zip(files.names, values, strict=True):
-                self.add_extension(extension, value)
+        size, capacity = files.size, files.capacity
+        values = [ONE] * count if size is None else [number + ONE for number in size]
+        times = {"mtime": files.mtime, "atime": files.atime, "ctime": files.ctime}
+        ages = {name: self._age_bins(each, seen_seconds) for name, each in times.items() if each is not None}
+        if size is not None:
+            size_bins = [number.bit_length() for number in size]
+            _add_values(own.setdefault("size", {}), size_bins, values)
+            if "mtime" in ages:
+                pairs = zip(size_bins, ages["mtime"], strict=True)
+                _add_values(self.whole["age_size"], [index << AGE_BITS | age for index, age in pairs], values)
+        for name, bins in ages.items():
+            _add_values(own.setdefault(name, {}), bins, values)
+        if capacity is not None:
+            bins = [number.bit_length() for number in capacity]
+            _add_values(own.setdefault("capacity", {}), bins, [number + ONE for number in capacity])
+        if size is not None and capacity is not None:
+            for used, allocated in zip(size, capacity, strict=True):
+                name = "overhead_positive" if allocated >= used else "overhead_negative"
+                difference = abs(allocated - used)
+                self.add(name, difference.bit_length(), 1, difference)
+        extensions = map(extension_of_name, files.names) if files.named else files.names
+        for extension, value in zip(extensions, values, strict=True):
+            self.add_extension(extension, value)
 
-    def _add_size_age(
-        self, own: dict[str, Cells], sizes: Sequence[int], mtime: Sequence[int], values: list[int]
-    ) -> None:
-        """Both at once give either alone: one addition per file instead of three."""
-        now = self.now
-        ages = ((now - min(mtime)) // DAY_SECONDS).bit_length() + 1
-        joint = [0] * ((max(sizes).bit_length() + 1) * ages)
-        for size, moment, value in zip(sizes, mtime, values, strict=True):
-            joint[size.bit_length() * ages + ((now - moment) // DAY_SECONDS).bit_length()] += value
-        by_size, by_age, by_both = own.setdefault("size", {}), own.setdefault("mtime", {}), self.whole["age_size"]
-        for index, value in enumerate(joint):
-            if value:
-                size_bin, age_bin = divmod(index, ages)
-                by_size[size_bin] = by_size.get(size_bin, 0) + value
-                by_age[age_bin] = by_age.get(age_bin, 0) + value
-                both = size_bin << AGE_BITS | age_bin
-                by_both[both] = by_both.get(both, 0) + value
-
-    def _add_overhead(self, sizes: Sequence[int], capacities: Sequence[int]) -> None:
-        positive, negative = [0] * 65, [0] * 65
-        for size, capacity in zip(sizes, capacities, strict=True):
-            over = capacity - size
-            if over >= 0:
-                positive[over.bit_length()] += over + ONE
-            else:
-                negative[over.bit_length()] += ONE - over
-        _fold(self.whole["overhead_positive"], positive)
-        _fold(self.whole["overhead_negative"], negative)
-
-    def _add_extensions(self, names: list[str], values: list[int]) -> None:
-        raw: dict[str, int] = {}
-        get, without = raw.get, 0
-        for name, value in zip(names, values, strict=True):
-            head, _, suffix = name.rpartition(".")
-            if head:
-                raw[suffix] = get(suffix, 0) + value
-            else:
-                without += value
-        if without:
-            self.add_extension(NO_EXTENSION, without)
-        for suffix, value in raw.items():
-            self.add_extension(extension_of(suffix), value)
+    def _age_bins(self, times: Sequence[int], seen_seconds: int) -> list[int]:
+        """Bins of ages at the start of the scan; files written during the scan have age 0."""
+        latest = max(self.now, seen_seconds) + DAY_SECONDS
+        return [
+            FUTURE if moment > latest else (max(0, self.now - moment) // DAY_SECONDS).bit_length() for moment in times
+        ]
 
     def add_extension(self, extension: str, value: int) -> None:
         cells = self.whole["extension"]
@@ -360,11 +321,6 @@ class Tally:
         self.add("directory_size", size_bytes.bit_length(), 1, size_bytes)
         self.note("directories_by_entries", entries, path, uid)
         self.note("directories_by_bytes", held_bytes, path, uid)
-
-    def bar(self, kind: str) -> int:
-        """What is not larger than this is not among the largest."""
-        kept = self.largest[kind]
-        return kept[0][0] if len(kept) >= LARGEST_KEPT else -1
 
     def note(self, kind: str, value: int, path: str, uid: int) -> None:
         kept = self.largest[kind]
@@ -431,37 +387,9 @@ class Tally:
         return tally
 
 
-def _settled(times: Sequence[int], now: int, seen: int) -> Sequence[int]:
-    """Times after the scan's start: of files written during the scan they count as the start, others as to come."""
-    if max(times) <= now:
-        return times
-    to_come = now - FUTURE_DAYS * DAY_SECONDS
-    latest = max(now, seen) + DAY_SECONDS
-    return [moment if moment <= now else now if moment <= latest else to_come for moment in times]
-
-
-def _by_age(times: Sequence[int], values: Iterable[int], now: int) -> list[int]:
-    cells = [0] * 64
-    youngest = ((now - max(times)) // DAY_SECONDS).bit_length()
-    if youngest == ((now - min(times)) // DAY_SECONDS).bit_length():  # files of a directory are often of one age
-        cells[youngest] = sum(values)
-        return cells
-    for moment, value in zip(times, values, strict=True):
-        cells[((now - moment) // DAY_SECONDS).bit_length()] += value
-    return cells
-
-
-def _by_power(amounts: Sequence[int], values: Iterable[int]) -> list[int]:
-    cells = [0] * 65
-    for amount, value in zip(amounts, values, strict=True):
-        cells[amount.bit_length()] += value
-    return cells
-
-
-def _fold(into: Cells, cells: list[int]) -> None:
-    for index, value in enumerate(cells):
-        if value:
-            into[index] = into.get(index, 0) + value
+def _add_values(into: Cells, indexes: Iterable[int], values: Iterable[int]) -> None:
+    for index, value in zip(indexes, values, strict=True):
+        into[index] = into.get(index, 0) + value
 
 
 def _merge(into: Cells, cells: Cells) -> None:

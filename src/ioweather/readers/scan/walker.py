@@ -1,19 +1,35 @@
-"""Walks directories by descriptor and counts their entries: one stat per entry, columns instead of objects.
+"""Walk directories by descriptor and count their entries: one stat per entry, columns instead of objects.
 
-A walker gets a few directories and a budget of entries and of time. Directories that it has not reached when one of
-them is used up are given back, so that another process can take them. Nothing can lead a walk astray: directories are
+A walker gets a few directories and a budget of entries and of time. It gives back directories that it has not reached
+when one of them is used up, so that another process can take them. Nothing can lead a walk astray: directories are
 opened by descriptor, never through a link, only to read.
+
+Walkers run in child processes or as tasks of an executor on a cluster. A fresh interpreter starts once and forks for
+each walker. Children are not waited for at the end: one that hangs in a dead file system never ends. A worker elsewhere
+must see the same tree; it may have another number for the device, and records carry that of the machine where the scan
+began.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
+from concurrent.futures import wait as wait_for_futures
+from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from ioweather.core.errors import SourceError, UsageError
 from ioweather.readers.scan.tally import Files, LinkRecord, Owner, Projects, Tally, extension_of_name
 
 if TYPE_CHECKING:
@@ -338,76 +354,32 @@ class Walker:
         return folders, rest, stats
 
     def _count_files(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
-        """Mostly all entries are plain files of one owner: then their columns are taken as they are."""
-        mode, _, _, links, uid, gid, size, atime, mtime, ctime = zip(*stats, strict=True)
-        capacity = [found.st_blocks << 9 for found in stats]
-        if not _are_possible(size, capacity):
-            self._count_possible(names, stats, place)
-            return
-        self._names += names
-        number = len(stats)
-        if (
-            links.count(1) == number
-            and uid.count(uid[0]) == number
-            and gid.count(gid[0]) == number
-            and all(bits >> 12 == _REGULAR for bits in set(mode))
-        ):
-            waiting = self._waiting_of(uid[0], gid[0], place)
-            columns: tuple[Sequence[Any], ...] = (names, size, capacity, mtime, atime, ctime)
-            for column, values in zip(waiting, columns, strict=True):
-                column += values
-            place.files += number
-            place.held_bytes += sum(size)
-            bar = self._tally.bar("files")
-            if max(size) > bar:
-                for index, amount in enumerate(size):
-                    if amount > bar:
-                        self._tally.note("files", amount, _inside(place, names[index]), uid[0])
-            if len(waiting[0]) >= _BATCH:
-                self._count_waiting()
-        else:
-            self._count_mixed(names, stats, place)
-        if self._plan.listing:
-            for name, found in zip(names, stats, strict=True):
+        tally = self._tally
+        for name, found in zip(names, stats, strict=True):
+            # The kernel may pass on any number of a server; a negative size would reduce the sum of all others.
+            if found.st_size < 0 or not 0 <= found.st_blocks << 9 <= _MOST_BYTES:
+                tally.counts["not_examined"] += 1
+                tally.trouble(_inside(place, name), "impossible size")
+                continue
+            self._names.append(name)
+            if self._plan.listing:
                 self._list(found, _inside(place, name))
-
-    def _count_possible(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
-        """A size below zero would be taken from the sum of all others."""
-        good = []
-        for name, found in zip(names, stats, strict=True):
-            if _are_possible([found.st_size], [found.st_blocks << 9]):
-                good.append((name, found))
-            else:
-                self._tally.counts["not_examined"] += 1
-                self._tally.trouble(_inside(place, name), "impossible size")
-        if good:
-            self._count_files([name for name, _ in good], [found for _, found in good], place)
-
-    def _count_mixed(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
-        for name, found in zip(names, stats, strict=True):
             kind = found.st_mode >> 12
             if kind == _LINK:
-                self._tally.counts["symlinks"] += 1
-                self._tally.add("symlink_length", found.st_size.bit_length(), 1, found.st_size)
+                tally.counts["symlinks"] += 1
+                tally.add("symlink_length", found.st_size.bit_length(), 1, found.st_size)
             elif kind != _REGULAR:
-                self._tally.counts["others"] += 1
+                tally.counts["others"] += 1
             elif found.st_nlink > 1:
                 self._count_linked(name, found, place)
             else:
-                waiting = self._waiting_of(found.st_uid, found.st_gid, place)
-                row = (
-                    name,
-                    found.st_size,
-                    found.st_blocks << 9,
-                    found[8],
-                    found[7],
-                    found[9],
-                )  # times in whole seconds
-                for column, value in zip(waiting, row, strict=True):
+                times = (found[stat.ST_MTIME], found[stat.ST_ATIME], found[stat.ST_CTIME])  # in whole seconds
+                row = (name, found.st_size, found.st_blocks << 9, *times)
+                for column, value in zip(self._waiting_of(found.st_uid, found.st_gid, place), row, strict=True):
                     column.append(value)
                 place.files += 1
                 place.held_bytes += found.st_size
-                self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
+                tally.note("files", found.st_size, _inside(place, name), found.st_uid)
         if sum(len(names) for names, *_ in self._waiting.values()) >= _BATCH:
             self._count_waiting()
 
@@ -489,10 +461,189 @@ class Walker:
         self._held_names = 0
 
 
-def _are_possible(size: Sequence[int], capacity: Sequence[int]) -> bool:
-    """What the table of entries takes (`FILE_SIZE`, `AMOUNT`): the kernel may pass on whatever a server said."""
-    return min(size) >= 0 and min(capacity) >= 0 and max(capacity) <= _MOST_BYTES
-
-
 def _inside(place: _Place, name: str) -> str:
     return f"{place.path}/{name}" if place.path != "/" else f"/{name}"
+
+
+_MODULE: Final = "ioweather.readers.scan.walker"
+_MOST_DEATHS: Final = 5
+Found: TypeAlias = tuple[list[Part], Tally, float]
+
+
+class Member:
+    """One walker. `task` is the number of its task (0: idle), `ids` are the rows of the state that it has taken."""
+
+    def __init__(self, connection: Connection | None = None) -> None:
+        self.connection = connection
+        self.future: Future[Found] | None = None
+        self.task = 0
+        self.ids: list[int] = []
+
+
+class Crew:
+    """Walkers in processes of this machine."""
+
+    def __init__(self, plan: Plan, size: int) -> None:
+        self._plan = plan
+        self._deaths = 0
+        self.cpu_seconds = 0.0  # of tasks elsewhere: the system counts that of children as ours
+        self.processes: list[subprocess.Popen[bytes]] = []  # each leads a process group of walkers
+        self.members: list[Member] = []
+        self._start(size)
+
+    def _start(self, size: int) -> None:
+        pairs = [Pipe() for _ in range(size)]
+        theirs = [there.fileno() for _, there in pairs]
+        self.processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", f"from {_MODULE} import main; main()", *map(str, theirs)],
+                pass_fds=theirs,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                process_group=0,
+            )
+        )
+        for here, there in pairs:
+            there.close()
+            self.members.append(Member(here))
+            _send(here, self._plan)
+
+    def give(self, member: Member, items: list[Item], budget: int) -> None:
+        assert member.connection is not None
+        _send(member.connection, (items, budget))
+
+    def messages(self, timeout_seconds: float) -> Iterator[tuple[Member, Part | Tally | None]]:
+        """Messages that arrive in time. None: the walker died, and its task is undone."""
+        by_connection = {member.connection: member for member in self.members if member.connection is not None}
+        for ready in wait(list(by_connection), timeout_seconds):
+            assert isinstance(ready, Connection)
+            member = by_connection[ready]
+            try:
+                message = ready.recv()
+            except (EOFError, ConnectionResetError):
+                yield member, None
+                ready.close()
+                self.members.remove(member)
+                self._count_death()
+                self._start(1)
+                continue
+            yield member, message
+
+    def _count_death(self) -> None:
+        self._deaths += 1
+        if self._deaths > _MOST_DEATHS:
+            raise SourceError(
+                f"Processes that scan {self._plan.root} keep dying.",
+                hint="Look for a lack of memory; --resume goes on from the last checkpoint.",
+            )
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.connection is not None:
+                member.connection.close()
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                # In the kernel, waiting for a server. It ends when that answers; do not wait for it.
+                process.returncode = -9
+        self.members.clear()
+
+
+def _send(connection: Connection, message: object) -> None:
+    """A dead process cannot be told anything; receiving from it shows that."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.send(message)
+
+
+class ExecutorCrew(Crew):
+    """Walkers that are tasks of an executor, one task at a time each."""
+
+    def __init__(self, plan: Plan, executor: Executor, size: int) -> None:
+        self._executor = executor
+        super().__init__(plan, size)
+
+    def _start(self, size: int) -> None:
+        self.members += [Member() for _ in range(size)]
+
+    def give(self, member: Member, items: list[Item], budget: int) -> None:
+        member.future = self._executor.submit(walk_there, self._plan, items, budget)
+
+    def messages(self, timeout_seconds: float) -> Iterator[tuple[Member, Part | Tally | None]]:
+        by_future = {member.future: member for member in self.members if member.future is not None}
+        for future in wait_for_futures(by_future, timeout_seconds, return_when=FIRST_COMPLETED).done:
+            member = by_future[future]
+            member.future = None
+            try:
+                parts, tally, spent = future.result()
+            except BrokenExecutor:
+                self._count_death()
+                yield member, None
+                continue
+            self.cpu_seconds += spent
+            yield from ((member, part) for part in parts)
+            yield member, tally
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.future is not None:
+                member.future.cancel()
+        super().close()
+
+
+def walk_there(plan: Plan, items: list[Item], budget: int) -> Found:
+    """In a worker of an executor: parts, tally and processor seconds of one task."""
+    spent = time.process_time()
+    parts: list[Part] = []
+    try:
+        walker = Walker(plan._replace(device_here=os.stat(plan.root).st_dev))  # noqa: PTH116
+    except OSError as error:
+        raise _other_tree(plan, error.strerror or str(error)) from None
+    try:
+        if not walker.same_root:
+            raise _other_tree(plan, "it is another directory")
+        tally = walker.walk(items, budget, parts.append)
+    finally:
+        walker.close()
+    return parts, tally, time.process_time() - spent
+
+
+def _other_tree(plan: Plan, why: str) -> UsageError:
+    return UsageError(
+        f"A worker on {socket.gethostname()} does not see {plan.root} as this machine does: {why}.",
+        hint="Scan a file system that is mounted at the same place on all workers.",
+    )
+
+
+def serve(connection: Connection) -> None:
+    """In a child: the plan comes first, then (items, budget) again and again."""
+    walker = Walker(connection.recv())
+    while True:
+        items, budget = connection.recv()
+        connection.send(walker.walk(items, budget, connection.send))
+
+
+def main() -> None:
+    """Fork for each descriptor in sys.argv, and wait for the children, so that their CPU time counts as the scanner's.
+
+    Ctrl-C goes to the whole group; the scanner takes it and closes the connections.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Millions of short-lived tuples and no cycles among them: looking for cycles costs a tenth of the time.
+    gc.disable()
+    descriptors = {int(word) for word in sys.argv[1:]}
+    for own in descriptors:
+        if os.fork() == 0:
+            for other in descriptors - {own}:
+                os.close(other)
+            with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+                serve(Connection(own))
+            return
+    for descriptor in descriptors:
+        os.close(descriptor)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for _ in descriptors:
+        os.wait()

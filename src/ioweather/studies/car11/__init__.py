@@ -1,1 +1,5 @@
-"""What jobs and projects do (car11 sections II, III and V)."""
+"""Exhibits of Carns et al. 2011. The comparison of two runs is a study of job_io, which shows it for any two jobs."""
+
+from ioweather.job_io.run_comparison import STUDY as TUNING
+
+__all__ = ["TUNING"]

@@ -15,8 +15,7 @@ from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Referen
 from ioweather.core.tables.applications import INTERFACES, STRATEGIES
 from ioweather.core.units import format_value
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
-from ioweather.stats.intervals import plain
-from ioweather.stats.job_estimates import ratio_estimate, share_estimate
+from ioweather.stats.estimates import plain, ratio_estimate, share_estimate
 
 SIZES: Final = Param(
     "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
@@ -31,6 +30,7 @@ _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 2, 3 and 5."""
     jobs = jobs_of(data, facility, params)
     if jobs.rows:
         bins = SizeBins(jobs.ints("nprocs"), str(params["sizes"]))
@@ -58,6 +58,7 @@ class SizeBins:
                 self.labels[i] = f"{lowest[i]:,}" if last == lowest[i] else f"{lowest[i]:,} to {last:,}"
 
     def sums(self, values: NDArray[Any]) -> dict[int, float]:
+        """Return the sum of `values` over the jobs of each bin."""
         return {i: float(values[self.index == i].sum()) for i in self.shown}
 
 

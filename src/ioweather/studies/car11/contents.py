@@ -1,18 +1,22 @@
-"""What is in the file system (car11 IV): sizes of files, with and without the project that dominates; growth from scan
-to scan; and whether jobs write new files or over old ones."""
+"""Contents of a file system (car11 IV): sizes of files with and without the dominant project, growth from scan to scan,
+and whether jobs write new files or overwrite old ones.
+
+`ScanView` has the scans of one tree in order of time, with histograms by owner and projects as the facility names them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import (
@@ -29,22 +33,198 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, MIB, format_bytes
 from ioweather.core.words import names_of
-from ioweather.stats.growth import Drift, drift
-from ioweather.stats.intervals import LEVEL, plain
-from ioweather.stats.job_estimates import share_estimate
+from ioweather.stats.estimates import LEVEL, plain, share_estimate
+from ioweather.stats.series import Drift, drift
 from ioweather.stats.summary_tables import table
-from ioweather.studies.car11.scans import BINS, JOBS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
+
+_LATEST_LARGEST: Final = (
+    "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
+)
+_UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule names
+
+
+def largest_root(inventory: Inventory, _: Params) -> Cell:
+    """Return the tree with most files in its newest scan."""
+    return inventory.scalar(_LATEST_LARGEST)
+
+
+ROOT = Param("root", "the scanned directory; default: the one with most files", choose=largest_root)
+SCANS = Need(
+    "scans",
+    "scans",
+    columns=names_of("""
+        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
+        total_inodes used_inodes
+    """),
+    where={"root": "$root"},
+)
+_BIN_COLUMNS: Final = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
+BINS = Need(
+    "bins",
+    "scan_bins",
+    columns=_BIN_COLUMNS,
+    where={"root": "$root", "owner_kind": "all", "histogram": ("capacity", "mtime", "size")},
+)
+PROJECT_BINS = Need(
+    "project_bins",
+    "scan_bins",
+    columns=_BIN_COLUMNS,
+    where={"root": "$root", "owner_kind": "project", "histogram": ("capacity", "size")},
+    optional=True,
+)
+
+JOBS = Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """One histogram: edges in order, files and bytes."""
+
+    low: Ints
+    high: Ints
+    count: Ints
+    bytes: Ints
+
+    @property
+    def files(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.bytes.sum())
+
+    def below(self, limit: int) -> tuple[int, int]:
+        """Files and bytes under an edge."""
+        under = self.high <= limit
+        return int(self.count[under].sum()), int(self.bytes[under].sum())
+
+    def from_on(self, limit: int) -> tuple[int, int]:
+        """Files and bytes from an edge on."""
+        over = self.low >= limit
+        return int(self.count[over].sum()), int(self.bytes[over].sum())
+
+    def without(self, other: Bins) -> Bins:
+        """Return this histogram minus that of a subset of the same files."""
+        count, size = self.count.copy(), self.bytes.copy()
+        if not np.isin(other.low, self.low).all():
+            raise DataUnavailable("A project's files have sizes that no file of the scan has.")
+        place = np.searchsorted(self.low, other.low)
+        np.subtract.at(count, place, other.count)
+        np.subtract.at(size, place, other.bytes)
+        return Bins(self.low, self.high, count, size)
+
+
+@dataclass(frozen=True)
+class ScanView:
+    """Scans of one root, oldest first, and their histograms: of everything, and by project."""
+
+    scans: Frame
+    bins: Frame
+    project_bins: Frame
+    facility: Facility
+    accounts: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.scans.rows
+
+    def moments_ns(self) -> Ints:
+        return self.scans.ints("start_ns")
+
+    def numbers(self, name: str) -> list[int | None]:
+        """A column of `scans`; null is None."""
+        return list(self.scans.array(name).tolist())
+
+    def histogram(self, scan: int, name: str) -> Bins:
+        """Of the scan at a position."""
+        return _summed(self.bins.take(np.flatnonzero(self._rows(self.bins, scan, name))))
+
+    def projects(self, scan: int) -> dict[str, list[int]]:
+        """Codes of owners by project. Projects by path and group were found by the scan; users whom no rule named
+        then are mapped now, with what the facility file and accounting say by now."""
+        found = self._rows(self.project_bins, scan, "size")
+        owners = self.project_bins.text("owner")
+        projects: dict[str, list[int]] = {}
+        for code in np.unique(owners.codes[found]).tolist():
+            projects.setdefault(self._project(owners.categories[code]), []).append(code)
+        return projects
+
+    def project_histogram(self, scan: int, name: str, project: str) -> Bins:
+        """Return the histogram of one project in the scan at a position."""
+        rows = self._rows(self.project_bins, scan, name)
+        rows &= np.isin(self.project_bins.text("owner").codes, self.projects(scan).get(project, []))
+        return _summed(self.project_bins.take(np.flatnonzero(rows)))
+
+    def dominant_project(self) -> str | None:
+        """Return the project with most files in the newest scan; None without any owner."""
+        rows = self._rows(self.project_bins, -1, "size")
+        owners = self.project_bins.text("owner")
+        files = np.bincount(
+            owners.codes[rows], np.asarray(self.project_bins.array("count"))[rows], len(owners.categories)
+        )
+        totals = {name: float(files[codes].sum()) for name, codes in self.projects(-1).items()}
+        return min(totals, key=lambda name: (-totals[name], name)) if totals else None
+
+    def _project(self, owner: str) -> str:
+        number = owner.removeprefix(_UNNAMED)
+        unnamed = owner.startswith(_UNNAMED) and number.isdecimal()
+        if not unnamed:
+            return owner
+        uid = int(number)
+        return self.facility.project_of(uid=uid, account=self.accounts.get(uid))
+
+    def _rows(self, bins: Frame, scan: int, histogram: str) -> Bools:
+        scan_id = self.scans.text("scan_id").tolist()[scan] or ""
+        return bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
+
+
+def _summed(rows: Frame) -> Bins:
+    """Sum rows of one or several owners to one histogram. Files with future times have no age and are left out."""
+    dated = rows.take(np.flatnonzero(rows.known("low")))
+    low, place = np.unique(dated.ints("low"), return_inverse=True)
+    high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
+    high[place] = dated.ints("high")
+    np.add.at(count, place, dated.ints("count"))
+    np.add.at(held, place, dated.ints("bytes"))
+    return Bins(low, high, count, held)
+
+
+def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
+    """Return the scans in `frames` in order of time; None without any."""
+    scans, bins = frames.get("scans"), frames.get("bins")
+    if scans is None or bins is None or scans.rows == 0:
+        return None
+    ordered = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
+    nobody = bins.take(slice(0, 0))
+    return ScanView(ordered, bins, frames.get("project_bins", nobody), facility, _accounts(frames.get("jobs")))
+
+
+def _accounts(jobs: Frame | None) -> dict[int, str]:
+    """Return the account of each user whose jobs are all charged to one account."""
+    if jobs is None or jobs.rows == 0:
+        return {}
+    account = jobs.text("account")
+    known = jobs.known("uid") & jobs.known("account")
+    pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
+    users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
+    return {
+        int(user): account.categories[int(pairs[1, place])]
+        for user, place, number in zip(users, first, charged, strict=True)
+        if number == 1
+    }
+
 
 # car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
 _LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
 _TWO_SCANS: Final = "two scans give a rate but no interval"
 _DRIFT: Final = "random walk with drift over scans"
-_FAR_DAYS: Final = 365_000.0  # beyond a thousand years nothing is forecast
+_FAR_DAYS: Final = 365_000.0  # no forecast beyond a thousand years
 # car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
 AGES_DAYS: Final = (64, 128)
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_contents(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 8 and Table III from the scans of one tree."""
     scans = view(data.frames, facility)
     if scans is None:
         return
@@ -182,13 +362,8 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
             text = f"time [time_ns]; series [text]; value: {title.lower()} [{unit}]"
             drawn = ResultTable.of(title.lower(), text, points)
             yield Chart.of("timeline", drawn, "x=time y=value series", f"{title} per scan")
-        yield _growth_estimates(totals, own)
-        files = totals["files"]
-        growth = drift(moments / DAY_NS, np.array(files))
-        goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
-        yield _forecasts(scans, growth, files, goal)
-        yield _growth_findings(scans, totals, own, project)
-        yield _goal_findings(growth, files, goal, moments)
+        yield _growth_since(moments, totals, own, project)
+        yield _forecast(scans, totals["files"], target)
     yield f"Used is {'what files allocate' if what == 'capacity' else 'the sum of sizes; allocation is not known'}."
     unreadable = [n for n in scans.numbers("unreadable_count") if n]
     if unreadable:
@@ -205,45 +380,84 @@ def _share_of_new(total: Sequence[int], own: Sequence[int]) -> float | None:
     return (own[-1] - own[0]) / new if new > 0 else None
 
 
-def _growth_estimates(totals: Mapping[str, list[int]], own: Mapping[str, list[int]]) -> Iterator[Estimate]:
-    method = "first to last scan"
-    for name, values in totals.items():
-        yield plain(f"{name}_growth", _growth(values), "ratio", method=method)
+def _growth_since(
+    moments: Ints, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
+) -> Iterator[Piece]:
+    """Growth of files and bytes from the first to the last scan, and the share of the project in it."""
+    method, changes = "first to last scan", {name: _growth(values) for name, values in totals.items()}
+    for name, change in changes.items():
+        yield plain(f"{name}_growth", change, "ratio", method=method)
     for suffix, numbers in (("", totals), ("_project", own)):
         for name, values in numbers.items():
             unit = "bytes" if name == "used" else "count"
             yield plain(f"{name}{suffix}[first scan]", values[0], unit)
             yield plain(f"{name}{suffix}[last scan]", values[-1], unit)
-    more_bytes, more_files = (_growth(values) for values in totals.values())
+    more_files, more_bytes = changes["files"], changes["used"]
     if more_files is not None and more_bytes is not None and more_files > 0:
         faster = more_files / more_bytes if more_bytes > 0 else math.inf
         yield Estimate("files_growth_over_used_growth", faster, "factor", method=method)
+    days = (int(moments[-1]) - int(moments[0])) / DAY_NS
+    by_files, by_bytes = ("an unknown share" if n is None else f"{n:+.1%}" for n in (more_files, more_bytes))
+    yield Finding(
+        f"In {days:.0f} days the number of files changed by {by_files} to {totals['files'][-1]:,}, "
+        f"the bytes by {by_bytes} to {format_bytes(totals['used'][-1])}.",
+        name="growth",
+    )
     if own:
         for name, values in own.items():
             yield plain(f"{name}_growth_project", _growth(values), "ratio", method=method)
-        for name, word in (("files", "files"), ("used", "bytes")):
-            share = _share_of_new(totals[name], own[name])
-            yield plain(f"new_{word}_project_ratio", share, "ratio", method=method)
+        of_files, of_bytes = (_share_of_new(totals[name], own[name]) for name in ("files", "used"))
+        yield plain("new_files_project_ratio", of_files, "ratio", method=method)
+        yield plain("new_bytes_project_ratio", of_bytes, "ratio", method=method)
+        if of_files is not None:
+            bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
+            text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
+            yield Finding(text, name="project_behind_growth")
 
 
-def _forecasts(scans: ScanView, growth: Drift | None, files: list[int], goal: int) -> Iterator[Estimate]:
+def _forecast(scans: ScanView, files: list[int], target: int | None) -> Iterator[Piece]:
+    """The date at which there are `target` files (default: the next power of ten), and no inode is left."""
+    moments = scans.moments_ns()
+    growth, last_ns = drift(moments / DAY_NS, np.array(files)), int(moments[-1])
+    goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
         bounds = growth.rate_interval(LEVEL)
         low, high = bounds or (None, None)
         level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
         yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
     yield plain("files_forecast", goal, "count", method="asked for, or the next power of ten")
-    if growth is not None:
-        last_ns = int(scans.moments_ns()[-1])
-        yield _date("files_forecast_month", growth, goal - files[-1], last_ns)
-        # When the file system has no inode left, where it has a fixed number.
+    date = _date("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
+    if growth is not None and date is not None:
+        yield date
+        # Only file systems with a fixed number of inodes report one.
         inodes, used = scans.numbers("total_inodes")[-1], scans.numbers("used_inodes")[-1]
         if inodes is not None and used is not None:
             yield _date("inodes_used_up", growth, inodes - used, last_ns)
+    if date is None or date.value is None:
+        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
+        return
+    if date.low is None:
+        between = "two scans do not say how sure that is"
+    else:
+        first = utc_day(int(date.low))
+        to = f"not before {first}, perhaps never" if date.high is None else f"{first} to {utc_day(int(date.high))}"
+        between = f"{LEVEL:.0%}: {to}"
+    text = f"At this rate there are {goal:,} files on {utc_day(int(date.value))} ({between})."
+    yield Finding(text, name="goal")
+    more = _growth(files)
+    if more and more > 0:
+        days = (last_ns - int(moments[0])) / DAY_NS
+        doubling = days * math.log(2) / math.log1p(more)
+        faster = days * math.log(goal / files[-1]) / math.log1p(more)
+        yield Finding(
+            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
+            f"{utc_day(last_ns + round(faster * DAY_NS))}.",
+            name="goal_exponential",
+        )
 
 
 def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
-    """When the growth has covered a distance."""
+    """Return the estimated date at which the growth covers a distance."""
 
     def moment(days: float | None) -> float | None:
         return None if days is None or days > _FAR_DAYS else float((last_ns + round(days * DAY_NS)) // DAY_NS * DAY_NS)
@@ -257,54 +471,8 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
     return Estimate(name, value, "time_ns", low, high, LEVEL, growth.steps, method)
 
 
-def _growth_findings(
-    scans: ScanView, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
-) -> Iterator[Finding]:
-    moments, files, used = scans.moments_ns(), totals["files"], totals["used"]
-    days = (int(moments[-1]) - int(moments[0])) / DAY_NS
-    more_files, more_bytes = (
-        "an unknown share" if change is None else f"{change:+.1%}" for change in (_growth(files), _growth(used))
-    )
-    yield Finding(
-        f"In {days:.0f} days the number of files changed by {more_files} to {files[-1]:,}, "
-        f"the bytes by {more_bytes} to {format_bytes(used[-1])}.",
-        name="growth",
-    )
-    of_files, of_bytes = (_share_of_new(totals[name], own[name]) if own else None for name in ("files", "used"))
-    if of_files is not None:
-        bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
-        text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
-        yield Finding(text, name="project_behind_growth")
-
-
-def _goal_findings(growth: Drift | None, files: list[int], goal: int, moments: Ints) -> Iterator[Finding]:
-    forecast = _date("", growth, goal - files[-1], int(moments[-1])) if growth is not None else None
-    if forecast is None or forecast.value is None:
-        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
-        return
-    if forecast.low is None:
-        between = "two scans do not say how sure that is"
-    else:
-        first = utc_day(int(forecast.low))
-        to = f"not before {first}, perhaps never"
-        if forecast.high is not None:
-            to = f"{first} to {utc_day(int(forecast.high))}"
-        between = f"{LEVEL:.0%}: {to}"
-    text = f"At this rate there are {goal:,} files on {utc_day(int(forecast.value))} ({between})."
-    yield Finding(text, name="goal")
-    more = _growth(files)
-    if more and more > 0:
-        days = (int(moments[-1]) - int(moments[0])) / DAY_NS
-        doubling = days * math.log(2) / math.log1p(more)
-        faster = days * math.log(goal / files[-1]) / math.log1p(more)
-        yield Finding(
-            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
-            f"{utc_day(int(moments[-1]) + round(faster * DAY_NS))}.",
-            name="goal_exponential",
-        )
-
-
 def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on overwriting from logs, scans or both."""
     runs, scans = data.frames.get("job_io"), view(data.frames, facility)
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None
@@ -412,11 +580,11 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
 
-STUDY = Study(
+CONTENTS = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
     needs=(SCANS, BINS, PROJECT_BINS, JOBS),
-    run=run,
+    run=run_contents,
     params=(
         ROOT,
         Param("project", "project to show apart; default: the one with most files"),

@@ -1,9 +1,13 @@
-"""Projects (car11 III-B and V): volumes, access sizes and mean characteristics, and how well their jobs perform."""
+"""Projects (car11 III-B and V): volumes, access sizes, characteristics, performance and signatures of I/O.
+
+The signatures say which part dominates the I/O of each project, and why (V.A-J, for the projects of this site).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +15,7 @@ import numpy as np
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -22,33 +27,27 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
     exhibit,
+    numbered,
+    quantity_label,
 )
 from ioweather.core.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
 from ioweather.facts.ratios import quotient
-from ioweather.facts.runs import (
-    MIN_SIZES,
-    NEEDS,
-    PROCESSES_PER_NODE,
-    PROJECT,
-    Runs,
-    jobs_of,
-    large,
-)
-from ioweather.facts.signatures import scaling
-from ioweather.stats.imbalance import rank_correlation
-from ioweather.stats.intervals import plain
-from ioweather.stats.job_estimates import (
+from ioweather.facts.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, instances_of, jobs_of, large
+from ioweather.facts.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
+from ioweather.stats.estimates import (
     known,
     mean_estimate,
     median_estimate,
+    plain,
     quantiles,
     rank_estimate,
     share_estimate,
 )
+from ioweather.stats.series import rank_correlation
 from ioweather.stats.summary_tables import relabelled, table
-from ioweather.studies.car11.node_ceiling import NO_NODES, PER_NODE, below_ceiling
+from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
 
 MEANS_OF_JOBS: Final = "Project values are means over jobs of the jobs' own values, not ratios of sums."
 CLOSE_IS_METADATA: Final = (
@@ -75,6 +74,7 @@ _JOBS_SHOWN: Final = 6
 
 
 def run_io(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 4, fig. 9 and Table IV of the largest projects."""
     jobs = jobs_of(data, facility, params)
     shown = jobs.largest_projects()
     if shown:
@@ -198,17 +198,19 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterat
 
 
 def run_performance(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 10, Table V and Table VI of the large jobs of the largest projects."""
     jobs = jobs_of(data, facility, params)
     shown = jobs.largest_projects()
     if shown:
         big, above = below_ceiling(large(jobs, params), facility)
         yield _boxes(big, shown, above, params)
-        yield _by_job(big, _project(big, params, by_variety), above)
-        yield _by_size(big, _project(big, params, by_sizes), above)
+        varied, scaled = (_project(big, params, fitting) for fitting in (by_variety, by_sizes))
+        yield replace(_by_job(big, varied, above), title=f"Performance by job: {varied or 'no project'}")
+        yield replace(_by_size(big, scaled, above), title=f"Performance by node count: {scaled or 'no project'}")
 
 
 def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str | None:
-    """The project asked for, else the one among the largest that fits the exhibit best."""
+    """Return the project of the parameters, else the one among the largest that fits the exhibit best."""
     asked = params.get("project")
     names = set(jobs.projects.tolist())
     if asked:
@@ -221,18 +223,18 @@ def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str 
 
 
 def by_variety(jobs: Runs) -> tuple[bool, float]:
-    """Projects with jobs enough for a table first, then those whose jobs differ most."""
+    """Return a sort key: projects with enough jobs for a table first, then those whose jobs differ most."""
     return jobs.rows >= _JOBS_SHOWN, by_spread(jobs)
 
 
 def by_spread(jobs: Runs) -> float:
-    """How different the jobs of a project perform: ratio of the best to the worst."""
+    """Return the ratio of the best to the worst rate of the jobs of a project."""
     rates = known(jobs.floats(PER_NODE))
     return float(rates.max() / rates.min()) if len(rates) > 1 and rates.min() > 0 else 0.0
 
 
 def by_sizes(jobs: Runs) -> float:
-    """On how many different node counts a project ran."""
+    """Return the number of different node counts of a project."""
     return float(len(np.unique(known(jobs.floats("node_count")))))
 
 
@@ -285,7 +287,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
 def key_access(row: dict[str, Any]) -> str:
     """Most common access size with its direction, in the manner of car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
 
-    Darshan's most common sizes do not tell reads from writes; the histogram bins of that size do.
+    Darshan's most common sizes do not distinguish reads from writes; the histogram bins of that size do.
     """
     size = row["common_access_bytes"]
     if size is None:
@@ -298,8 +300,8 @@ def key_access(row: dict[str, Any]) -> str:
     return f"{format_bytes(size)} ({'w' if part > 0.9 else 'r' if part < 0.1 else 'r+w'})"
 
 
-def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
-    """car11.table5."""
+@exhibit("car11.table5")
+def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     rates = own.floats(PER_NODE)
     ranked = np.argsort(-rates, kind="stable")[: int(np.isfinite(rates).sum())]  # NaN sorts last
@@ -310,84 +312,68 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
         (letter, str(row["job_id"]), *(row[name] for name in names), key_access(row), row["interfaces"])
         for letter, row in zip("ABCDEF", own.frame.take(ranked[steps]).records(), strict=False)
     ]
-    listed = ResultTable.of(
+    yield ResultTable.of(
         "jobs",
         f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
         "metadata_ratio: metadata [ratio]; key_access [text]; interfaces [text]",
         rows,
     )
     spread = by_spread(own)
+    yield plain("jobs", own.rows, "count")
+    yield plain("fastest_over_slowest", spread or None, "factor", n=len(ranked), method="maximum / minimum")
     if not len(ranked):
-        finding = NO_NODES
+        yield NO_NODES
     elif not spread:
-        finding = Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
+        yield Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
     else:
         text = f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest."
-        finding = Finding(text, name="fastest_job")
-    fastest = plain("fastest_over_slowest", spread or None, "factor", n=len(ranked), method="maximum / minimum")
-    steps_caveat = "Jobs are taken from the fastest to the slowest in even steps."
-    return Exhibit(
-        "car11.table5",
-        f"Performance by job: {project or 'no project'}",
-        tables=(listed,),
-        estimates=(plain("jobs", own.rows, "count"), fastest),
-        findings=(finding,),
-        caveats=(steps_caveat, CLOSE_IS_METADATA, *above, *jobs.node_caveats),
-        coverage=jobs.node_coverage,
-    )
+        yield Finding(text, name="fastest_job")
+    yield "Jobs are taken from the fastest to the slowest in even steps.", CLOSE_IS_METADATA, above
+    yield jobs.node_caveats, jobs.node_coverage
 
 
-def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
-    """car11.table6."""
+@exhibit("car11.table6")
+def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     nodes, rates = own.floats("node_count"), own.floats(PER_NODE)
     there = np.isfinite(nodes) & np.isfinite(rates)
-    estimates: list[Estimate] = []
     rows: list[tuple[Cell, ...]] = []
     means: list[float] = []
     for size in np.unique(nodes[there]):
         mask = there & (nodes == size)
-        mean = mean_estimate(f"per_node[{int(size)}]", rates[mask], PER_NODE)
         means.append(float(rates[mask].mean()))
-        estimates += [plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean]
+        mean = mean_estimate(f"per_node[{int(size)}]", rates[mask], PER_NODE)
+        yield plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean
         metadata = known(own.floats("metadata_ratio")[mask])
         shares = known(quotient(own.floats("io_seconds")[mask], own.floats("run_seconds")[mask]))
         averages = [float(values.mean()) if len(values) else None for values in (metadata, shares)]
         moved = int(np.median(own.ints("moved_bytes")[mask]))
         rows.append((int(size), int(mask.sum()), mean.value, *averages, moved))
-    findings = []
     if not rows:
-        findings.append(NO_NODES)
+        yield NO_NODES
     elif len(rows) == 1:
-        findings.append(Finding(f"All jobs of {project} ran on {rows[0][0]:,} nodes.", name="one_size"))
+        yield Finding(f"All jobs of {project} ran on {rows[0][0]:,} nodes.", name="one_size")
     else:
         n = int(there.sum())
         rho = rank_correlation(nodes[there], rates[there]) if n >= 8 else math.nan
-        estimates.append(rank_estimate("size_trend", rho, n, "Spearman over jobs"))
-        small, big = f"{_rate(means[0])} on {rows[0][0]:,} nodes", f"{_rate(means[-1])} on {rows[-1][0]:,}"
-        findings.append(Finding(f"{project} reaches {small} and {big}.", name="rate_by_size"))
+        yield rank_estimate("size_trend", rho, n, "Spearman over jobs")
+        small, big = (f"{_rate(means[place])} on {rows[place][0]:,}" for place in (0, -1))
+        yield Finding(f"{project} reaches {small} nodes and {big}.", name="rate_by_size")
         scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
         if scale and scale.strong:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
-            findings.append(Finding(text, name="strong_scaling"))
+            yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
         "sizes",
         f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
         "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]",
         rows,
     )
-    drawn = relabelled(sizes, per_node="mean performance")
-    chart = Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", "Performance per node by job size", log="xy")
-    return Exhibit(
-        "car11.table6",
-        f"Performance by node count: {project or 'no project'}",
-        tables=(sizes,),
-        charts=(chart,) if rows else (),
-        estimates=tuple(estimates),
-        findings=tuple(findings),
-        caveats=(MEANS_OF_JOBS, CLOSE_IS_METADATA, *above, *jobs.node_caveats),
-        coverage=jobs.node_coverage,
-    )
+    yield sizes
+    if rows:
+        drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
+        yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
+    yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage
 
 
 IO = Study(
@@ -405,4 +391,240 @@ PERFORMANCE = Study(
     run=run_performance,
     params=(PROJECT, *MIN_SIZES, PROCESSES_PER_NODE),
     too_few="no job of the period has moved any bytes",
+)
+
+
+# Least share of the project's jobs with a signature for a sentence about it.
+_TYPICAL: Final = 0.5
+_IDENTICAL: Final = 8
+# An application counts as one of a project's from this share of its bytes on.
+_WEIGHTY: Final = 0.1
+_PARTS: Final = ("metadata", "reading", "writing")
+
+
+def run_signatures(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """The case studies of car11 V.A-J, for the projects of this site."""
+    every = jobs_of(data, facility, params)
+    jobs = large(every, params)
+    shown = [name for name in every.largest_projects() if jobs.projects.equals(name).any()]
+    if shown:
+        instances = instances_of(data, facility, params)
+        yield _signatures([_described(name, jobs, every) for name in shown], jobs, instances)
+
+
+@dataclass(frozen=True, eq=False)
+class _Project:
+    name: str
+    jobs: Runs
+    marks: Frame
+    times: list[float]  # of _PARTS, over all processes
+    identical: int
+    zero_files: float
+
+    @property
+    def dominant(self) -> int | None:
+        return _dominant(self.times)
+
+    def share(self, signature: str) -> float:
+        """Of the jobs that have a signature."""
+        return self.zero_files if signature == "zero_files" else float(np.mean(self.marks.array(signature)))
+
+    def median(self, name: str, source: str = "jobs") -> float | None:
+        return _median(self.marks.array(name) if source == "marks" else self.jobs.floats(name))
+
+
+def _described(name: str, jobs: Runs, every: Runs) -> _Project:
+    """`every` has the jobs that the filter leaves out too: those without files are among them."""
+    own = jobs.of_project(name)
+    identical = int(np.bincount(similar_groups(own.frame)).max(initial=0))
+    without_files = float(np.mean(every.of_project(name).floats("file_count") == 0))
+    return _Project(name, own, signatures(own.frame), _times(own), identical, without_files)
+
+
+def _times(jobs: Runs) -> list[float]:
+    return [float(np.nansum(jobs.floats(f"{part}_seconds"))) for part in ("meta", "read", "write")]
+
+
+def _dominant(times: list[float]) -> int | None:
+    """Index into _PARTS of the part that takes most of the time."""
+    return int(np.argmax(times)) if sum(times) > 0 else None
+
+
+def _median(values: Any) -> float | None:
+    sample = known(values)
+    return float(np.median(sample)) if len(sample) else None
+
+
+def _programs(jobs: Runs) -> list[tuple[str, Runs]]:
+    """Return the applications of a project (car11 V.B), those that moved most bytes first."""
+    names = np.array([program_of(exe) if exe else "?" for exe in jobs.frame.text("exe").tolist()])
+    parts = [(str(name), jobs.take(np.flatnonzero(names == name))) for name in np.unique(names)]
+    return sorted(parts, key=lambda part: -_total(part[1], "moved_bytes"))
+
+
+def _total(jobs: Runs, column: str) -> int:
+    return int(jobs.ints(column).sum())
+
+
+@exhibit("car11.projects")
+def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterator[Piece]:
+    overview: list[tuple[Cell, ...]] = []
+    applications: list[tuple[Cell, ...]] = []
+    for project in projects:
+        own, part, nprocs = project.jobs, project.dominant, project.jobs.ints("nprocs")
+        overview.append(
+            (
+                project.name,
+                own.rows,
+                len(set(own.ints("uid").tolist())),
+                len({program_of(exe) for exe in own.frame.text("exe").tolist() if exe}),
+                int(nprocs.min()),
+                int(nprocs.max()),
+                _total(own, "read_bytes"),
+                _total(own, "write_bytes"),
+                None if part is None else _PARTS[part],
+                None if part is None else project.times[part] / sum(project.times),
+                project.median("io_ratio", "marks"),
+                project.median("request_bytes", "marks"),
+                project.median("io_rank_count"),
+                int(own.ints("instance_count").max()),
+                project.identical,
+                project.median(PER_NODE),
+            )
+        )
+        whole = _total(own, "moved_bytes")
+        for program, some in _programs(own):
+            part, nprocs = _dominant(_times(some)), some.ints("nprocs")
+            sizes = (some.rows, int(nprocs.min()), int(nprocs.max()))
+            volumes = (_total(some, "read_bytes"), _total(some, "write_bytes"))
+            share = _total(some, "moved_bytes") / whole if whole else None
+            request = _median(signatures(some.frame).array("request_bytes"))
+            dominant = None if part is None else _PARTS[part]
+            applications.append((project.name, program, *sizes, *volumes, share, dominant, request))
+    yield ResultTable.of(
+        "projects",
+        "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
+        "processes_high: to [count]; read [bytes]; written [bytes]; dominant: most time in [text]; "
+        "dominant_ratio: of I/O time [ratio]; io_ratio: I/O of run time, median [ratio]; "
+        "request: mean request, median [bytes]; io_ranks: processes doing I/O, median [count]; "
+        "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
+        "per_node: per node, median [mib_per_s_per_node]",
+        overview,
+    )
+    yield ResultTable.of(
+        "applications",
+        "project [text]; program [text]; jobs [count]; processes_low: processes from [count]; "
+        "processes_high: to [count]; read [bytes]; written [bytes]; share: of the project's bytes [ratio]; "
+        "dominant: most time in [text]; request: mean request, median [bytes]",
+        applications,
+        "Applications within each project",
+    )
+    marks = [
+        (p.name, quantity_label(name, ""), words, p.share(name)) for p in projects for name, words in SIGNATURES.items()
+    ]
+    columns = "project [text]; signature [text]; meaning [text]; share: of the project's jobs [ratio]"
+    listed = ResultTable.of("signatures", columns, marks)
+    yield listed, Chart.of("matrix", listed, "x=signature y=project value=share", "Share of jobs with a signature")
+    yield [_estimates(project, instances) for project in projects]
+    yield numbered(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
+    yield "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log."
+    yield "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all."
+    yield jobs.node_caveats, jobs.node_coverage
+
+
+def _estimates(project: _Project, instances: Runs) -> Iterator[Estimate]:
+    """Named as the paper's numbers are, so that these can be compared with them."""
+    name, jobs, n = project.name, project.jobs, project.jobs.rows
+    read, written = _total(jobs, "read_bytes"), _total(jobs, "write_bytes")
+    files = _total(jobs, "write_only_file_count") + _total(jobs, "read_write_file_count")
+    metadata = known(jobs.floats("metadata_ratio"))
+    nprocs, most = jobs.ints("nprocs"), int(jobs.ints("instance_count").max())
+    yield plain(f"jobs[{name}]", n, "count")
+    yield plain(f"users[{name}]", len(set(jobs.ints("uid").tolist())), "count", n=n)
+    yield plain(f"processes_low[{name}]", int(nprocs.min()), "count", n=n, method="minimum")
+    yield plain(f"processes_high[{name}]", int(nprocs.max()), "count", n=n, method="maximum")
+    yield plain(f"identical_jobs[{name}]", project.identical, "count", n=n, method="largest group")
+    yield plain(f"instances_per_job[{name}]", most, "count", n=n, method="maximum")
+    yield median_estimate(f"files_per_instance[{name}]", instances.of_project(name).floats("file_count"), "count")
+    yield plain(f"written[{name}]", written, "bytes", n=n, method="sum")
+    ratio, size = read / written if written else None, written / files if files else None
+    yield plain(f"read_over_written[{name}]", ratio, "factor", n=n, method="ratio of sums")
+    yield plain(f"file_size_mean[{name}]", size, "bytes", n=files, method="written / files")
+    yield median_estimate(f"io_time_ratio[{name}]", project.marks.array("io_ratio"), "ratio")
+    for each in ("files_per_process", "creates_per_process"):
+        yield median_estimate(f"{each}[{name}]", jobs.floats(each), "count")
+    yield median_estimate(f"io_ranks[{name}]", jobs.floats("io_rank_count"), "count")
+    yield median_estimate(f"seeks_per_operation[{name}]", project.marks.array("seeks_per_operation"), "count")
+    for direction in ("read", "write"):
+        sizes = quotient(jobs.floats(f"{direction}_bytes"), jobs.floats(f"{direction}_count"))
+        yield median_estimate(f"{direction}_size[{name}]", sizes, "bytes")
+    highest = metadata.max() if len(metadata) else None
+    yield plain(f"metadata_ratio_max[{name}]", highest, "ratio", n=n, method="maximum")
+    yield share_estimate(f"rank0_jobs_ratio[{name}]", int(np.sum(project.marks.array("rank0_io"))), n)
+
+
+def project_findings(name: str, jobs: Runs) -> list[Finding]:
+    """Return the findings on one project; empty if it moved no data."""
+    return list(_findings(_described(name, jobs, jobs))) if _total(jobs.of_project(name), "moved_bytes") else []
+
+
+def _findings(project: _Project) -> Iterator[Finding]:
+    """Plain sentences: volume, the part that takes the time, why, and whether it matters."""
+    jobs, n, name, median = project.jobs, project.jobs.rows, project.name, project.median
+    volumes = f"read {format_bytes(_total(jobs, 'read_bytes'))} and wrote {format_bytes(_total(jobs, 'write_bytes'))}"
+    text = f"{name}: {n:,} job{'s' if n > 1 else ''} {volumes}"
+    if project.dominant is not None:
+        share = project.times[project.dominant] / sum(project.times)
+        text += f"; {share:.0%} of the I/O time of all processes is {_PARTS[project.dominant]}"
+    yield Finding(f"{text}.", name="volume")
+    if project.identical >= _IDENTICAL and project.identical > n / 2:
+        yield Finding(f"{name} is dominated by {project.identical:,} nearly identical jobs.", name="identical_jobs")
+    # Applications of weight that spend their time on different things: means over the project describe neither.
+    whole = _total(jobs, "moved_bytes")
+    shares = [(p, _total(some, "moved_bytes") / max(1, whole), _dominant(_times(some))) for p, some in _programs(jobs)]
+    weighty = [each for each in shares if whole and each[1] >= _WEIGHTY]
+    if len({part for _, _, part in weighty}) > 1:
+        words = ", ".join(
+            f"{program} ({share:.0%} of the bytes, most time in {_PARTS[part]})"
+            for program, share, part in weighty
+            if part is not None
+        )
+        yield Finding(f"{name} is several applications that differ: {words}.", name="applications")
+    most = int(jobs.ints("instance_count").max())
+    if most > 1:
+        yield Finding(f"{name} runs up to {most:,} instances of its applications in one job.", name="instances")
+    if project.share("rank0_io") > _TYPICAL:
+        text = f"{name}: one process does all the I/O in {project.share('rank0_io'):.0%} of the jobs."
+        yield Finding(text, name="one_process_io")
+    elif project.share("subset_io") > _TYPICAL:
+        some = f"typically {median('io_rank_count'):,.0f} of {median('nprocs'):,.0f} processes do all the I/O"
+        yield Finding(f"{name} aggregates by itself: {some}, without MPI-IO collectives.", name="subset_io")
+    if project.share("file_per_process") > _TYPICAL:
+        files, created = (format_value(median(f"{each}_per_process"), "count") for each in ("files", "creates"))
+        text = f"{name} uses {files} files per process and creates {created}: metadata grows with the job."
+        yield Finding(text, name="file_per_process")
+    if project.share("seek_per_operation") > _TYPICAL:
+        yield Finding(f"{name} seeks with every read or write.", name="seek_per_operation")
+    if project.share("small_requests") > _TYPICAL:
+        request = format_value(median("request_bytes", "marks"), "bytes")
+        yield Finding(f"{name} moves its data in small requests, {request} on average.", name="small_requests")
+    if project.zero_files > 0:
+        yield Finding(f"{name}: {project.zero_files:.0%} of all its jobs access no file.", name="no_files")
+    scale = scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
+    if scale is not None and scale.strong:
+        text = f"from {scale.sizes[0]:,} to {scale.sizes[-1]:,} processes its jobs move about the same bytes"
+        text = f"{name} scales strongly: {text}, so that each process moves less the larger the job is."
+        yield Finding(text, name="strong_scaling")
+    if project.share("negligible_io") > _TYPICAL:
+        text = f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
+        yield Finding(text, name="negligible_io")
+
+
+SIGNATURES_OF_PROJECTS = Study(
+    name="project_signatures",
+    exhibits=("car11.projects",),
+    needs=NEEDS,
+    run=run_signatures,
+    params=(*MIN_SIZES, PROCESSES_PER_NODE),
+    too_few="no job of the period is as large as the least that is looked at (see --params)",
 )

@@ -28,15 +28,23 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
-from ioweather.stats.changepoint import Change, single_change
-from ioweather.stats.intervals import INTERVALS, Intervals, plain
-from ioweather.stats.local_calendar import day_name, facility_zone, local_clock, offsets_ns
-from ioweather.stats.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
+from ioweather.stats.estimates import INTERVALS, Intervals, plain
+from ioweather.stats.grid import (
+    SERVER_TRAFFIC,
+    Steps,
+    day_name,
+    facility_zone,
+    gaps,
+    local_clock,
+    offsets_ns,
+    traffic_steps,
+)
+from ioweather.stats.series import Change, single_change
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"
 _MAX_SHADES: Final = 40
-# A change is looked for only where each side has a week, and believed at this level.
+# A change needs a week on each side, and is significant at this level.
 _MIN_SIDE_DAYS = 7
 _SIGNIFICANT = 0.05
 # A day counts in the mix when half of it was recorded.
@@ -51,6 +59,7 @@ _CAVEATS = (
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 6 and 7."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
@@ -221,6 +230,7 @@ class Days:
 
 
 def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on volume per day."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         yield _volume(steps, data, facility, on=bool(params["intervals"]))
@@ -299,7 +309,9 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
 def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estimate]:
     """Read share on both sides of the day, given the day."""
     use = days.usable
-    method = f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.alike:.2f})"
+    method = (
+        f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
+    )
     yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
     yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
     sides: Mapping[str, Indices] = {
@@ -314,7 +326,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estim
 
 
 def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -> Iterator[Piece]:
-    """The projects whose own activity changed at that day: by bytes where logs tell them, and by node-hours."""
+    """Yield the projects whose own activity changed on that day, by bytes of logs and by node-hours."""
     span = (int(days.day[0]), int(days.day[-1]) + 1)
     split = first_day - span[0]
 

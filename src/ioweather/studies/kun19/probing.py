@@ -28,17 +28,15 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.stats.bands import find_bands
 from ioweather.stats.dependence import groups_differ
-from ioweather.stats.intervals import number, plain
-from ioweather.stats.job_estimates import median_estimate, quantiles, share_estimate
-from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.stats.estimates import median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
-from ioweather.stats.summary_tables import relabelled, table, told_p
-from ioweather.studies.kun19.slowdown import expected_note
+from ioweather.stats.summary_tables import p_text, relabelled, table
+from ioweather.studies.kun19.perceived_slowdown import expected_note
 
-# [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
+# [ours] Ten minutes with this slowdown of the median, and at least this many operations, are an episode.
 _EPISODE: Final = 2.0
 _LEAST_OF_EPISODE: Final = 3
 _POINTS: Final = 1500
@@ -62,16 +60,19 @@ class Measured:
     mode: NDArray[Any]
     cached: Bools
     failed: int
-    other: int  # of another size or mode than most of their kind, which would not be the same measurement
+    other: int  # operations of another size or mode than most of their kind
 
     def kinds(self) -> list[tuple[str, str]]:
+        """Return the pairs of file system and operation."""
         return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
 
     def of(self, filesystem: str, op: str) -> Bools:
+        """Return which measurements are of a file system and operation."""
         return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
 
 
 def measured(responses: Frame, facility: Facility) -> Measured:
+    """Return the finished operations of the usual size and mode."""
     ok = responses.text("status").equals("ok")
     ended = ok & responses.known("duration_ns")
     usual = _usual_requests(responses, facility)
@@ -94,8 +95,10 @@ def measured(responses: Frame, facility: Facility) -> Measured:
 
 
 def _usual_requests(responses: Frame, facility: Facility) -> Bools:
-    """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
-    of many sizes (don15) lie in the same table."""
+    """Return whether a row has the most frequent size and mode of its file system and operation.
+
+    The table also has the requests of the sampler (don15), of many sizes.
+    """
     systems = responses.text("system")
     places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
     place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
@@ -111,6 +114,7 @@ def _usual_requests(responses: Frame, facility: Facility) -> Bools:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 1, the bands and fig. 2."""
     window, day, hour = (measured(data.frames[name], facility) for name in ("window", "day", "hour"))
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
@@ -127,12 +131,13 @@ def _coverage(part: Measured, cached: int = 0) -> Coverage:
 
 
 def drawn_points(seconds: Floats) -> Ints:
-    """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
+    """Return the indices of every n-th measurement and of the 200 slowest, so that a chart shows all outliers."""
     step = max(1, -(-len(seconds) // _POINTS))
     return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
 
 
 def drawn_note(shown: Ints, seconds: Floats) -> Iterator[str]:
+    """Yield a note on the measurements that are not drawn."""
     if len(shown) != len(seconds):
         yield f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them."
 
@@ -160,7 +165,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
 
 
 def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
-    """Whether an operation is in ten minutes that are no slow episode of its kind."""
+    """Return which operations are outside slow episodes of ten minutes of their kind."""
     calm = np.zeros(len(seconds), np.bool_)
     rows = np.flatnonzero(mine)
     usual = float(np.median(seconds[rows])) if len(rows) else 0.0
@@ -236,10 +241,10 @@ def _hosts(part: Measured) -> Iterator[Piece]:
         method = "Welch's test of mean ranks, by independent measurements"
         tests.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method=method))
         if p < 0.01:
-            text = f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])})."
+            text = f"{text} differ ({p_text(p)}); {odd} differs most ({format_seconds(middles[odd])})."
             findings.append(Finding(text, name="hosts"))
         else:
-            findings.append(Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts"))
+            findings.append(Finding(f"{text} do not surely differ ({p_text(p)}).", "undecided", name="hosts"))
     columns = f"filesystem: file system [text]; op: operation [text]; host [text]; {_BOXES.format('median')}; n [count]"
     listed = ResultTable.of("hosts", columns, rows)
     drawn, encoding = relabelled(listed, q50="response time"), "x=host q05 q25 q50 q75 q95 series=op"
@@ -259,7 +264,7 @@ def _hosts(part: Measured) -> Iterator[Piece]:
 
 
 def run_phases(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    """A benchmark as the probe felt it. Slow is longer than usual over the whole period, not over its own hour."""
+    """Yield the slowdown of the probe during a benchmark, against the usual time of the whole period."""
     part, phases = measured(data.frames["benchmark"], facility), data.frames["phases"]
     if not len(part.seconds) or not phases.rows:
         return
@@ -283,7 +288,7 @@ def _benchmark(
     facility: Facility,
 ) -> Iterator[Piece]:
     """Every measurement (3a, 3b), and means of 60 s (3c)."""
-    stored = ~part.cached  # the cache's answers are not in what is usual either
+    stored = ~part.cached  # the usual times do not include cached ones either
     slowdown = np.full(len(part.seconds), np.nan)
     means: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []

@@ -14,12 +14,23 @@ from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds, format_value
-from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
-from ioweather.stats.density import Bandwidth, density
 from ioweather.stats.dependence import complete_pairs
-from ioweather.stats.forest import LEAST_LEAF, TREES, forest_curve
-from ioweather.stats.intervals import LEVEL, plain
-from ioweather.stats.learning import FAR, LEAST_RUNS, SHARE, LearningCurve, learning_curve
+from ioweather.stats.estimates import LEVEL, plain
+from ioweather.stats.regression import (
+    FAR,
+    LEAST_LEAF,
+    LEAST_RUNS,
+    MIN_POINTS,
+    SHARE,
+    TREES,
+    Band,
+    Bandwidth,
+    LearningCurve,
+    conformal_folds,
+    density,
+    forest_curve,
+    learning_curve,
+)
 from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
 BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")
@@ -38,6 +49,7 @@ _THIRDS: Final = ("quiet", "usual", "busy")
 
 
 def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    """Make fig. 6 and fig. 7 of the chosen group; --set group=NAME shows another (the paper's fig. 8)."""
     rows = data.members(data.asked)
     if len(rows) < MIN_POINTS:
         words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
@@ -46,21 +58,18 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(too_few,), caveats=data.caveats, coverage=data.coverage)
         return
     try:
-        yield _forest(data)
+        yield replace(_forest_curves(data), title=f"Random-forest curve: {data.name(data.asked)}")
     except UsageError as error:
         missing = Finding(str(error), "undecided", name="missing_package")
         yield Exhibit("mad17.fig6", findings=(missing,), caveats=data.caveats, coverage=data.coverage)
-    yield _density(data)
+    title = f"Density of I/O time and system volume: {data.name(data.asked)}"
+    yield replace(_conditional_density(data), title=title)
 
 
 def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
-    """System volume and I/O time of the runs of the group asked for."""
+    """Return system volume and I/O time of the runs of the chosen group."""
     rows = data.members(data.asked)
     return complete_pairs(data.of(f"psid_{way}_bytes")[rows], data.of("d_d_seconds")[rows])
-
-
-def _forest(data: AssociationData) -> Exhibit:
-    return replace(_forest_curves(data), title=f"Random-forest curve: {data.name(data.asked)}")
 
 
 @exhibit("mad17.fig6")
@@ -130,7 +139,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         drawn += [(size, _MODELS[name], curve.error_at(size)) for size in beyond.tolist()]
         method = f"learning curve of {curve.runs} runs, blocks of them resampled"
         yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
-        # An interval without an end is none, and neither is one that lies far from all data.
+        # No estimate with an unbounded interval, or far beyond the data.
         if runs_needed[2] > FAR * curve.runs:
             yield Estimate(f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not told by {curve.runs} runs")
         else:
@@ -194,11 +203,6 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
         enough = f"; {there} are there" if high <= there else f", and there are {there}"
         text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
     return Finding(text, name="runs_needed")
-
-
-def _density(data: AssociationData) -> Exhibit:
-    """The group asked for; --set group=NAME shows another (the paper's fig. 8)."""
-    return replace(_conditional_density(data), title=f"Density of I/O time and system volume: {data.name(data.asked)}")
 
 
 @exhibit("mad17.fig7")

@@ -28,8 +28,7 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.core.words import names_of, pairs_of
 from ioweather.facts.groups import LEAST_RUNS
 from ioweather.facts.system_activity import io_steps
-from ioweather.stats.intervals import number, plain
-from ioweather.stats.job_estimates import known, mean_estimate
+from ioweather.stats.estimates import known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import shaded, thin, timeline_table
 from ioweather.studies.mad17.curves import BANDWIDTH, ERROR, curve_exhibits
 from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, NEEDS, PARAMS, TIME, AssociationData, association_data
@@ -60,6 +59,7 @@ _COUNTS: Final = (
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibits of one group of similar runs."""
     found = association_data(data, facility, params)
     if found is None:
         return
@@ -75,7 +75,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 
 def _chosen(data: AssociationData) -> int | None:
-    """The run asked for, else the slowest complete one of the group."""
+    """Return the row of the chosen run, else of the slowest complete one of the group."""
     asked = data.params.get("job")
     if asked:
         text = str(asked)

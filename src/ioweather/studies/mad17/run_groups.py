@@ -1,4 +1,4 @@
-"""What the studies of job time and system activity share: runs, the system during each, groups, what is left out."""
+"""Data of the mad17 exhibits: runs, the system during each run, groups of similar runs, and exclusions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from ioweather.facts.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.runs import Runs, instances_of
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
-from ioweather.stats.grid import SystemGrid
-from ioweather.stats.rollup_steps import Steps, steps_of, traffic_steps
+from ioweather.stats.grid import Steps, SystemGrid, steps_of, traffic_steps
 
 # As axes and legends name them.
 MEASURES: Final = {
@@ -46,11 +45,14 @@ NEEDS: Final = (
 )
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
-    Param("grouping", "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
-          f"group of {LEAST_RUNS} runs"),
+    Param(
+        "grouping",
+        "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
+        f"group of {LEAST_RUNS} runs",
+    ),
     Param("group", "the group to show, by its name in mad17.table1; default: the largest"),
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
-)  # fmt: skip
+)
 SHOWN_GROUPS: Final = 3
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
@@ -62,7 +64,7 @@ IN_TIME_ORDER: Final = "Runs near in time share the system's state; intervals re
 
 @dataclass(frozen=True, eq=False)
 class AssociationData:
-    """Every run with its group and with what the system did meanwhile; rows of all frames go together."""
+    """Every run with its group and the system's activity during it; rows of all frames correspond."""
 
     runs: Runs
     grid: SystemGrid
@@ -93,12 +95,13 @@ class AssociationData:
         return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
 
     def all_monitored(self, group: int) -> bool:
+        """Return whether all files of a group are on monitored mounts."""
         monitored = self.spans.of_runs(self.members(group)).monitored
         return monitored is not None and bool(monitored.all())
 
     @cached_property
     def shown(self) -> list[int]:
-        """The group asked for, and the largest beside it."""
+        """The chosen group, then the largest others."""
         sizes = np.bincount(self.groups.of_run[self.complete], minlength=len(self.groups.names))
         large = [int(g) for g in np.argsort(-sizes, kind="stable") if sizes[g] >= LEAST_RUNS]
         return list(dict.fromkeys([self.asked, *large]))[:SHOWN_GROUPS]
@@ -142,7 +145,7 @@ class AssociationData:
 
 
 def association_data(data: StudyData, facility: Facility, params: Params) -> AssociationData | None:
-    """None where there is no run, or no sample."""
+    """Return the runs and the system during each; None without any run or sample."""
     runs = instances_of(data, facility, params)
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not runs.rows or not steps.count:

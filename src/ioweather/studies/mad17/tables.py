@@ -31,8 +31,8 @@ from ioweather.stats.dependence import (
     spearman_interval,
     time_shifts,
 )
-from ioweather.stats.intervals import number, plain
-from ioweather.stats.summary_tables import told_p
+from ioweather.stats.estimates import number, plain
+from ioweather.stats.summary_tables import p_text
 from ioweather.studies.mad17.run_groups import (
     IN_TIME_ORDER,
     MEASURES,
@@ -75,6 +75,7 @@ class Pairing:
 
 
 def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    """Make Tables III and IV and the exhibit on monitored mounts."""
     by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _during_io_table(data, by_volume)
     yield _metadata_table(data)
@@ -93,8 +94,10 @@ def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: s
 
 
 def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored: bool = False) -> Iterator[Floats]:
-    """PsiD of the same runs moved by whole steps, all together, around the end of the period: the number of steps
-    stays, and so does what neighbours in time have in common; what system and runs did to each other does not."""
+    """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
+
+    A shift preserves the number of steps and the autocorrelation, and destroys the interaction of runs and system.
+    """
     spans = data.spans.of_runs(rows)
     spans = spans.only_monitored() if monitored else spans
     stretches = io_steps(data.grid, spans)
@@ -154,7 +157,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
                 yield plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=method)
             of_files, of_bytes = (f"{share:.0%} of the {what}" for what, share in shares.items())
             yield Finding(f"{name}: {of_files} and {of_bytes} lie on monitored mounts.", name="monitored_share")
-        # Does it help to look at monitored mounts alone? The same runs are resampled for both.
+        # The effect of restricting to monitored mounts; the same runs are resampled for both.
         columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
         _, change = _change([data.of(column)[rows] for column in columns], 20)
         if change is not None:
@@ -173,7 +176,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
 
 
 def _change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
-    """Change of Spearman's coefficient from the first two columns to the others, on the runs that have all; and n."""
+    """Return n and the change of Spearman's coefficient from the first two columns to the last two."""
     there = np.isfinite(np.stack(columns)).all(axis=0)
     n = int(there.sum())
     if n < least:
@@ -212,8 +215,11 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
 
 
 def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
-    """Spearman's coefficient of all groups together, by Fisher's z: what it has beyond runs that were moved in time,
-    which share their steps with D_D as these do; without such, that of the rate, which a longer run does not raise."""
+    """Return Spearman's coefficient pooled over groups by Fisher's z, weighted by n - 3.
+
+    The coefficient of runs shifted in time is subtracted, because these share their steps with D_D in the same way.
+    Without shifted runs the coefficient of the rate is used, which a longer run does not raise.
+    """
     known = []
     for pair in pairs:
         null, n = pair.nulls.get("spearman"), pair.found["spearman"].n
@@ -233,6 +239,7 @@ def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
 
 
 def strength(value: float) -> str:
+    """Return the word for a coefficient: strong, mild or no."""
     return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
 
 
@@ -258,10 +265,10 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         if not chance <= SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but runs moved in time have {null.median:.2f} too ({told_p(moved)}): the shared steps may give it"
+            too = f"but runs moved in time have {null.median:.2f} too ({p_text(moved)}): the shared steps may give it"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
-            beyond = f", and than runs moved in time have ({null.median:.2f}, {told_p(moved)})" if null else ""
+            beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
             yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
 
 
@@ -367,7 +374,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         drawn = ResultTable.of("metadata", f"{interval}; measure [text]; value: coefficient", metadata)
         yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
     yield _range(levels)
-    # Finest against coarsest, on the same runs, resampled together.
+    # Finest against coarsest, with the same resampled runs.
     known: list[tuple[float, float, int]] = []
     for group in data.shown:
         own = [level for level in levels if level.group == group]

@@ -16,9 +16,8 @@ from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.papers.claims import STANDINGS, claims, evidence, judge
 from ioweather.core.results import Cell, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.stats.intervals import INTERVALS, Intervals
-from ioweather.stats.local_calendar import facility_zone
-from ioweather.stats.rollup_steps import steps_of
+from ioweather.stats.estimates import INTERVALS, Intervals
+from ioweather.stats.grid import facility_zone, steps_of
 from ioweather.studies.pat19.matrices import Climate, limits_of, reduce_servers, reduce_targets
 from ioweather.studies.pat19.server_load import METADATA, metadata_exhibits, server_exhibits
 from ioweather.studies.pat19.targets import (
@@ -84,6 +83,7 @@ _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecide
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the wanted exhibits; those without data say why."""
     if "pat19.observations" in data.wanted:  # it is made of all others
         data = replace(data, wanted=frozenset())
     made: list[Exhibit] = []

@@ -21,12 +21,11 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
-from ioweather.stats.intervals import Intervals
-from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
-from ioweather.stats.resampling import sums_by_unit, unit_steps
-from ioweather.stats.rollup_steps import MIN_COVERAGE, Steps
+from ioweather.stats.bootstrap import sums_by_unit, unit_steps
+from ioweather.stats.estimates import Intervals
+from ioweather.stats.grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
+from ioweather.stats.phases import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
 from ioweather.stats.series import correlation, lagged_column_sums, window_sums
-from ioweather.stats.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
 
 WAYS = ("read", "write")
 READ, WRITE = TRAFFIC
@@ -80,6 +79,7 @@ class Grid:
 
 
 def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
+    """Return the grid that covers all matrices; ValueError for different steps or phases."""
     step = matrices[0].step_ns
     if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
         raise ValueError("matrices of one study lie on different grids")
@@ -93,7 +93,7 @@ def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
 
 @dataclass(frozen=True)
 class Limits:
-    """Amounts per step that cannot be real, and times that do not count. None: not known, nothing excluded."""
+    """Largest possible amounts per step, and excluded times. None: not known, nothing is excluded."""
 
     component: float | None = None
     system: float | None = None
@@ -101,6 +101,7 @@ class Limits:
 
 
 def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
+    """Return the limits of a file system, per step."""
     known = facility.filesystem(filesystem)
     seconds = step_ns / 1e9
     component = known.component_limit_bytes_per_s if known else None
@@ -114,8 +115,8 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty where no
-    exhibit asked for them."""
+    """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty unless an
+    exhibit needs them."""
 
     components: tuple[str, ...]
     unit: int
@@ -132,7 +133,7 @@ class _Reduced:
     """One stretch of the targets: see `Targets`."""
 
     system: dict[str, Floats]
-    silent: Bools  # steps in which nothing moved
+    silent: Bools  # steps without traffic
     reasons: dict[str, int] = field(default_factory=dict)
     over_limit_cells: int = 0
     totals: dict[str, Floats] = field(default_factory=dict)
@@ -210,8 +211,8 @@ def _reduce_stretch(
 def _clean(
     rows: Mapping[str, Floats], chunk: slice, grid: Grid, step: int, limits: Limits, out: _Reduced | None, place: int
 ) -> None:
-    """Mark cells and steps of one unit that are not real or not whole as missing, in place. Sums, and counts of what is
-    excluded, go to `out` from `place` on."""
+    """Set impossible and incomplete cells and steps of one unit to NaN, in place. Add sums and exclusions to
+    `out`, from `place` on."""
     blocks = [rows[metric][chunk] for metric in TRAFFIC]
     over_limit_cells = 0
     if limits.component is not None:
@@ -220,7 +221,7 @@ def _clean(
             over_limit_cells += int(above.sum())
             block[above] = np.nan
     sums = [np.nansum(block, axis=1) for block in blocks]
-    # Expected are the targets that some step of the unit has: one that came or went on another day is no gap.
+    # Only targets with a sample in this unit are expected: one that came or went on another day is not a gap.
     there = [~np.isnan(block) for block in blocks]
     present = [each.sum(axis=1) / max(1, int(each.any(axis=0).sum())) for each in there]
     silent = np.sum(sums, axis=0) == 0
@@ -274,6 +275,7 @@ class ServerLoad:
 
 
 def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
+    """Read and reduce the load of all servers; `spread` may use other processes."""
     grid = common_grid([matrix])
     parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in grid.stretches()]))
     count, total, largest, lags, lag_one, over_limit = zip(*parts, strict=True)
@@ -339,6 +341,7 @@ class Climate:
         return self.system.values[TRAFFIC[WAYS.index(name)]]
 
     def coverage(self) -> Iterator[Coverage]:
+        """Yield the used steps, and cells above the limit of a component."""
         yield self.system.coverage("steps")
         over = self.targets.over_limit_cells
         if over:
@@ -347,6 +350,7 @@ class Climate:
             yield Coverage(cells, cells - over, "values", excluded, "per component and step")
 
     def span(self, steps: int) -> str:
+        """Return the length of `steps` steps in words."""
         return span(steps, self.system.step_ns)
 
 
@@ -357,7 +361,7 @@ def span(steps: int, step_ns: int) -> str:
 
 
 def high_share(correlations: Floats) -> Floats:
-    """Of the components that have a correlation, the share whose is high; NaN where none has."""
+    """Return the share of high correlations among the known ones; NaN without any."""
     there = np.sum(~np.isnan(correlations), axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sum(correlations >= HIGH_CORRELATION, axis=-1) / there)

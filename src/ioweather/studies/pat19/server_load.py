@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.stats.intervals import Intervals, directed, plain
-from ioweather.stats.rollup_steps import Steps
+from ioweather.stats.estimates import Intervals, directed, plain
+from ioweather.stats.grid import Steps
 from ioweather.stats.series import correlation, variation_from_sums
 from ioweather.stats.summary_tables import cumulative_table, table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WINDOWS, ServerLoad, high_share, span
@@ -24,7 +24,7 @@ _CLOSES = (
 
 
 def server_exhibits(load: ServerLoad, *, on: bool, caveats: tuple[str, ...]) -> Iterator[Exhibit]:
-    """pat19.fig15 and pat19.fig16; nothing where no load was recorded."""
+    """Yield pat19.fig15 and pat19.fig16; empty without any recorded load."""
     if not load.count.any():
         return
     intervals = Intervals(load.count.sum(axis=1) > 0, load.grid.step_ns * load.grid.unit, on=on, unit=1)
@@ -99,7 +99,7 @@ def _load_correlation(
 
 
 def metadata_exhibits(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Iterator[Exhibit]:
-    """pat19.fig13 and pat19.fig14; nothing without a usable step."""
+    """Yield pat19.fig13 and pat19.fig14; empty without a usable step."""
     if steps.usable.any():
         intervals = Intervals(steps.usable, steps.step_ns, on=on)
         yield _opens_and_closes(steps, intervals, caveats)

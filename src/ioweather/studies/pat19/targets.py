@@ -1,5 +1,5 @@
-"""The storage targets one by one (pat19 section 6): imbalance (fig10), correlation (fig12), and how many work alike
-at the same time (fig11, table1, sensitivity)."""
+"""The storage targets one by one (pat19 section 6): imbalance (fig10), correlation (fig12) and degree of
+parallelism (fig11, table1, sensitivity)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from ioweather.core.arrays import Floats
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
-from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation, rank_correlations
-from ioweather.stats.intervals import Intervals, directed, plain
-from ioweather.stats.job_estimates import rank_estimate
-from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
-from ioweather.stats.phases import members, thresholds
-from ioweather.stats.resampling import sums_by_unit
-from ioweather.stats.series import N, correlation
+from ioweather.stats.bootstrap import sums_by_unit
+from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate
+from ioweather.stats.phases import (
+    DEGREES,
+    PAPER_TARGETS,
+    TOLERANCE,
+    ParallelismCounts,
+    max_to_min,
+    members,
+    scaled,
+    thresholds,
+)
+from ioweather.stats.series import N, coefficient_of_variation, correlation, rank_correlation
 from ioweather.stats.summary_tables import table
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
@@ -31,11 +37,11 @@ from ioweather.studies.pat19.matrices import (
     high_share,
 )
 
-# [ours] A target is worth relieving where its whole interval lies this far above the median target.
+# [ours] Least ratio to the median target, by the low end of the interval, for the advice to move files.
 RELIEVE = 1.25
 TABLE_DEGREES = (10, 25, 50, 75, 100)
 WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
-LEAST_TARGETS = 50  # [ours] of fewer, 8% is hardly more than one
+LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
 _FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
@@ -46,17 +52,20 @@ _UPPER_BOUND = (
 
 @exhibit("pat19.fig10")
 def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
+    """Totals per target: extremes, variation and persistence of their order."""
     names, intervals = climate.targets.components, climate.intervals
     n = len(names)
     per_unit = {way: climate.targets.totals[metric] for way, metric in zip(WAYS, TRAFFIC, strict=True)}
     sums = {way: amount.sum(axis=0) for way, amount in per_unit.items()}
     for way, amounts in per_unit.items():
-        found, kind = imbalance(sums[way]), climate.component_kind
-        yield plain(f"mean_per_{kind}_{way}", found.mean, "bytes", n=n, method="mean over components")
+        total, kind = sums[way], climate.component_kind
+        yield plain(f"mean_per_{kind}_{way}", float(total.mean()), "bytes", n=n, method="mean over components")
         yield intervals.estimate(f"max_over_min_{way}", "factor", amounts, max_to_min, n=n, bounds=(1.0, np.inf))
         name = f"max_over_min_excess_{way}"
         yield intervals.estimate(name, "ratio", amounts, lambda s: max_to_min(s) - 1, n=n, bounds=(0.0, np.inf))
-        yield plain(f"variation_{way}", found.variation, "ratio", n=n, method="sd / mean over components")
+        yield plain(
+            f"variation_{way}", float(coefficient_of_variation(total)), "ratio", n=n, method="sd / mean over components"
+        )
         # Whether the targets that were busy in the first half of the period are busy in the second.
         half = len(amounts) // 2
         rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
@@ -67,7 +76,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             lasts = f"{words} lasts (rank correlation of the two halves {shown})."
             yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
-    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlations(s[:, 0], s[:, 1]), n=n)
+    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n)
     order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
     yield table(
         "totals",
@@ -101,7 +110,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             climate.advice.append(advice)
             yield advice
     yield climate.caveats
-    # Targets that came, went or were silent for part of the period have moved less for that reason alone.
+    # Targets with short records have moved less for that reason alone.
     steps = climate.targets.nearest["read"][..., N].sum(axis=0)
     short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
     if short:
@@ -115,6 +124,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
 
 @exhibit("pat19.fig12")
 def target_correlations(climate: Climate) -> Iterator[Piece]:
+    """Lagged correlation of each target with itself, and of reads with writes."""
     names, intervals, lags = climate.targets.components, climate.intervals, climate.targets.lags
     n = len(names)
     high: dict[str, Estimate] = {}
@@ -174,7 +184,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
 
 
 def _median(values: Floats) -> Floats:
-    """Over the components that have a correlation; NaN where none has."""
+    """Return the median over components with a known correlation; NaN without any."""
     kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
     return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
 
@@ -202,6 +212,7 @@ def _mean_degree(sums: Floats) -> Floats:
 
 @exhibit("pat19.fig11")
 def degree_distribution(climate: Climate) -> Iterator[Piece]:
+    """Distribution of the degree of parallelism."""
     targets, intervals = len(climate.targets.components), climate.intervals
 
     def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:

@@ -21,9 +21,9 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.stats.intervals import Intervals, directed, number, plain
+from ioweather.stats.estimates import Intervals, directed, number, plain
+from ioweather.stats.grid import Steps
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
-from ioweather.stats.rollup_steps import Steps
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums, window_sums
 from ioweather.stats.summary_tables import cdf_table, cumulative_table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span
@@ -35,6 +35,7 @@ _EDGES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 45, 60, 90, 120, 240, 480, 1440, 100
 
 @exhibit("pat19.fig3")
 def cumulative_volume(climate: Climate) -> Iterator[Piece]:
+    """Volume since the start, and reads over writes."""
     intervals, burst_buffer = climate.intervals, climate.burst_buffer
     sums = intervals.sums(climate.way("read"), climate.way("write"))
     totals = [float(np.nansum(climate.way(way))) for way in WAYS]
@@ -84,6 +85,7 @@ def _running_totals(steps: Steps, prefix: str) -> tuple[tuple[Cell, ...], ...]:
 
 @exhibit("pat19.fig4")
 def rate_distribution(climate: Climate) -> Iterator[Piece]:
+    """Distribution of rates, their mean and variation."""
     n, there = climate.n, climate.system.usable
     rates = {way: climate.way(way) / climate.system.step_seconds for way in WAYS}
     references = []
@@ -122,11 +124,13 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
 
 @exhibit("pat19.fig7")
 def high_phases(climate: Climate) -> Iterator[Piece]:
+    """Length and frequency of high phases."""
     yield from _phases(climate, "high")
 
 
 @exhibit("pat19.fig8")
 def low_phases(climate: Climate) -> Iterator[Piece]:
+    """Length and frequency of low phases."""
     yield from _phases(climate, "low")
 
 
@@ -224,6 +228,7 @@ def _phase_histograms(chosen: Mapping[str, Phases], seconds: float) -> Iterator[
 
 @exhibit("pat19.fig9")
 def system_correlations(climate: Climate) -> Iterator[Piece]:
+    """Lagged correlation of the system's reads and writes."""
     series = {way: climate.way(way) for way in WAYS}
     chart, estimates = correlate(series, climate.system.step_ns, climate.intervals)
     yield chart, list(estimates.values()), autocorrelation_findings(estimates, WAYS, climate.span(WINDOWS[-1]))

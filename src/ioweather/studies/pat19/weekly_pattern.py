@@ -15,10 +15,9 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
-from ioweather.stats.climatology import chance_bound, turned_sums
-from ioweather.stats.intervals import LEVEL, Intervals, directed, plain
-from ioweather.stats.local_calendar import local_clock
-from ioweather.stats.rollup_steps import MIN_COVERAGE
+from ioweather.stats.climatology import chance_bound, rotated_sums
+from ioweather.stats.estimates import LEVEL, Intervals, directed, plain
+from ioweather.stats.grid import MIN_COVERAGE, local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.stats.summary_tables import table
 from ioweather.studies.pat19.matrices import WAYS, Climate
@@ -77,19 +76,19 @@ def _means(sums: Floats) -> Floats:
 
 
 def _mean_of(values: Floats) -> Floats:
-    """Mean along the cycle of what is there; NaN where nothing is."""
+    """Return the mean along the cycle without missing values; NaN without any value."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.nansum(values, axis=-1) / np.sum(~np.isnan(values), axis=-1))
 
 
 def _variations(sums: Floats) -> Floats:
     varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
-    # One value does not vary, but says nothing about variation either.
+    # One value does not give a variation.
     return np.where(sums[..., 0] >= 2, varied, np.nan)
 
 
 def _largest(values: Floats) -> Floats:
-    """Along the cycle, of what is there; NaN where nothing is."""
+    """Return the maximum along the cycle without missing values; NaN without any value."""
     return np.asarray(np.fmax.reduce(values, axis=-1))
 
 
@@ -104,13 +103,13 @@ def _cycle(
 ) -> Iterator[Piece]:
     """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
     there = ~np.isnan(volume)
-    on, alike = climate.intervals.on, unit_name != "week"
+    on, autocorrelated = climate.intervals.on, unit_name != "week"
     seen = np.any(there, axis=(1, 2))
-    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=unit_name, alike=alike)
+    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)
     amount = np.where(there, volume, 0.0)
     # n, sum and sum of squares: (units, places, ways, 3).
     sums = np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
-    null = turned_sums(sums)  # the same without a pattern
+    null = rotated_sums(sums)  # the same without a pattern
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
     aside = 1 if noun == "hour" else 0
@@ -192,8 +191,10 @@ def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: in
 
 
 def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
-    """The busiest hour, reads and writes together, over the mean of all, and over the largest mean that hours without a
-    pattern have, by chance, in days like these."""
+    """Yield the busiest hour, by reads plus writes, relative to the mean and to the largest mean by chance.
+
+    Days rotated at random give the distribution of the largest mean without a daily pattern.
+    """
     means = _means(both.sum(axis=0))
     hour = int(np.nanargmax(means))
     n = int(both[:, hour, 0].sum())
@@ -215,7 +216,7 @@ def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[
 
 
 def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: str) -> Iterator[Finding]:
-    """Hours or days whose volume or variation lies above the largest that chance gives without a pattern."""
+    """Yield hours or days whose volume or variation exceeds the largest by chance without a pattern."""
     for way, name in enumerate(WAYS):
         for statistic, reason, shown in (
             (_means, "carry more", format_bytes),

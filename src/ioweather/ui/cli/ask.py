@@ -174,7 +174,7 @@ _MOST_OPTION = click.Option(
 def _show_claims(put: Callable[[], Answer], form: str, export: Path | None, html_file: Path | None) -> None:
     answer = put()
     if export is not None:
-        from ioweather.studies.claims_query import write_claims
+        from ioweather.studies.claims import write_claims
 
         assert isinstance(answer.result, ClaimsOutcome)
         write_claims(answer.result.here, export)

@@ -140,7 +140,7 @@ def ingest(
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.ingestion.ingest import IngestReport, is_address
     from ioweather.ingestion.ingest import ingest as run
-    from ioweather.ingestion.site_mapping import own_mapping
+    from ioweather.ingestion.mappings import own_mapping
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
@@ -199,7 +199,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
 
 
 def _no_map(table: str, file: Path) -> UsageError:
-    from ioweather.ingestion.sql_mapping import select_of
+    from ioweather.ingestion.mappings import select_of
 
     sql = select_of(_mapping(file))
     return UsageError(
@@ -308,7 +308,7 @@ def _watch(
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
     Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
-    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.agent.settings import watch_settings_from
     from ioweather.ingestion.watch import catch_up
 
     for path in directories:
@@ -396,7 +396,7 @@ def scan(
         raise UsageError("--resume and --restart exclude each other.")
     from ioweather.ingestion.scan_tree import ScanRequest
     from ioweather.ingestion.scan_tree import scan as run
-    from ioweather.lake.workers.local import usable_cores
+    from ioweather.lake.workers import usable_cores
 
     request = ScanRequest(
         root=path,
@@ -426,7 +426,7 @@ def _rule(text: str) -> ProjectRule:
 
 
 def _print_scan(report: ScanReport, form: str, paths: PathPolicy) -> None:
-    from ioweather.ingestion.scan_summary import summary
+    from ioweather.ingestion.scan_tree import summary
     from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
     from ioweather.ui.cli.render import print_answer, print_rows
 
@@ -524,7 +524,7 @@ def sql(
     query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
 ) -> None:
     """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
-    from ioweather.lake.usersql import Limits, run_user_sql
+    from ioweather.lake.sandbox import Limits, run_user_sql
     from ioweather.ui.cli.render import print_rows
 
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())

@@ -123,10 +123,10 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
     components too. Those that come in are searched then.
     """
-    from ioweather.ingestion.daily import tend
+    from ioweather.ingestion.derivations import seal_and_search
 
     with progress_bar() as progress:
-        sealed, events = tend(open_lake_at(lake_dir), everything=everything, progress=progress)
+        sealed, events = seal_and_search(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
@@ -142,7 +142,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
     Raw samples go where minutes of them remain; then files that no version needs.
     """
-    from ioweather.lake.seal import apply_retention
+    from ioweather.lake.maintenance import apply_retention
 
     opened = open_lake_at(lake_dir)
     dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
@@ -174,18 +174,17 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
 
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
-    from ioweather.lake.forget import find
-    from ioweather.lake.forget import forget as run
+    from ioweather.lake.maintenance import find_file, forget_file
 
     opened = open_lake_at(lake_dir)
-    found = find(opened, file)
+    found = find_file(opened, file)
     rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
     shown = list(found.files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
     if not yes and not click.confirm("Take them out of the lake?"):
         say("Nothing was removed.")
         return 1
-    run(opened, found)
+    forget_file(opened, found)
     say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
     return 0
 
@@ -233,7 +232,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     The next time only new files are copied. DEST can be opened with --lake. Cached exhibits are left out.
     """
     from ioweather.core.units import format_bytes
-    from ioweather.lake.backup import backup as run
+    from ioweather.lake.copies import backup as run
 
     with progress_bar() as progress:
         done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
@@ -250,7 +249,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 @_of_lake
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
-    from ioweather.lake.backup import restore as run
+    from ioweather.lake.copies import restore as run
 
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
@@ -266,7 +265,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
 @period_options
 def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: str | None, to_text: str | None) -> None:
     """Write a table, or a part of it, as one Parquet or CSV file."""
-    from ioweather.lake.export import export_table
+    from ioweather.lake.copies import export_table
 
     opened = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, opened.facility.zone) if from_text or to_text else None

@@ -154,8 +154,8 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
         Probe(target, settings, run.run_id, folder, system, options["seed"], run.host, mount) for target in targets
     ]
     if options["each_target"]:
-        same = (folder, system, run.host, mount, settings.keep_files)
-        sources += [TargetProbe(target, settings.period_ns, run.run_id, *same) for target in targets]
+        same = (folder, system, None, run.host, mount)
+        sources += [TargetProbe(target, settings, run.run_id, *same) for target in targets]
     return sources, settings.load
 
 
@@ -188,15 +188,15 @@ def run_agent(
     """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
     not in the lake."""
     from ioweather.agent.agent import Agent
-    from ioweather.agent.ship import Shipper
+    from ioweather.agent.delivery import Shipper
 
     spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
     shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
         status = agent.run()
-    failed = [member.message for member in agent.members if member.failed and not member.is_ready]
-    if failed and len(failed) == len(agent.members):
+    failed = [child.message for child in agent.children if child.failed and not child.is_ready]
+    if failed and len(failed) == len(agent.children):
         raise UsageError(" ".join(dict.fromkeys(failed)))
     return 0 if as_json and lake_dir is None else _print_end(status, lake_dir)
 
@@ -290,11 +290,10 @@ def agent_run(
     Without a name: all that facility.toml and this machine offer.
     """
     from ioweather.agent.agent import Agent, AgentSettings
-    from ioweather.agent.agent_settings import settings_from, sources_for
-    from ioweather.agent.journal import Journal
-    from ioweather.agent.ship import CatchUp, Shipper
+    from ioweather.agent.delivery import CatchUp, Shipper
+    from ioweather.agent.settings import settings_from, sources_for, watch_settings_from
     from ioweather.agent.spool import Spool
-    from ioweather.agent.watch_settings import watch_settings_from
+    from ioweather.agent.status import Journal
     from ioweather.core.facility import load_facility
 
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
@@ -351,7 +350,7 @@ def agent_export(
     once: bool,
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
-    from ioweather.agent.exporter_server import parse_listen, serve, write_textfile, write_textfile_every
+    from ioweather.agent.exporter import parse_listen, serve, write_textfile, write_textfile_every
     from ioweather.ingestion.queue_metrics import QueueCollector
 
     directory = spool_dir or default_spool_dir()

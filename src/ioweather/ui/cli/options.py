@@ -80,8 +80,7 @@ def executor(
     if not any(engine.values()) or (clusters_only and not (engine["dask"] or engine["slurm"])):
         yield None
         return
-    from ioweather.lake.workers import cluster_settings, opened
-    from ioweather.lake.workers.settings import ClusterSettings
+    from ioweather.lake.workers import ClusterSettings, cluster_settings, opened
 
     def settings() -> ClusterSettings:
         from ioweather.core.default_paths import default_lake_dir

@@ -33,7 +33,7 @@ from ioweather.ui.cli.options import (
 from ioweather.ui.cli.screen import say, say_json
 
 if TYPE_CHECKING:
-    from ioweather.simulate.score.card import Line, ScoreCard
+    from ioweather.simulate.score import Line, ScoreCard
     from ioweather.ui.local_setup import Here
     from ioweather.ui.report.write import Audience
 
@@ -431,7 +431,7 @@ def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: di
 
     Exit code 1: an answer is worse than the stored baseline.
     """
-    from ioweather.simulate.score.card import score as run
+    from ioweather.simulate.score import score as run
 
     with progress_bar() as progress, executor(engine, None, progress) as pool:
         card = run(directory, questions=questions, executor=pool, progress=progress)

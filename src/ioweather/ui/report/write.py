@@ -16,7 +16,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
-from ioweather.lake.cached_lake import Kept, KeptLake
+from ioweather.lake.caches import CachedLake, LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.ui.report.aliases import aliases_of
@@ -86,7 +86,7 @@ def write_report(
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
     # Many questions: its tables are opened once, and what several ask for is read once.
-    kept = KeptLake(lake.root, Kept(room_bytes=_ROOM_BYTES), lake.owner)
+    kept = CachedLake(lake.root, LakeCache(room_bytes=_ROOM_BYTES), lake.owner)
     of_tasks = kept if executor is None else lake  # which other processes are given too
     material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
     sheets = front_sheets(kept, material, operator=audience != "director")

@@ -18,7 +18,7 @@ from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.diagnosis.now import History, lake_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.cached_lake import Kept, KeptLake, mark_of
+from ioweather.lake.caches import CachedLake, LakeCache, mark_of
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.topics.ask import ask
@@ -81,7 +81,7 @@ class Facilities:
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
     is_stopping: bool = False
-    _kept_lakes: dict[str, Kept] = field(default_factory=dict)
+    _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
     _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
     _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     _now: Weather | None = None
@@ -104,7 +104,7 @@ class Facilities:
                 hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
         with self._guard:
-            return KeptLake(directory, self._kept_lakes.setdefault(name, Kept()))
+            return CachedLake(directory, self._kept_lakes.setdefault(name, LakeCache()))
 
     def title(self, name: str) -> str:
         try:

@@ -12,8 +12,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ioweather.agent.remote import keep_status
-from ioweather.agent.status import STATUS_VERSION, Status
+from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
@@ -22,7 +21,7 @@ from ioweather.ingestion.queue import draft_in
 from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
+from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.statuses import may_answer
 from ioweather.ui.web.visible import Sender

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ioweather.core.cells import plain
 from ioweather.core.errors import Busy
-from ioweather.lake.usersql import Limits, SqlResult, run_user_sql
+from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.ui.web.visible import View
 
 SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)

@@ -7,8 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from ioweather.agent.remote import remote_agents
-from ioweather.agent.status import SpoolStatus, Status, read_status
+from ioweather.agent.status import SpoolStatus, Status, read_status, remote_agents
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import HealthOutcome

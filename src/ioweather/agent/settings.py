@@ -1,0 +1,200 @@
+"""Settings of the agent: [collect] and [watch] of facility.toml, and the live sources that follow from them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ioweather.agent import counters
+from ioweather.agent.delivery import Server, check_url
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.sensor import LiveSource
+from ioweather.agent.spool import Keep
+from ioweather.agent.target_probe import TargetProbe
+from ioweather.core.counters.lustre_snapshot import is_tree
+from ioweather.core.errors import FacilityError, SourceError, UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.mounts import is_inside
+from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
+
+
+def _duration(value: Any) -> int:
+    return parse_duration_ns(str(value))
+
+
+def _size(value: Any) -> int:
+    return parse_size(str(value))
+
+
+def _path(value: Any) -> Path:
+    return Path(str(value))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _which_end(value: Any) -> str:
+    if value not in ("newest", "oldest"):
+        raise ValueError(f"{value!r} is neither 'newest' nor 'oldest'")
+    return str(value)
+
+
+def _directories(value: Any) -> tuple[Path, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise FacilityError("[watch] directories must be a list of paths.")
+    for item in value:
+        if not Path(item).is_absolute():
+            raise ValueError(f"{item!r} is not an absolute path")
+    return tuple(map(Path, value))
+
+
+def _program(value: Any) -> Path:
+    if not (isinstance(value, str) and Path(value).is_absolute()):
+        raise ValueError(f"{value!r} is not the absolute path of a program")
+    return Path(value)
+
+
+def _key(name: str, parse: Callable[[Any], Any]) -> dict[str, Any]:
+    """Key of the section that sets a field, and the parser of its value."""
+    return {"key": name, "parse": parse}
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    """[collect]: what the agent measures, how often, and where the rows go."""
+
+    probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
+    probe_name: str = field(default="", metadata=_key("probe_name", str))
+    probe_targets: bool = field(default=False, metadata=_key("probe_targets", _flag))
+    block_period_ns: int = field(default=10 * NS, metadata=_key("block_period", _duration))
+    block_stacked: bool = field(default=False, metadata=_key("block_stacked", _flag))
+    lustre_period_ns: int = field(default=10 * NS, metadata=_key("lustre_period", _duration))
+    gpfs_period_ns: int = field(default=10 * NS, metadata=_key("gpfs_period", _duration))
+    nfs_period_ns: int = field(default=10 * NS, metadata=_key("nfs_period", _duration))
+    root: Path = field(default=Path("/"), metadata=_key("root", _path))
+    slurm_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("slurm_period", _duration))
+    ship_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("ship_every", _duration))
+    spool_limit_bytes: int = field(default=GIB, metadata=_key("spool_limit", _size))
+    spool_keep: Keep = field(default="newest", metadata=_key("spool_keep", _which_end))
+    push_url: str = field(default="", metadata=_key("push_url", lambda value: check_url(str(value))))
+    push_token_file: Path | None = field(default=None, metadata=_key("push_token_file", _path))
+
+    @property
+    def server(self) -> Server | None:
+        """The server that rows are pushed to, if this machine cannot write the lake itself."""
+        return Server(self.push_url, self.push_token_file) if self.push_url and self.push_token_file else None
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """[watch]: what `ioweather ingest --watch` reads, and how often the agent runs it.
+
+    `accounting`: also query `sacct`, if it is installed. `tell`: a program that is run for each new verdict, with the
+    job id and the line (deploy/slurm/tell-slurm). `check_owner`: files of other users count for their own runs only.
+    """
+
+    directories: tuple[Path, ...] = field(default=(), metadata=_key("directories", _directories))
+    every_ns: int = field(default=MINUTE_NS, metadata=_key("every", _duration))
+    accounting: bool = field(default=True, metadata=_key("accounting", _flag))
+    tell: Path | None = field(default=None, metadata=_key("tell", _program))
+    check_owner: bool = field(default=True, metadata=_key("check_owner", _flag))
+
+
+# Key of a section -> field of the settings, and the parser of its value.
+_Keys = Mapping[str, "tuple[str, Callable[[Any], Any]]"]
+_PROBE_KEYS: _Keys = {
+    "probe_period": ("period_ns", _duration),
+    "probe_request": ("block_bytes", _size),
+    "probe_file": ("file_bytes", _size),
+    "probe_pool": ("pool_files", _whole),
+    "probe_fill_rate": ("fill_bytes_per_s", _size),
+}
+
+
+def _keys_of(kind: type) -> _Keys:
+    return {each.metadata["key"]: (each.name, each.metadata["parse"]) for each in fields(kind) if each.metadata}
+
+
+def settings_from(section: Mapping[str, Any]) -> CollectSettings:
+    """Return the settings in the section [collect]; every key has a default."""
+    values = _parsed("collect", section, {**_PROBE_KEYS, **_keys_of(CollectSettings)})
+    names = [name for name, _ in _PROBE_KEYS.values()]
+    probe = ProbeSettings(keep_files=True, **{name: values.pop(name) for name in names if name in values})
+    try:
+        probe.check()
+    except SourceError as error:
+        raise FacilityError(f"[collect]: {error.message}") from None
+    settings = CollectSettings(probe=probe, **values)
+    if bool(settings.push_url) != (settings.push_token_file is not None):
+        raise FacilityError("[collect] push_url and push_token_file go together.")
+    return settings
+
+
+def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
+    """Return the settings in the section [watch]; every key has a default."""
+    return WatchSettings(**_parsed("watch", section, _keys_of(WatchSettings)))
+
+
+def _parsed(name: str, section: Mapping[str, Any], keys: _Keys) -> dict[str, Any]:
+    unknown = sorted(section.keys() - keys.keys())
+    if unknown:
+        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
+    found = {}
+    for key, (setting, parse) in keys.items():
+        if key in section:
+            try:
+                found[setting] = parse(section[key])
+            except ValueError as error:
+                raise FacilityError(f"[{name}] {key}: {error}.") from None
+    return found
+
+
+def sources_for(
+    kinds: Sequence[str], facility: Facility, settings: CollectSettings, run_id: str, host: str | None = None
+) -> list[LiveSource]:
+    """Return the live sources of the named kinds; without names, all that this machine and the facility offer."""
+    host, root = host or socket.gethostname(), settings.root
+    made: list[LiveSource] = []
+    if "probe" in kinds or not kinds:
+        made += _probes(facility, settings, run_id, host)
+        if "probe" in kinds and not made:
+            raise UsageError(
+                "facility.toml names no path to probe.", hint='Add `probes = ["/path"]` to a [filesystem.NAME].'
+            )
+    cluster = facility.clusters[0] if len(facility.clusters) == 1 else None
+    offered: list[tuple[bool, LiveSource]] = [
+        (
+            (root / "proc/diskstats").exists(),
+            counters.BlockDevices(settings.block_period_ns, root, host, stacked=settings.block_stacked),
+        ),
+        (is_tree(root), counters.LustreServer(settings.lustre_period_ns, root, host, cluster)),
+        (counters.mmpmon() is not None, counters.GpfsNode(settings.gpfs_period_ns, host=host)),
+        (counters.has_nfs(root), counters.NfsClient(settings.nfs_period_ns, root, host)),
+        (counters.has_sacct(), counters.SlurmAccounting(settings.slurm_period_ns, host=host)),
+    ]
+    made += [source for is_here, source in offered if (source.name in kinds if kinds else is_here)]
+    if not made:
+        raise UsageError("There is nothing to collect here.", hint="Name paths to probe in facility.toml.")
+    return made
+
+
+def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> Iterator[LiveSource]:
+    mounts = [mount for filesystem in facility.filesystems for mount in filesystem.mounts]
+    for path in dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes):
+        # The declared mount that the path is on: without it the path is a directory of the disk below.
+        mount = max((mount for mount in mounts if is_inside(path, mount)), key=len, default=None)
+        kinds = (Probe, TargetProbe) if settings.probe_targets else (Probe,)
+        for kind in kinds:
+            yield kind(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=mount)

@@ -1,0 +1,164 @@
+"""Mappings of users: a SELECT over any CSV, JSON or Parquet file, and a site's mapping of labelled samples.
+
+`ioweather ingest --as TABLE --select map.sql FILE` reads a file into any table. `<lake>/mapping.toml` maps labelled
+samples (Prometheus), of servers that are read and of servers that push.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ioweather.core.clock import parse_time_ns
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import EmptyInput, LakeError, QueryRefused, UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.tables import TABLES
+from ioweather.core.units import MIB, parse_duration_ns
+from ioweather.lake.database import literal, quote
+from ioweather.lake.sandbox import Limits, require_select
+from ioweather.lake.selected import read_select
+from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
+
+# Part of the key of rows: rows that an older version mapped by TOML have the same one.
+SOURCE_NAME: Final = "mapped"
+# What most files do not say, and what it then is.
+_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
+    "series": {"quality": 0},
+    "jobs": {"step": "", "restart": 0},
+    "responses": {"status": "ok"},
+}
+_DELIMITERS: Final = (",", ";", "\t", "|")
+
+
+def check_select(table: str, sql: str) -> None:
+    """Raises UsageError where the table or the statement cannot be meant."""
+    if table not in TABLES or table == "ingests":
+        raise UsageError(
+            f"There is no table {table!r} to read into.",
+            hint=f"There are: {', '.join(name for name in TABLES if name != 'ingests')}.",
+        )
+    try:
+        require_select(sql, sql)
+    except QueryRefused as error:
+        raise UsageError(f"--select: {error.message}", hint="See docs/how-to/any-csv.md.") from None
+
+
+def read_selected(
+    path: Path, table: str, sql: str, context: ReadContext, *, seconds: float, memory_bytes: int, rows: int
+) -> Iterator[tuple[str, Frame]]:
+    """Frames of `table`, within these limits."""
+    known = {**_DEFAULTS.get(table, {}), "system": context.system, "host": context.host}
+    limits = Limits(rows, seconds, f"{max(1, memory_bytes // MIB)}MiB")
+    zone = context.zone.key if context.zone is not None else None
+    with path.open("rb") as file:
+        head = plain_bytes(file.read(64 << 10))
+    form = _form(head)
+    first = head.partition(b"\n")[0].decode("utf-8", "replace")
+    delimiter = max(_DELIMITERS, key=first.count)
+    with _whole(path, form) as whole:
+        for frame in read_select(path, whole, form, delimiter, sql, TABLES[table], known, zone, limits):
+            yield table, frame
+
+
+def _form(head: bytes) -> Literal["csv", "json", "parquet"]:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    return "json" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) else "csv"
+
+
+@contextmanager
+def _whole(path: Path, form: str) -> Iterator[Path]:
+    """The file; of text that is zipped or ends in the middle of a line, a copy that is neither. A last line without a
+    line end is whole where a quote closes it, or a bracket in JSON."""
+    closing = b'"' if form == "csv" else b"}]"
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+        size = file.seek(0, 2)
+        if not size:
+            raise EmptyInput(f"{path} is empty.")
+        file.seek(size - 1)
+        if form == "parquet" or (not zipped and file.read(1) in b"\r\n" + closing):
+            yield path
+            return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "input"
+        pending, lines = b"", 0
+        with copy.open("wb") as made:
+            for block in unzipped_blocks(path):
+                whole, end, pending = (pending + block).rpartition(b"\n")
+                made.write(whole + end)
+                lines += whole.count(b"\n") + len(end)
+            if pending.strip() and pending.rstrip()[-1:] in closing:
+                made.write(pending)
+            elif pending.strip():
+                note_cut(unfinished_line(path, lines + 1))
+        yield copy
+
+
+# Mapping files of version 0.2
+
+_UNITS: Final = {
+    "s": "ns({})", "iso": "ns({})", "local": "ns({})",
+    "ms": "{}::BIGINT * 1000000", "us": "{}::BIGINT * 1000", "ns": "{}::BIGINT",
+}  # fmt: skip
+
+
+def select_of(mapping: Mapping[str, Any]) -> str | None:
+    """The SELECT that does what a simple mapping file of version 0.2 did; None where it is not simple."""
+    if not set(mapping) <= {"columns", "rows"}:
+        return None
+    selects = []
+    for part in mapping.get("rows", [{}]):
+        columns = {**mapping.get("columns", {}), **part}
+        if any(not isinstance(given, Mapping) for given in columns.values()):
+            return None
+        made = {name: _expression(name, given) for name, given in columns.items()}
+        if None in made.values():
+            return None
+        selects.append("SELECT " + ", ".join(f"{value} AS {name}" for name, value in made.items()) + " FROM input")
+    return "\nUNION ALL ".join(selects)
+
+
+def _expression(name: str, given: Mapping[str, Any]) -> str | None:
+    value, unit = given.get("value"), given.get("unit")
+    if not set(given) <= {"from", "value", "unit", "factor", "shift"} or unit not in (None, *_UNITS):
+        return None
+    if "from" in given:
+        made = quote(given["from"])
+        made = (
+            _UNITS[unit].format(made) if unit else f"{made}::DOUBLE * {given['factor']}" if "factor" in given else made
+        )
+        shift = str(given.get("shift", ""))
+        return f"{made} - {parse_duration_ns(shift[1:])}" if shift.startswith("-") else made if not shift else None
+    if name.endswith("_ns") and isinstance(value, str):
+        value = parse_duration_ns(value) if name in ("interval_ns", "duration_ns") else parse_time_ns(value)
+    return literal(value)
+
+
+# Labelled samples
+
+
+def mapping_file(root: Path) -> Path:
+    """A mapping of the site's own, for all that comes with labels."""
+    return root / "mapping.toml"
+
+
+def own_mapping(root: Path) -> Mapping[str, Any] | None:
+    file = mapping_file(root)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise LakeError(f"{file} cannot be used: {error}.") from None
+    try:
+        mappings_of(document)
+    except UsageError as error:
+        raise LakeError(f"{file}: {error.message}", hint=error.hint) from None
+    return document

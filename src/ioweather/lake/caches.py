@@ -1,0 +1,173 @@
+"""Caches of a lake: tables, groups and rows in the memory of a process, and arrays on disk for questions about months.
+
+A cached value is valid for one version of the tables that it was made of, and for one facility.toml.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import zipfile
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from ioweather._version import __version__
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import UnsafePlace
+from ioweather.core.frames import Frame
+from ioweather.core.tables import TABLES
+from ioweather.core.visibility import Owner
+from ioweather.lake import layout
+from ioweather.lake.delta_tables import newest_files, newest_version
+from ioweather.lake.lake import LEDGER_FIRST, Lake
+from ioweather.lake.snapshot import Snapshot, Where
+from ioweather.lake.table_files import TableFiles
+
+T = TypeVar("T")
+Mark: TypeAlias = tuple[int | None, ...]
+# Of one place: the current record, and the one before a late file came, for a reader of that state.
+_MOST_RECORDS: Final = 2
+_SUFFIX: Final = ".npz"
+
+
+def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
+    """Versions of the tables, and the times of facility.toml and of the lake's marker: equal while nothing changed."""
+    tables = layout.tables_dir(root)
+    files = (layout.facility_file(root), layout.lake_marker(root))
+    return (*(newest_version(tables, TABLES[name]) for name in sorted(names)), *map(_modified_ns, files))
+
+
+def _modified_ns(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@dataclass
+class LakeCache:
+    """Values of one lake, shared by all its snapshots. Each has the mark that it is valid for; frames are cached while
+    there are `room_bytes` left."""
+
+    room_bytes: int = 0
+    _values: dict[Hashable, tuple[Mark, Any, int]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def find(self, key: Hashable, mark: Mark) -> Any:
+        """The value that is valid for this mark, or None."""
+        known = self._values.get(key)
+        return known[1] if known is not None and known[0] == mark else None
+
+    def put(self, key: Hashable, mark: Mark, value: T, size_bytes: int = 0) -> T:
+        with self._lock:
+            if (old := self._values.pop(key, None)) is not None:
+                self.room_bytes += old[2]
+            if size_bytes <= self.room_bytes:
+                self.room_bytes -= size_bytes
+                self._values[key] = (mark, value, size_bytes)
+        return value
+
+    def get(self, key: Hashable, mark: Mark, make: Callable[[], T]) -> T:
+        """The valid value, or a new one from `make`, which other threads wait for."""
+        with self._lock:
+            known: T | None = self.find(key, mark)
+            return self.put(key, mark, make()) if known is None else known
+
+
+class CachedLake(Lake):
+    """A lake for a process that answers many questions."""
+
+    def __init__(self, root: Path, cache: LakeCache, owner: Owner | None = None) -> None:
+        super().__init__(root, owner)
+        self._cache = cache
+
+    def seen_by(self, owner: Owner | None) -> Lake:
+        return CachedLake(self.root, self._cache, owner)
+
+    def snapshot(self) -> Snapshot:
+        tables, marks, pinned = layout.tables_dir(self.root), {}, {}
+        for name in LEDGER_FIRST:
+            # The mark first: after a commit in between, the files are newer than their mark, and are listed again.
+            marks[name] = mark_of(self.root, (name,))
+            files = self._cache.find(("files", name), marks[name])
+            if files is None:
+                files = self._cache.put(("files", name), marks[name], newest_files(tables, TABLES[name]))
+            pinned[name] = files
+        return _CachedSnapshot(self.root, pinned, self.facility, self.owner, cache=self._cache, marks=marks)
+
+    def pinned(self) -> Mapping[str, TableFiles]:
+        return self.snapshot().pinned
+
+
+@dataclass(repr=False)
+class _CachedSnapshot(Snapshot):
+    cache: LakeCache = field(default_factory=LakeCache)
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+
+    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
+        mark = tuple(part for table in tables for part in self.marks[table])
+        return self.cache.get(("once", what), mark, make)
+
+    def series(self) -> list[SeriesGroup]:
+        return self.once("series", ("series",), super().series)
+
+    def frame(
+        self,
+        table: str,
+        columns: Sequence[str] = (),
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+        days: Collection[str] | None = None,
+    ) -> Frame:
+        key = ("frame", repr((table, columns, where, period_ns, days, self.owner)))
+        frame: Frame | None = self.cache.find(key, self.marks[table])
+        if frame is None:
+            frame = super().frame(table, columns, where, period_ns, days)
+            self.cache.put(key, self.marks[table], frame, frame.nbytes)
+        return frame
+
+
+class LakeRecords:
+    """Arrays by name, in files next to the tables, under a place and a key of everything that they depend on.
+
+    A missing or damaged file, or one of another version of this software, is computed again. Users who may only read a
+    lake store nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """Return `take` of the arrays, each read at its first use; None where there are none. No pickle is read."""
+        try:
+            with (
+                (layout.records_dir(self._root) / _file(place, key)).open("rb") as file,
+                np.load(file, allow_pickle=False) as arrays,
+            ):
+                return take(arrays)
+        except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
+            return None
+
+    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
+        try:
+            with (
+                layout.lake_directory(self._root) as lake,
+                lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
+            ):
+                body = io.BytesIO()
+                np.savez(body, **record)
+                folder.replace(_file(place, key), body.getvalue(), 0o640)
+                same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
+                age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
+                for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
+                    folder.discard(old)
+        except (OSError, UnsafePlace):
+            return
+
+
+def _file(place: str, key: str) -> str:
+    return f"{place}.{key}-{__version__}{_SUFFIX}"

@@ -1,0 +1,272 @@
+"""A Dask cluster as an Executor: one that runs already, or workers that this process starts as Slurm jobs.
+
+Dask runs the tasks of a lost worker again on another one. What it says meanwhile is not for the terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioweather._version import __version__
+from ioweather.core.default_paths import default_spool_dir
+from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.progress import Progress, silent
+from ioweather.lake.workers import ClusterSettings, TaskLost
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as RemoteFuture
+    from distributed.security import Security
+
+_CONNECT_SECONDS = 10
+_JOB_NAME = "ioweather"
+# Workers leave before Slurm ends them, after the task at hand and not all at once.
+_LIFETIME_SHARE, _STAGGER_SHARE = 0.85, 0.1
+_LOOK_SECONDS = 0.5
+# The number of workers is asked for over the network.
+_COUNT_SECONDS = 2.0
+# Workers that were killed come back within seconds, if anybody starts them again.
+_EMPTY_SECONDS = 300.0
+
+
+def _require_dask(*modules: str) -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"--dask and --slurm need {', '.join(missing).replace('_', '-')}, not installed here.",
+            hint="pip install 'ioweather[dask]'",
+        )
+
+
+def connected(address: str) -> DaskExecutor:
+    """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
+    _require_dask("distributed")
+    from distributed import Client
+
+    _quiet()
+    place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    try:
+        client = Client(**place, timeout=_CONNECT_SECONDS, set_as_default=False, name="ioweather")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"No Dask scheduler answers at {address} ({reason}).",
+            hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
+        ) from None
+    return DaskExecutor(client)
+
+
+def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) -> DaskExecutor:
+    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them.
+
+    Scheduler and workers speak TLS with keys made for this run: whoever else reaches the port is refused.
+    """
+    _require_dask("distributed", "dask_jobqueue", "cryptography")
+    if shutil.which("sbatch") is None:
+        raise UsageError("--slurm needs Slurm's sbatch, not found here.", hint="Run it where jobs are submitted.")
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client
+
+    _quiet()
+    shared = default_spool_dir().with_name("slurm")
+    PrivateDirectory.named(shared).close()
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
+    life = settings.walltime_seconds
+    cluster = SLURMCluster(
+        queue=settings.partition,
+        account=settings.account,
+        walltime=settings.walltime,
+        cores=settings.cores,
+        processes=settings.cores,
+        memory=settings.memory,
+        interface=settings.interface,
+        security=_keys(folder),
+        log_directory=str(folder),
+        scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        job_script_prologue=list(settings.setup),
+        job_extra_directives=list(settings.directives),
+        worker_extra_args=[
+            "--no-dashboard",
+            "--dashboard-address=127.0.0.1:0",
+            f"--lifetime={round(life * _LIFETIME_SHARE)}s",
+            f"--lifetime-stagger={round(life * _STAGGER_SHARE)}s",
+        ],
+        job_name=_JOB_NAME,
+        python=sys.executable,
+        silence_logs=logging.CRITICAL,
+    )
+    client = None
+    try:
+        _check_submission(cluster.job_script())
+        # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+        client = Client(cluster, set_as_default=False, name="ioweather")
+        executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
+        _await_first(executor, progress)
+    except BaseException:
+        with suppress(Exception):
+            if client is not None:
+                client.close()
+            cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return executor
+
+
+def _keys(folder: Path) -> Security:
+    """A certificate of this run alone, in files that the jobs read and nobody else may."""
+    from distributed.security import Security
+
+    made = Security.temporary().get_tls_config_for_role("worker")
+    files = {}
+    for part in ("ca_file", "cert", "key"):
+        files[part] = str(folder / f"{part}.pem")
+        Path(files[part]).touch(mode=0o600, exist_ok=False)
+        Path(files[part]).write_text(made[part], encoding="ascii")
+    ours = {f"tls_{role}_{part}": files[part] for role in ("client", "scheduler", "worker") for part in ("cert", "key")}
+    return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
+
+
+def _check_submission(script: str) -> None:
+    """Slurm's own opinion before anything is queued: a wrong partition or account is said at once."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+        file.write(script)
+        file.flush()
+        tried = subprocess.run(["sbatch", "--test-only", file.name], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        said = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
+        reason = said[-1].removeprefix("allocation failure: ")
+        raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
+
+
+def _await_first(executor: DaskExecutor, progress: Progress) -> None:
+    progress(0, None, "waiting for a Slurm job to start")
+    while not executor.threads:
+        command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        reason = (asked.stdout.split() or ["None"])[0]
+        progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
+        time.sleep(_LOOK_SECONDS)
+
+
+class DaskExecutor(Executor):
+    """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
+
+    def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
+        """`folder` holds keys, and what the workers said, which is kept if a task was lost."""
+        self._client, self._cluster = client, cluster
+        self._planned = planned
+        self._folder, self._trouble = folder, False
+        self._known, self._counted = 1, -1e9
+        self._worked = time.monotonic()  # when there was a worker last
+
+    @property
+    def threads(self) -> int:
+        """Tasks that the workers of this moment can run at once."""
+        return sum(self._client.nthreads().values())
+
+    @property
+    def workers(self) -> int:
+        """At least those that were ordered: they come one by one, and work must wait for them, not they for work."""
+        now = time.monotonic()
+        if now - self._counted > _COUNT_SECONDS:
+            try:
+                self._known = max(self.threads, self._planned)
+            except OSError:
+                raise _gone() from None
+            self._counted = now
+            if self._known:
+                self._worked = now
+        if now - self._worked > _EMPTY_SECONDS:
+            raise IoweatherError(
+                f"The Dask cluster has had no worker for {_EMPTY_SECONDS / 60:.0f} minutes.",
+                hint="Start workers (`dask worker ADDRESS`) and run the same command again: it goes on.",
+            )
+        return max(self._known, 1)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        # Not pure: two equal calls are two tasks, and no result is kept for a third.
+        remote = self._client.submit(_call, __version__, fn, args, kwargs, pure=False)
+        here: Future[Any] = Future()
+        here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
+        remote.add_done_callback(lambda future: self._deliver(future, here))
+        return here
+
+    def _deliver(self, remote: RemoteFuture, here: Future[Any]) -> None:
+        """In a thread of Dask's, when a task has ended one way or the other."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        if not here.set_running_or_notify_cancel():
+            return
+        try:
+            here.set_result(remote.result())
+        except KilledWorker:
+            self._trouble = True
+            here.set_exception(TaskLost())
+        except (CancelledError, CommClosedError):
+            here.set_exception(_gone())
+        except ModuleNotFoundError as error:
+            here.set_exception(
+                IoweatherError(
+                    f"A Dask worker lacks a module: {error}.",
+                    hint="Install ioweather with the same extras where the workers run.",
+                )
+            )
+        except Exception as error:
+            here.set_exception(error)
+        finally:
+            remote.release()  # the worker may now forget it
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        # What a closing connection complains about concerns nobody.
+        with suppress(Exception):
+            self._client.close(timeout=5)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=10)
+        if self._folder is not None:
+            for key in self._folder.glob("*.pem"):
+                key.unlink(missing_ok=True)
+            if not self._trouble:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """In the worker. Another version would read other rows: better none than a mixture."""
+    if version != __version__:
+        raise UsageError(
+            f"A worker has ioweather {__version__}, but {version} asked.",
+            hint="Install the same version where the Dask workers run.",
+        )
+    # Files are read in child processes, which multiprocessing forbids to a worker that a nanny has started.
+    multiprocessing.current_process().daemon = False
+    return fn(*args, **kwargs)
+
+
+def _gone() -> IoweatherError:
+    return IoweatherError(
+        "The Dask scheduler went away.", hint="Run the same command again: it goes on from what is in the lake."
+    )
+
+
+def _quiet() -> None:
+    """Dask's warnings of lost workers and closing connections would run through the progress bar."""
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
+    for name in ("distributed", "distributed.client", "distributed.scheduler", "distributed.worker", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

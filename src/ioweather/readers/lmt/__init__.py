@@ -1,1 +1,0 @@
-"""Lustre Monitoring Tool archives: pyLMT's HDF5 (h5lmt), TOKIO time series (tts), and LMT's own database (lmt)."""

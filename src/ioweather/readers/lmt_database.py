@@ -1,0 +1,530 @@
+"""LMT's database (source `lmt`), as an SQLite dump or live in MySQL: counters to series, INFO tables to topology.
+
+`TIMESTAMP` is the local time at which a sample arrived, floored to the step; the counters of stamp T close the
+interval that ends at T. A sample that is missing is made up for by the next one, which is then LATE; counters that
+dropped belong to a server that restarted (RESET). The first stamp only opens the first interval.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import local_to_ns
+from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.lustre_operations import metadata_metric, target_metric
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.tables.series import COMPONENTS, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, ns_to_datetime
+from ioweather.readers.lmt_minutes import (
+    ABSENT,
+    CounterMemory,
+    Rows,
+    Samples,
+    difference_counters,
+    fill_unused_counters,
+    flag_late,
+    fullness_rows,
+    series_rows,
+)
+from ioweather.readers.reader_catalogue import FileReader
+
+_SIGNATURE = b"SQLite format 3\0"
+_NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})
+_EPOCH = dt.datetime(1970, 1, 1)
+# Samples are fetched and reduced in pieces of this length: a Cori-size one is 700,000 rows.
+WINDOW_NS = 4 * HOUR_NS
+FETCH_ROWS = 20_000
+_MAX_SECONDS = 2**63 // NS - 2 * 86_400  # what fits into int64 ns, in any zone
+# A poll reads this much before its period, so that its first samples have one to differ from.
+_LOOKBACK_NS = 10 * MINUTE_NS
+_FULLNESS = ("KBYTES_FREE", "KBYTES_USED", "INODES_FREE", "INODES_USED")
+
+
+class Database(Protocol):
+    """An engine: names its tables, and runs a SELECT with '?' as placeholder."""
+
+    where: str
+
+    def tables(self) -> frozenset[str]: ...
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]: ...
+
+
+class SqliteDatabase:
+    """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = str(path)
+        # A file that no other program has open needs no lock, and may be where none can be made.
+        still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        self._connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+
+    def tables(self) -> frozenset[str]:
+        found = self.query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        return frozenset(str(row[0]).upper() for row in found)
+
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
+        try:
+            yield from self._connection.execute(sql, tuple(parameters))
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the message quotes a damaged schema
+            raise CorruptInput(f"SQLite cannot read {self.where}: {error}.", hint="Make the dump again.") from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _detect_lmt(head: bytes, path: Path) -> float:
+    if not head.startswith(_SIGNATURE):
+        return 0.0
+    try:
+        with closing(SqliteDatabase(path)) as database:
+            return 1.0 if database.tables() >= _NEEDED_TABLES else 0.0
+    except (SourceError, sqlite3.Error):
+        return 0.3  # damaged: claimed weakly, so that it is refused with SQLite's own reason
+
+
+def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    with closing(SqliteDatabase(path)) as database:
+        yield from read_database(database, context)
+
+
+LMT = FileReader(
+    "lmt",
+    "Lustre Monitoring Tool database (SQLite dump; live MySQL)",
+    ("series", "components"),
+    _detect_lmt,
+    _read_lmt,
+)
+
+
+@dataclass(frozen=True)
+class MysqlServer:
+    """Where an LMT database is. LMT names it filesystem_<fsname>. A password is best left to an option file."""
+
+    database: str
+    host: str = "localhost"
+    port: int = 3306
+    user: str = "lmt"
+    password: str = field(default="", repr=False)
+    unix_socket: str | None = None
+    option_file: str | None = None
+
+    @classmethod
+    def from_url(cls, url: str) -> MysqlServer:
+        """mysql://user@host:3306/filesystem_scratch1?option_file=/etc/lmt/lmt.cnf (or unix_socket=/run/mysqld.sock)"""
+        parts = urlsplit(url)
+        options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        unknown = set(options) - {"unix_socket", "option_file"}
+        if parts.scheme != "mysql" or not parts.path.strip("/") or unknown:
+            raise UsageError(
+                f"{url!r} is not the address of an LMT database.", hint="Expected mysql://user@host/filesystem_NAME."
+            )
+        return cls(
+            unquote(parts.path.strip("/")),
+            parts.hostname or "localhost",
+            parts.port or 3306,
+            unquote(parts.username or "lmt"),
+            unquote(parts.password or ""),
+            **options,
+        )
+
+
+class MysqlDatabase:
+    """The live database by PyMySQL (`pip install ioweather[mysql]`): streams its rows and changes nothing."""
+
+    def __init__(self, server: MysqlServer) -> None:
+        try:
+            import pymysql
+            from pymysql.cursors import SSCursor
+        except ImportError:
+            raise UsageError("A live LMT database needs PyMySQL.", hint="pip install 'ioweather[mysql]'") from None
+        self.where = f"{server.database} on {server.unix_socket or server.host}"
+        self._error: type[Exception] = pymysql.MySQLError
+        try:
+            self._connection = pymysql.connect(
+                host=server.host,
+                port=server.port,
+                user=server.user,
+                password=server.password,
+                database=server.database,
+                unix_socket=server.unix_socket,
+                read_default_file=server.option_file,
+                cursorclass=SSCursor,
+                connect_timeout=10,
+                read_timeout=300,
+            )
+        except pymysql.MySQLError as error:
+            raise SourceError(
+                f"{self.where} cannot be reached: {error}.", hint="Check host, user and password."
+            ) from None
+
+    def tables(self) -> frozenset[str]:
+        return frozenset(str(row[0]).upper() for row in self.query("SHOW TABLES"))
+
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql.replace("?", "%s"), tuple(parameters))
+                yield from cursor
+        except self._error as error:
+            raise SourceError(f"{self.where} did not answer: {error}.") from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def read_mysql(
+    server: MysqlServer | str, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
+) -> Iterator[tuple[str, Frame]]:
+    """Rows of the whole minutes of [since_ns, until_ns). Read again from where it ended: polls that adjoin add up.
+
+    Leave the newest minute to the next poll: samples of it may still be on their way.
+    """
+    with closing(MysqlDatabase(MysqlServer.from_url(server) if isinstance(server, str) else server)) as database:
+        yield from read_database(database, context, since_ns=since_ns, until_ns=until_ns)
+
+
+def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
+    """The first and the last stamp."""
+    zone = _check_database(database, database.tables(), context)
+    (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
+    if row[0] is None:
+        raise EmptyInput(f"{database.where} has no time stamps.")
+    local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
+    first, last = local_seconds_to_ns(local, zone).tolist()
+    return first, last
+
+
+def read_database(
+    database: Database, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
+) -> Rows:
+    """Rows of the whole minutes of [since_ns, until_ns), or of all there is."""
+    tables = database.tables()
+    zone = _check_database(database, tables, context)
+    stamps = _read_stamps(database, zone, since_ns, until_ns)
+    reading = _Reading(database, tables, context, stamps)
+    parts, operations = _read_components(database, tables, context)
+    listed = [(kind, part) for kind, group in parts.items() for part in group]
+    yield (
+        "components",
+        COMPONENTS.frame(
+            system=[part.system for _, part in listed],
+            kind=[kind for kind, _ in listed],
+            component=[part.name for _, part in listed],
+            # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
+            valid_from_ns=stamps.first_ns // DAY_NS * DAY_NS,
+            server=[part.server for _, part in listed],
+            rows=len(listed),
+        ),
+    )
+    targets, servers, metadata_targets, metadata_servers = parts.values()
+    for window in _split_windows(stamps, since_ns):
+        yield from reading.target_bytes(window, targets)
+        yield from reading.operations(window, "OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
+        yield from reading.states(window, "OSS_DATA", "OSS_ID", "oss", servers, ("PCT_CPU", "PCT_MEMORY"))
+        yield from reading.states(window, "MDS_DATA", "MDS_ID", "mds", metadata_servers, ("PCT_CPU",))
+        grid = reading.grid(window, "MDS_DATA", "MDS_ID", _FULLNESS, metadata_targets, np.int64)
+        if grid is not None:
+            yield from reading.fullness(window, "mdt", metadata_targets, grid)
+        yield from reading.operations(
+            window, "MDS_OPS_DATA", "MDS_ID", "mdt", metadata_targets, operations, metadata_metric
+        )
+
+
+def _check_database(database: Database, tables: frozenset[str], context: ReadContext) -> ZoneInfo:
+    """The zone of its times. Raises SourceError where this is not LMT or the zone is not known."""
+    missing = _NEEDED_TABLES - tables
+    if missing:
+        raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
+    if context.zone is None:
+        raise UndatedInput(
+            f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
+        )
+    return context.zone
+
+
+def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
+    """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded."""
+    moments: list[int] = []
+    for seconds in local_seconds.tolist():
+        naive = _EPOCH + dt.timedelta(seconds=seconds)
+        moments.append(local_to_ns(naive, zone, after_ns=moments[-1] if moments else None))
+    return np.array(moments, np.int64)
+
+
+class _Stamps(NamedTuple):
+    """TS_ID to step: sample `ids[i]` closes step `steps[i]`, which starts at first_ns + step * step_ns."""
+
+    ids: Ints
+    steps: Ints
+    first_ns: int
+    step_ns: int
+
+
+def _check_id(value: Any, table: str, database: Database) -> int:
+    """SQLite stores anything in any column."""
+    if type(value) is not int:
+        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is no number.")
+    return value
+
+
+def _read_stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: int | None) -> _Stamps:
+    condition, parameters = "", []
+    if since_ns is not None:
+        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
+        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
+        # hours apart.
+        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
+        if len({moment.utcoffset() for moment in edges}) > 1:
+            start_ns -= 3 * HOUR_NS
+        condition = " WHERE TIMESTAMP >= ?"
+        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
+    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
+    try:
+        local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
+    except ValueError as error:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
+    if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
+    ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
+    times = local_seconds_to_ns(local, zone) // NS
+    if until_ns is not None:
+        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
+        ids, times = ids[inside], times[inside]
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
+    distances = np.diff(moments)
+    usual = distances[distances <= 3600]
+    step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
+    places = times // step
+    first = int(places.min())
+    return _Stamps(ids, places - first - 1, first * step * NS, step * NS)
+
+
+class _Component(NamedTuple):
+    """One component of the INFO tables."""
+
+    key: int
+    name: str
+    system: str
+    server: str | None = None
+
+
+def _read_components(
+    database: Database, tables: frozenset[str], context: ReadContext
+) -> tuple[dict[str, list[_Component]], dict[int, str]]:
+    """Components by kind, and the names of operations by id."""
+
+    def rows(table: str, columns: str) -> list[Sequence[Any]]:
+        found = list(database.query(f"SELECT {columns} FROM {table}")) if table in tables else []
+        for row in found:
+            _check_id(row[0], table, database)
+        return found
+
+    systems = {row[0]: str(row[1]) for row in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")}
+    only = next(iter(systems.values()), context.system or "lustre")
+    hosts = {
+        key: _Component(key, str(name), systems.get(system, only))
+        for key, system, name in rows("OSS_INFO", "OSS_ID, FILESYSTEM_ID, HOSTNAME")
+    }
+    targets = [
+        _Component(key, str(name), host.system if host else only, host.name if host else str(hostname))
+        for key, host, name, hostname in (
+            (row[0], hosts.get(row[1]), *row[2:]) for row in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
+        )
+    ]
+    metadata = [
+        (key, str(name), systems.get(system, only), str(host))
+        for key, system, name, host in rows("MDS_INFO", "MDS_ID, FILESYSTEM_ID, MDS_NAME, HOSTNAME")
+    ]
+    parts = {
+        "ost": targets,
+        "oss": list(hosts.values()),
+        "mdt": [_Component(*row) for row in metadata],
+        "mds": [_Component(key, host, system) for key, _, system, host in metadata],
+    }
+    return parts, {row[0]: str(row[1]) for row in rows("OPERATION_INFO", "OPERATION_ID, OPERATION_NAME")}
+
+
+class _Window(NamedTuple):
+    """The steps [first, end) that are worked on, and the first of them that is wanted."""
+
+    ids: Ints
+    steps: Ints
+    first: int
+    end: int
+    wanted: int
+
+
+def _split_windows(stamps: _Stamps, since_ns: int | None) -> Iterator[_Window]:
+    """All steps in pieces; those before `since_ns` (a whole minute) only give the rest something to differ from."""
+    first_ns, step_ns = stamps.first_ns, stamps.step_ns
+    wanted = 0 if since_ns is None else max(0, -(-(since_ns // MINUTE_NS * MINUTE_NS - first_ns) // step_ns))
+    recorded = np.unique(stamps.steps)  # from -1: the stamp that only opens the first interval
+    position = 0
+    while position < len(recorded):  # from stamp to stamp, so that years without any cost nothing
+        first = int(recorded[position])
+        begin_ns = first_ns + max(first, 0) * step_ns
+        border_ns = begin_ns // WINDOW_NS * WINDOW_NS + WINDOW_NS
+        end = min(int(recorded[-1]) + 1, -(-(border_ns - first_ns) // step_ns))
+        chosen = (stamps.steps >= first) & (stamps.steps < end)
+        yield _Window(stamps.ids[chosen], stamps.steps[chosen], first, end, wanted)
+        position = int(np.searchsorted(recorded, end))
+
+
+@dataclass(eq=False)
+class _Reading:
+    """The DATA tables of one database, window by window: rows to grids, counters to amounts, grids to `series`."""
+
+    database: Database
+    tables: frozenset[str]
+    context: ReadContext
+    stamps: _Stamps
+    memory: dict[str, CounterMemory] = field(default_factory=dict)
+
+    def target_bytes(self, window: _Window, parts: list[_Component]) -> Rows:
+        columns = ("READ_BYTES", "WRITE_BYTES", *_FULLNESS)
+        grid = self.grid(window, "OST_DATA", "OST_ID", columns, parts, np.int64)
+        if grid is None:
+            return
+        memory = self.memory.setdefault("OST_DATA", CounterMemory.empty(len(parts), 2))
+        found = difference_counters(grid[:, :, :2], window.first, memory)
+        values = {"read_bytes": found.values[:, :, 0], "write_bytes": found.values[:, :, 1]}
+        late = flag_late(values, dict.fromkeys(values, found.spans), self.stamps.step_ns)
+        for metric, array in values.items():
+            # After a restart the counters include nothing of the time before.
+            flags = late[metric]
+            quality = np.where(found.restarted, np.uint8(Quality.RESET), np.uint8(0) if flags is None else flags)
+            samples = self._samples(window, array, True, found.spans, quality)
+            yield from self._series(parts, "ost", metric, samples)
+        yield from self.fullness(window, "ost", parts, grid[:, :, 2:])
+
+    def operations(
+        self,
+        window: _Window,
+        table: str,
+        key: str,
+        kind: str,
+        parts: list[_Component],
+        names: Mapping[int, str],
+        metric_of: Callable[[str], str | None],
+    ) -> Rows:
+        counted = {number: metric for number, name in names.items() if (metric := metric_of(name)) is not None}
+        layers = {number: layer for layer, number in enumerate(counted)}
+        grid = self.grid(window, table, key, ("SAMPLES",), parts, np.int64, layers)
+        if grid is None:
+            return
+        memory = self.memory.setdefault(table, CounterMemory.empty(len(parts), len(layers)))
+        found = difference_counters(fill_unused_counters(grid, memory), window.first, memory)
+        for metric in dict.fromkeys(counted.values()):
+            summed = found.values[:, :, [layers[number] for number in layers if counted[number] == metric]].sum(axis=2)
+            late = ((found.spans > 1) & (summed > 0)).astype(np.uint8) * np.uint8(Quality.LATE)
+            quality = np.where(found.restarted, np.uint8(Quality.RESET), late)
+            yield from self._series(parts, kind, metric, self._samples(window, summed, True, found.spans, quality))
+
+    def states(
+        self, window: _Window, table: str, key: str, kind: str, parts: list[_Component], columns: Sequence[str]
+    ) -> Rows:
+        """CPU and memory, from percentages."""
+        grid = self.grid(window, table, key, columns, parts, np.float64)
+        if grid is None:
+            return
+        for column, metric in enumerate(("cpu_ratio", "memory_ratio")[: len(columns)]):
+            percent = grid[:, :, column]
+            samples = self._samples(window, np.where(percent >= 0, percent / 100, np.nan), False)
+            yield from self._series(parts, kind, metric, samples)
+
+    def fullness(self, window: _Window, kind: str, parts: list[_Component], grid: Ints) -> Rows:
+        """Capacity from free and used, in KiB and in inodes."""
+        for unit, factor, column in (("bytes", KIB, 0), ("files", 1, 2)):
+            free, used = grid[:, :, column], grid[:, :, column + 1]
+            known = (free >= 0) & (used >= 0)
+            for metric, amount in ((f"capacity_{unit}", free + used), (f"free_{unit}", free)):
+                samples = self._samples(window, np.where(known, amount * factor, np.nan), False)
+                for system, columns, names in _group_by_system(parts):
+                    yield from fullness_rows(system, kind, names, metric, samples.select(components=columns))
+
+    def grid(
+        self,
+        window: _Window,
+        table: str,
+        key: str,
+        columns: Sequence[str],
+        parts: list[_Component],
+        dtype: type[Any],
+        layers: Mapping[int, int] | None = None,
+    ) -> NDArray[Any] | None:
+        """(step, component, column) of a DATA table, ABSENT where there is no row or a null; None without rows.
+
+        With `layers` a row is one value, placed by its OPERATION_ID.
+        """
+        if table not in self.tables or not parts or len(window.ids) == 0 or layers == {}:
+            return None
+        order = np.argsort(window.ids, kind="stable")
+        ids, steps = window.ids[order], window.steps[order] - window.first
+        keys = np.array([part.key for part in parts])
+        by_key = np.argsort(keys)
+        width = len(columns) if layers is None else len(layers)
+        grid = np.full((window.end - window.first, len(parts), width), ABSENT, dtype)
+        listed = ", ".join(f"COALESCE({column}, {ABSENT})" for column in columns)
+        found = self.database.query(
+            f"SELECT TS_ID, {key}{'' if layers is None else ', OPERATION_ID'}, {listed} FROM {table}"
+            " WHERE TS_ID BETWEEN ? AND ? ORDER BY TS_ID",
+            (int(ids[0]), int(ids[-1])),
+        )
+        while batch := list(islice(found, FETCH_ROWS)):
+            try:
+                block = np.array(batch, dtype)
+            except (ValueError, TypeError, OverflowError) as error:
+                reason = f"{self.database.where}: {table} holds what is no number: {str(error)[:80]}."
+                raise CorruptInput(reason) from None
+            row, row_known = _locate(ids, block[:, 0])
+            sorted_place, part_known = _locate(keys[by_key], block[:, 1])
+            part, known = by_key[sorted_place], row_known & part_known
+            if layers is None:
+                grid[steps[row[known]], part[known]] = block[known, 2:]
+            else:
+                layer = np.array([layers.get(row[2], -1) for row in batch])
+                known &= layer >= 0
+                grid[steps[row[known]], part[known], layer[known]] = block[known, 3]
+        return grid
+
+    def _samples(
+        self, window: _Window, values: Floats, extensive: bool, spans: Ints | None = None, quality: Any = None
+    ) -> Samples:
+        start_ns = self.stamps.first_ns + window.first * self.stamps.step_ns
+        samples = Samples(start_ns, self.stamps.step_ns, values, extensive, spans, quality)
+        return samples.select(min(len(values), max(0, window.wanted - window.first)))
+
+    def _series(self, parts: list[_Component], kind: str, metric: str, samples: Samples) -> Rows:
+        for system, columns, names in _group_by_system(parts):
+            yield from series_rows(system, kind, names, metric, samples.select(components=columns), self.context)
+
+
+def _locate(ordered: Ints, wanted: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
+    """The place of each value in an ordered list, and whether it is there at all."""
+    place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return place, ordered[place] == wanted
+
+
+def _group_by_system(parts: Sequence[_Component]) -> Iterator[tuple[str, list[int], list[str]]]:
+    """(file system, columns, names): a database usually has one file system; several have rows of their own."""
+    systems: dict[str, list[int]] = {}
+    for index, part in enumerate(parts):
+        systems.setdefault(part.system, []).append(index)
+    for system, columns in systems.items():
+        yield system, columns, [parts[index].name for index in columns]

@@ -1,0 +1,482 @@
+"""Server counters in HDF5: pyLMT's daily files (source `h5lmt`) and TOKIO time series (source `tts`).
+
+pyLMT has arrays (component, time), per second, stamped at the end of the interval. How its writer treats the data:
+- stamps run from one local midnight to the next, both included, as epoch seconds (no zone is needed); step 0 repeats
+  the last of the day before and is left out; on days when clocks change, arrays and stamps differ in length;
+- it works hour by hour and loses the first difference of each run, so the step stamped on the hour is zero for all
+  targets: no sample, unless something moved;
+- a sample that a server did not send is zero and marked for its OSS; its amount is lost, not made up later;
+- the file is laid out for the whole day in advance: steps not yet filled look idle. A step where nothing moved and no
+  CPU was used anywhere is not filled; nor is a run of a minute or more up to the end in which nothing moved.
+
+TOKIO has arrays (time, column), stamps at the start of the interval. The name of a dataset says its unit; its
+attribute `units` does not (a file that says bytes/sec has bytes per 5 s): `readbytes`, `readops`, `opens` are amounts
+per step, `readrates`, `readoprates`, `openrates` are per second. A value that was never written is -0.0. Files made
+from LMT stamp states (CPU, memory, fullness) as the database does, at the end of the interval, while their amounts are
+moved to its start: states are put back by one step here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.lustre_operations import metadata_metric
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS
+from ioweather.core.words import names_of
+from ioweather.readers.lmt_minutes import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
+from ioweather.readers.reader_catalogue import FileReader
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# No counter grows by an exabyte in a step, and no share of a CPU is negative.
+_MAX_VALUE = 1e18
+# More empty steps than this for each one that is there: the times are broken, not the collection.
+_MAX_HOLES = 20
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Any]:
+    """The file as an h5py.File; what HDF5 complains about becomes a SourceError that names the file."""
+    import h5py  # 0.1 s: only when a file is read
+
+    if path.stat().st_size == 0:
+        raise EmptyInput(f"{path} is empty.")
+    try:
+        # A reader needs no lock, and archives are often where locks do not work.
+        with h5py.File(path, "r", locking=False) as file:
+            yield file
+    except (OSError, RuntimeError, TypeError, ValueError, KeyError, OverflowError, MemoryError) as error:
+        text = str(error)  # what h5py raises where the file's structure is damaged
+        if "truncated" in text or "eof" in text.lower():
+            hint = "Copy it again, or wait until its writer has closed it."
+            raise TruncatedInput(f"{path} ends before it should: {text}.", hint=hint) from None
+        hint = "Copy it again; h5dump shows how far it is readable."
+        raise CorruptInput(f"HDF5 cannot read {path}: {text}.", hint=hint) from None
+
+
+def _top_level_names(path: Path) -> frozenset[str]:
+    """The groups of the file, for recognising it; none if it cannot be opened."""
+    try:
+        with open_archive(path) as file:
+            return frozenset(file)
+    except (SourceError, OSError):
+        return frozenset()
+
+
+def _find_dataset(group: Any, name: str) -> Any:
+    """The dataset of numbers of that name; None where there is none, or where a damaged link leads nowhere."""
+    import h5py
+
+    item = group.get(name)
+    if not isinstance(item, h5py.Dataset):
+        return None
+    if item.shape is None or item.ndim == 0 or item.dtype.kind not in "iuf":
+        raise CorruptInput(f"{group.file.filename}: {item.name} is no array of numbers.")
+    return item
+
+
+def _decode_names(names: Any) -> list[str]:
+    """Names of an HDF5 attribute: bytes or text, padded with NUL."""
+    flat = np.asarray(names).ravel().tolist()
+    return [(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)).strip("\0 ") for name in flat]
+
+
+def _attribute(item: Any, name: str) -> str | None:
+    value = item.attrs.get(name)
+    return None if value is None else next(iter(_decode_names(value)), None)
+
+
+def _check_values(values: Floats, dataset: Any, path: Path) -> Floats:
+    """The values, if they can be amounts or shares at all; NaN passes as missing."""
+    lowest, highest = (reduce(values, axis=None, initial=0.0) for reduce in (np.fmin.reduce, np.fmax.reduce))
+    if lowest < 0 or highest > _MAX_VALUE:
+        raise CorruptInput(f"{path}: {dataset.name} has negative or impossibly large values.")
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class _TimeAxis:
+    """Stamps on a regular grid: stamp i is first_ns + positions[i] * step_ns. `positions` is None without holes."""
+
+    first_ns: int
+    step_ns: int
+    steps: int
+    positions: Ints | None
+
+
+def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
+    """Epoch seconds to a grid. The step is the commonest distance; all others must be multiples of it."""
+    if len(stamps) < 2:
+        raise EmptyInput(f"{path} has {len(stamps)} time steps; at least two are needed.")
+    distances = np.diff(stamps)
+    if distances.min() <= 0:
+        where = int(np.argmax(distances <= 0))
+        raise CorruptInput(f"{path}: its times do not grow: {stamps[where]} is followed by {stamps[where + 1]}.")
+    step = int(np.bincount(distances).argmax()) if distances.max() < 1_000_000 else int(np.median(distances))
+    positions, odd = np.divmod(stamps - stamps[0], step)
+    if odd.any():
+        raise CorruptInput(f"{path}: its times are not {step} s apart: {stamps[np.argmax(odd > 0)]} is between steps.")
+    steps = int(positions[-1]) + 1
+    if steps > _MAX_HOLES * len(stamps):
+        raise CorruptInput(f"{path}: {len(stamps)} steps of {step} s are scattered over {steps * step} s.")
+    return _TimeAxis(int(stamps[0]) * NS, step * NS, steps, None if steps == len(stamps) else positions)
+
+
+def _file_system(targets: Sequence[str], fallback: str | None, path: Path) -> str:
+    """The Lustre file system of the targets (fsname-OST0000), else what the caller knows, else the beginning of the
+    file's name (fsname_2018-01-28.hdf5)."""
+    prefixes = Counter(name.rsplit("-OST", 1)[0] for name in targets if "-OST" in name)
+    if prefixes:
+        return prefixes.most_common(1)[0][0]
+    return fallback or path.name.split(".")[0].split("_")[0]
+
+
+# pyLMT
+
+_STEPS = "FSStepsGroup/FSStepsDataSet"
+_MISSING = "FSMissingGroup/FSMissingDataSet"
+_BYTES = {"read_bytes": "OSTReadGroup/OSTBulkReadDataSet", "write_bytes": "OSTWriteGroup/OSTBulkWriteDataSet"}
+_OPERATIONS = "MDSOpsGroup/MDSOpsDataSet"
+_OSS_CPU = "OSSCPUGroup/OSSCPUDataSet"
+_MDS_CPU = "MDSCPUGroup/MDSCPUDataSet"
+_SERIES = (*_BYTES.values(), _OPERATIONS, _OSS_CPU, _MDS_CPU, _MISSING)
+
+
+def _detect_h5lmt(head: bytes, path: Path) -> float:
+    if not head.startswith(_SIGNATURE):
+        return 0.0
+    if "FSStepsGroup" in _top_level_names(path):
+        return 1.0
+    return 0.6 if path.suffix == ".h5lmt" else 0.0
+
+
+def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
+    with open_archive(path) as file:
+        parts = {name: _find_dataset(file, name) for name in (_STEPS, *_SERIES)}
+        parts = {name: dataset for name, dataset in parts.items() if dataset is not None}
+        axis, width = _daily_axis(parts, path)
+
+        def values_of(name: str) -> Floats:
+            """(component, time) to (time, component), without step 0."""
+            stored = np.atleast_2d(parts[name][:])[:, 1:width]
+            return _check_values(np.ascontiguousarray(stored.T, dtype=np.float64), parts[name], path)
+
+        def names_of_components(name: str, attribute: str) -> list[str]:
+            dataset = parts[name]
+            if attribute not in dataset.attrs:
+                raise CorruptInput(
+                    f"{path}: {dataset.name} has no attribute {attribute}, so its components have no names."
+                )
+            names, expected = _decode_names(dataset.attrs[attribute]), dataset.shape[0]
+            if len(names) != expected:
+                raise CorruptInput(
+                    f"{path}: {dataset.name} has {expected} components, its attribute {attribute} {len(names)} names."
+                )
+            return names
+
+        seconds = axis.step_ns / NS
+        present = {metric: name for metric, name in _BYTES.items() if name in parts}
+        targets = names_of_components(next(iter(present.values())), "OSTNames")
+        moved = {metric: np.rint(values_of(name) * seconds) for metric, name in present.items()}
+        operations: dict[str, Floats] = {}
+        if _OPERATIONS in parts:
+            counts = np.rint(values_of(_OPERATIONS) * seconds)
+            for column, operation in enumerate(names_of_components(_OPERATIONS, "OpNames")):
+                metric = metadata_metric(operation)
+                if metric is not None:
+                    operations[metric] = operations.get(metric, 0.0) + counts[:, column : column + 1]
+        servers = names_of_components(_OSS_CPU, "OSSNames") if _OSS_CPU in parts else []
+        server_cpu = values_of(_OSS_CPU) / 100 if _OSS_CPU in parts else None
+        metadata_cpu = values_of(_MDS_CPU) / 100 if _MDS_CPU in parts else None
+        system = _file_system(targets, _attribute(parts[_STEPS], "fs") or context.system, path)
+        unsent = parts[_MISSING][:][:, 1:width].T != 0 if _MISSING in parts else None
+    _blank_unfilled(axis, moved, operations, server_cpu, metadata_cpu)
+    if unsent is not None:
+        _blank_unsent(unsent, moved, server_cpu)
+    late = flag_late(moved, {}, axis.step_ns)
+    # The file knows one MDS and does not name it.
+    found = [
+        *(("ost", targets, metric, array, True, late[metric]) for metric, array in moved.items()),
+        *(("mdt", [f"{system}-MDT0000"], metric, array, True, None) for metric, array in operations.items()),
+        ("oss", servers, "cpu_ratio", server_cpu, False, None),
+        ("mds", [f"{system}-MDS"], "cpu_ratio", metadata_cpu, False, None),
+    ]
+    for kind, components, metric, values, extensive, flags in found:
+        if values is not None:
+            samples = Samples(axis.first_ns, axis.step_ns, values, extensive, quality=flags)
+            yield from series_rows(system, kind, components, metric, samples, context)
+
+
+H5LMT = FileReader(
+    "h5lmt",
+    "pyLMT daily server counters (h5lmt, HDF5)",
+    ("series",),
+    _detect_h5lmt,
+    _read_h5lmt,
+    tried="pyLMT files of Edison, 2018",
+    made_by="copy the daily files",
+    lost="the first step of every hour; samples finer than a minute unless --raw",
+    used_by="kun19, why",
+)
+
+
+def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[_TimeAxis, int]:
+    """The intervals of the day, and the number of stamps that close them; raises where the arrays do not fit."""
+    present = [name for name in _BYTES.values() if name in parts]
+    if _STEPS not in parts or not present:
+        raise CorruptInput(f"{path} has no {_STEPS}, or neither of {', '.join(_BYTES.values())}.")
+    for name, dataset in parts.items():
+        if dataset.ndim != (1 if name in (_STEPS, _MDS_CPU) else 2) or 0 in dataset.shape:
+            raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}.")
+    if len({parts[name].shape[0] for name in present}) > 1:
+        raise CorruptInput(f"{path}: {' and '.join(_BYTES.values())} have different numbers of targets.")
+    stamps = parts[_STEPS][:].astype(np.int64)
+    stamps = stamps[: len(stamps) - int(np.argmax(stamps[::-1] != 0))]  # never filled
+    width = min(len(stamps), *(dataset.shape[-1] for name, dataset in parts.items() if name != _STEPS))
+    axis = _time_axis(stamps[:width], path)
+    if axis.positions is not None:
+        raise CorruptInput(f"{path}: steps are missing from {_STEPS}, whose writer lays out a whole day.")
+    # Stamp i closes (i - 1, i]; stamp 0 is the day before's.
+    return _TimeAxis(axis.first_ns, axis.step_ns, axis.steps - 1, None), width
+
+
+def _blank_unfilled(
+    axis: _TimeAxis,
+    moved: dict[str, Floats],
+    operations: dict[str, Floats],
+    server_cpu: Floats | None,
+    metadata_cpu: Floats | None,
+) -> None:
+    """NaN, in place, where the file's zeros mean that there was no sample."""
+
+    def all_zero(arrays: Sequence[Floats]) -> Bools:
+        zero = np.ones(axis.steps, np.bool_)
+        for array in arrays:
+            zero &= ~array.any(axis=1)
+        return zero
+
+    def tail(zero: Bools) -> Bools:
+        """The run of zero steps that ends the file, if it lasts a minute."""
+        length = len(zero) if zero.all() else int(np.argmax(~zero[::-1]))
+        return np.arange(len(zero)) >= len(zero) - (length if length >= max(1, MINUTE_NS // axis.step_ns) else 0)
+
+    nothing_moved, nothing_done = all_zero(list(moved.values())), all_zero(list(operations.values()))
+    cpus = [cpu for cpu in (server_cpu, metadata_cpu) if cpu is not None]
+    unfilled = nothing_moved & nothing_done & all_zero(cpus) & bool(cpus)
+    # Since local midnight, where the file begins.
+    on_the_hour = (np.arange(axis.steps) + 1) * axis.step_ns % HOUR_NS == 0
+    for arrays, zero in ((moved, nothing_moved), (operations, nothing_done)):
+        for array in arrays.values():
+            array[unfilled | (zero & on_the_hour) | tail(zero)] = np.nan
+    for cpu in cpus:
+        cpu[unfilled | tail(all_zero([cpu]))] = np.nan
+
+
+def _blank_unsent(servers: Bools, moved: dict[str, Floats], server_cpu: Floats | None) -> None:
+    """NaN, in place, where a server did not send its sample; `servers` (time, server) marks those.
+
+    The file does not say which OSS serves which OST, but lists OSTs in the order of their OSSs: where they divide
+    evenly they belong together in that order. Else a target that moved nothing while any server was silent counts as
+    not sent. Bytes that are there in spite of the mark arrived late, and were measured: they stay.
+    """
+    idle: Bools = np.all([values == 0 for values in moved.values()], axis=0)
+    targets = idle.shape[1]
+    if servers.shape[1] and targets % servers.shape[1] == 0:
+        unsent = np.repeat(servers, targets // servers.shape[1], axis=1) & idle
+    else:
+        unsent = idle & np.any(servers, axis=1, keepdims=True)
+    for array in moved.values():
+        array[unsent] = np.nan
+    if server_cpu is not None and server_cpu.shape == servers.shape:
+        server_cpu[servers] = np.nan
+
+
+# TOKIO time series
+
+_GROUPS = ("datatargets", "mdtargets", "dataservers", "mdservers", "fullness")
+_METADATA = names_of("open close mknod link unlink mkdir rmdir rename getattr setattr getxattr setxattr statfs")
+_MINUS_ZERO = np.iinfo(np.int64).min  # -0.0, by its bits: what pytokio has where nothing was read
+# metric -> (dataset of amounts, dataset of rates)
+_AMOUNTS: dict[str, tuple[str, str]] = {
+    "read_bytes": ("readbytes", "readrates"),
+    "write_bytes": ("writebytes", "writerates"),
+    "read_ops": ("readops", "readoprates"),
+    "write_ops": ("writeops", "writeoprates"),
+    **{f"{name}_ops": (f"{name}s", f"{name}rates") for name in _METADATA},
+}
+
+
+def _detect_tts(head: bytes, path: Path) -> float:
+    if not head.startswith(_SIGNATURE):
+        return 0.0
+    names = _top_level_names(path)
+    if names & set(_GROUPS):
+        return 1.0
+    # Unreadable or foreign: claimed weakly, so that it is refused with HDF5's own reason.
+    return 0.0 if path.suffix == ".h5lmt" or names else 0.3
+
+
+def _read_tts(path: Path, context: ReadContext) -> Rows:
+    with open_archive(path) as file:
+        version = _attribute(file, "version")
+        if version not in (None, "1"):
+            raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; version 1 is read.")
+        groups = {name: file.get(name) for name in _GROUPS if hasattr(file.get(name), "keys")}
+        if not groups:
+            raise CorruptInput(f"{path} has none of the groups {', '.join(_GROUPS)}.")
+        targets: list[str] = []
+        for group in (groups[name] for name in ("fullness", "datatargets") if name in groups):
+            named = [dataset for name in group if (dataset := _find_dataset(group, name)) is not None]
+            targets = next((_decode_names(d.attrs["columns"]) for d in named if "columns" in d.attrs), targets)
+        system = _file_system(targets, context.system, path)
+        for name, group in groups.items():
+            stamps = _find_dataset(group, "timestamps")
+            if stamps is None:
+                raise CorruptInput(f"{path}: {group.name} has no timestamps.")
+            axis = _time_axis(stamps[:].astype(np.int64), path)
+            if name in ("datatargets", "mdtargets"):
+                yield from _target_rows(group, name, axis, system, path, context)
+            else:
+                yield from _state_rows(group, name, axis, system, path, context)
+
+
+TTS = FileReader(
+    "tts",
+    "TOKIO time series of server counters (HDF5)",
+    ("series",),
+    _detect_tts,
+    _read_tts,
+    tried="pytokio files of Edison, 2018",
+    made_by="pytokio's archiver",
+    lost="samples finer than a minute unless --raw",
+    used_by="kun19, why",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """One dataset: its named columns, and its place in time."""
+
+    dataset: Any
+    columns: Ints
+    components: tuple[str, ...]
+    axis: _TimeAxis
+    factor: float
+    path: Path
+
+    def rows(self, first: int, end: int) -> Floats:
+        """Steps [first, end) of the grid; NaN where nothing was written."""
+        positions = self.axis.positions
+        # Holes are rare: read all, place, cut.
+        stored = self.dataset[:] if positions is not None else self.dataset[first:end]
+        if len(self.columns) < stored.shape[1]:
+            stored = stored[:, self.columns]
+        values = _check_values(stored.astype(np.float64), self.dataset, self.path)
+        values[values.view(np.int64) == _MINUS_ZERO] = np.nan
+        if positions is not None:
+            grid = np.full((self.axis.steps, values.shape[1]), np.nan)
+            grid[positions] = values
+            values = grid[first:end]
+        return values if self.factor == 1.0 else values * self.factor
+
+
+def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
+    dataset = _find_dataset(group, name)
+    if dataset is None:
+        return None
+    if dataset.ndim != 2 or dataset.shape[0] < 1:
+        raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}, not (time, column).")
+    stamps = axis.steps if axis.positions is None else len(axis.positions)
+    if dataset.shape[0] != stamps:
+        raise CorruptInput(f"{path}: {dataset.name} has {dataset.shape[0]} rows and {stamps} timestamps.")
+    names = _decode_names(dataset.attrs["columns"]) if "columns" in dataset.attrs else []
+    # Columns that were reserved and never used have no name.
+    named = [(i, text) for i, text in enumerate(names[: dataset.shape[1]]) if text and not text.startswith("_")]
+    if not named:
+        raise CorruptInput(f"{path}: {dataset.name} has no named columns.")
+    return _Table(dataset, np.array([i for i, _ in named]), tuple(text for _, text in named), axis, factor, path)
+
+
+def _target_kind(group: str, components: Sequence[str]) -> str:
+    """A data target that is not an OST is a device (burst buffers)."""
+    if group == "mdtargets":
+        return "mdt"
+    return "ost" if all("-OST" in name for name in components) else "device"
+
+
+def split_steps(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
+    """(from, first, end): pieces of one to two days, cut at midnight UTC, to bound memory, each read from up to
+    `lookback` steps before its first so that late samples are still recognised. A local day is one piece."""
+    first = 0
+    while first < steps:
+        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + 2 * DAY_NS
+        end = min(steps, -(-(midnight - start_ns) // step_ns))
+        yield max(0, first - lookback), first, end
+        first = end
+
+
+def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    step_ns = axis.step_ns
+    tables: dict[str, _Table] = {}
+    for metric, (amounts, rates) in _AMOUNTS.items():
+        table = _find_table(group, amounts, axis, path) or _find_table(group, rates, axis, path, step_ns / NS)
+        if table is not None:
+            tables[metric] = table
+    for begin, first, end in split_steps(axis.first_ns, step_ns, axis.steps, max(2, MINUTE_NS // step_ns)):
+        values = {metric: table.rows(begin, end) for metric, table in tables.items()}
+        for metric, table in tables.items():
+            if table.factor != 1.0:  # a rate times its step is not whole, by rounding
+                values[metric] = np.rint(values[metric])
+        # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
+        spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
+        late = flag_late({m: array for m, array in values.items() if m.endswith("_bytes")}, spans, step_ns)
+        for metric, array in values.items():
+            components = tables[metric].components
+            samples = Samples(axis.first_ns + begin * step_ns, step_ns, array, True, spans[metric], late.get(metric))
+            kind = _target_kind(name, components)
+            yield from series_rows(system, kind, components, metric, samples.select(first - begin), context)
+
+
+def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    from_lmt = _attribute(group, "source") == "lmt"
+    # LMT's first stamp closes an interval that belongs to the file before.
+    skipped = 1 if from_lmt else 0
+    pieces = [
+        (first + skipped, end + skipped, axis.first_ns + first * axis.step_ns)
+        for _, first, end in split_steps(axis.first_ns, axis.step_ns, axis.steps - skipped, 0)
+    ]
+    if name != "fullness":
+        kind = "oss" if name == "dataservers" else "mds"
+        # LMT's memory is a percentage; other collectors put bytes there.
+        wanted = {"cpu_ratio": "cpuload"} | ({"memory_ratio": "memused"} if from_lmt else {})
+        for metric, dataset_name in wanted.items():
+            table = _find_table(group, dataset_name, axis, path, 0.01)
+            if table is None:
+                continue
+            for begin, end, start_ns in pieces:
+                samples = Samples(start_ns, axis.step_ns, table.rows(begin, end), False)
+                yield from series_rows(system, kind, table.components, metric, samples, context)
+        return
+    for unit, used_name, total_name in (("bytes", "bytes", "bytestotal"), ("files", "inodes", "inodestotal")):
+        dataset = _find_dataset(group, used_name)
+        if dataset is None:
+            continue
+        factor = float(KIB) if unit == "bytes" and _attribute(dataset, "units") != "bytes" else 1.0
+        used, total = (_find_table(group, each, axis, path, factor) for each in (used_name, total_name))
+        if used is None or total is None or used.components != total.components:
+            continue
+        kind = _target_kind("datatargets", used.components)
+        for begin, end, start_ns in pieces:
+            capacity = total.rows(begin, end)
+            for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows(begin, end))):
+                samples = Samples(start_ns, axis.step_ns, values, False)
+                yield from fullness_rows(system, kind, used.components, metric, samples)

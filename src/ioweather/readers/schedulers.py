@@ -1,0 +1,431 @@
+"""Accounting of PBS, LSF and Grid Engine: the sources `pbs`, `lsf` and `sge`.
+
+PBS (OpenPBS, PBS Pro, Torque) writes `MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ...`. The stamp is local time and is not
+needed: submission, start and end are epochs among the values. Lines of kind S (started), E (ended) and R (rerun:
+ended and waiting again) are read; the other kinds (queued, deleted, licences) add nothing. The runs of a job that
+runs again are numbered by `run_count`, where E and R have it (PBS Pro, OpenPBS), else by the order of starts within a
+file.
+
+LSF (lsb.acct) writes JOB_FINISH records of numbers and quoted texts. Fields are known by their position. The
+positions up to `idx` are those of IBM's reference for versions 6 to 10.1; newer versions append fields.
+
+Grid Engine (SGE, OGE, UGE, Altair) writes one line per job with fields separated by colons, known by their position
+(accounting(5)). Univa's versions count in milliseconds and append fields. A parallel job may also have one line for
+each of its tasks (pe_taskid), which become its steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.frames import Frame
+from ioweather.core.plain_values import whole_number
+from ioweather.core.tables.jobs import UNNAMED_CLUSTER
+from ioweather.core.units import NS
+from ioweather.readers.frame_rows import JobRecord, job_frames, moment_ns, numbered_lines, state_of
+from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import plain_head
+
+_LINE = re.compile(r"(\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2});([A-Za-z]{1,2});([^;]*);(.*)")
+_JOB = re.compile(r"([0-9]{1,18})(?:\[([0-9]{0,18})\])?(?:\.(.*))?")
+_KEY = re.compile(r"[A-Za-z_][\w.-]*")
+# 'n404/2', 'c1/0*13' (thirteen CPUs), 'c2/0-7', 'c3/0-3,8': a host and its slots.
+_PBS_SLOTS = re.compile(r"([0-9]{1,9})(?:([*-])([0-9]{1,9}))?")
+_RUNS = ("S", "E", "R")
+_STAMP = "%m/%d/%Y %H:%M:%S"
+_NO_PROJECT = "_pbs_project_default"
+
+
+def _detect_pbs(head: bytes, path: Path) -> float:
+    return 0.95 if any(_LINE.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
+
+
+def _read_pbs(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    yield from job_frames(_pbs_records(path, context))
+
+
+PBS = FileReader(
+    "pbs",
+    "PBS accounting (OpenPBS, PBS Pro, Torque: server_priv/accounting)",
+    ("jobs",),
+    _detect_pbs,
+    _read_pbs,
+    tried="Torque of 2009 and 5.0.1, PBS Pro of 2016 and 2020",
+    made_by="copy PBS_HOME/server_priv/accounting/YYYYMMDD",
+    lost=(
+        "which run it was, of one that runs again on another day, where run_count is not printed (Torque); resource "
+        "usage"
+    ),
+    used_by="job, why, project, coverage by instrumentation",
+)
+
+
+def _pbs_records(path: Path, context: ReadContext) -> Iterator[JobRecord]:
+    runs = _Runs()
+    try:
+        for where, line in numbered_lines(path):
+            match = _LINE.match(line)
+            if match is None:
+                raise CorruptInput(f"{where}: expected 'MM/DD/YYYY HH:MM:SS;KIND;JOB;...', found {line[:60]!r}.")
+            stamp, kind, identity, message = match.groups()
+            if kind not in _RUNS:
+                continue
+            values = _pbs_values(message)
+            if kind == "R" and "start" not in values:  # Torque says no more than that it was
+                yield from runs.stopped(identity, stamp)
+                continue
+            record = _pbs_record(where, kind, identity, values, context.cluster)
+            if kind == "S":
+                runs.started(identity, record, stamp)
+            else:
+                yield runs.ended(identity, record, whole_number(values.get("run_count", "")))
+    except SourceError:
+        yield from runs.unfinished()
+        raise
+    yield from runs.unfinished()
+
+
+class _Runs:
+    """Runs of jobs in one file. What started is kept until its end, which says more, or until the end of the file."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[JobRecord, str]] = {}
+        self._last: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
+
+    def started(self, identity: str, record: JobRecord, stamp: str) -> None:
+        self._open[identity] = self._numbered(identity, record, None), stamp
+
+    def ended(self, identity: str, record: JobRecord, run_count: int | None) -> JobRecord:
+        started = self._open.get(identity)
+        if started is not None and started[0].start_ns == record.start_ns:
+            del self._open[identity]
+        return self._numbered(identity, record, run_count)
+
+    def stopped(self, identity: str, stamp: str) -> Iterator[JobRecord]:
+        """The two stamps are of one clock: between them lies what the run took."""
+        if identity in self._open:
+            record, began = self._open.pop(identity)
+            try:
+                took = datetime.strptime(stamp, _STAMP) - datetime.strptime(began, _STAMP)
+                seconds = max(0, round(took.total_seconds()))
+            except ValueError:  # the 31st of June
+                seconds = None
+            start = record.start_ns
+            end = None if start is None or seconds is None else start + seconds * NS
+            yield replace(record, state="REQUEUED", end_ns=end)
+
+    def unfinished(self) -> Iterator[JobRecord]:
+        return (record for record, _ in self._open.values())
+
+    def _numbered(self, identity: str, record: JobRecord, run_count: int | None) -> JobRecord:
+        """The first run has no number: most jobs have no other."""
+        start, number = self._last.get(identity, (record.start_ns, 0))
+        if run_count:
+            number = run_count - 1
+        elif start != record.start_ns:
+            number += 1
+        self._last[identity] = record.start_ns, number
+        return replace(record, restart=number or None)
+
+
+def _pbs_values(message: str) -> dict[str, str]:
+    """`key=value` apart by blanks. A word that is no pair goes on with the value before it: groups, accounts and job
+    names hold blanks, quoted or not."""
+    values: dict[str, str] = {}
+    key, words, quoted = "", [""], False
+    for word in message.split(" "):
+        name, equals, value = word.partition("=")
+        if equals and not quoted and _KEY.fullmatch(name):
+            values[key] = " ".join(words)
+            key, words = name, [value]
+            quoted = value.startswith('"') and not (len(value) > 1 and value.endswith('"'))
+        else:
+            words.append(word)
+            quoted = quoted and not word.endswith('"')
+    values[key] = " ".join(words)
+    return {key: value.strip().strip('"') for key, value in values.items()}
+
+
+def _pbs_record(where: str, kind: str, identity: str, values: dict[str, str], cluster: str | None) -> JobRecord:
+    job = _JOB.fullmatch(identity)
+    if job is None:
+        raise CorruptInput(f"{where}: {identity[:60]!r} is not the id of a job.")
+    number, task, server = int(job[1]), job[2], job[3]
+    times = {name: moment_ns(values.get(name, ""), where, name) for name in ("ctime", "qtime", "etime", "start", "end")}
+    submit = next((times[name] for name in ("ctime", "qtime", "etime", "start", "end") if times[name]), None)
+    if submit is None:
+        raise CorruptInput(f"{where}: job {identity[:60]} has neither ctime nor start.")
+    hosts, slots = _pbs_hosts(values.get("exec_host", ""))
+    project = values.get("project", "")
+    return JobRecord(
+        cluster=cluster or server or UNNAMED_CLUSTER,
+        job_id=str(number) if task is None else f"{number}[{task}]",
+        # Darshan takes the number in front of $PBS_JOBID: tasks of an array have one between them.
+        raw_job_id=number,
+        array_job_id=number if task is not None else None,
+        step="",
+        state={"S": "RUNNING", "R": "REQUEUED"}.get(kind) or state_of(values.get("Exit_status")),
+        submit_ns=submit,
+        user=values.get("user") or None,
+        account=values.get("account") or (project if project != _NO_PROJECT else None) or None,
+        name=values.get("jobname") or None,
+        start_ns=times["start"],
+        end_ns=times["end"] if kind != "S" else None,
+        node_count=len(hosts) or whole_number(values.get("Resource_List.nodect", "")),
+        cpu_count=_first_count(values.get("resources_used.ncpus"), str(slots), values.get("Resource_List.ncpus")),
+        nodes=",".join(hosts) or None,
+    )
+
+
+def _first_count(*texts: str | None) -> int | None:
+    return next((count for text in texts if text and (count := whole_number(text))), None)
+
+
+def _pbs_hosts(text: str) -> tuple[list[str], int]:
+    """Distinct hosts in order, and their CPUs."""
+    hosts: dict[str, None] = {}
+    slots = 0
+    for part in text.split("+"):
+        host, _, listed = part.partition("/")
+        if host:
+            hosts[host] = None
+        for item in listed.split(","):
+            if match := _PBS_SLOTS.fullmatch(item):
+                first, sign, last = match.groups()
+                slots += 1 if sign is None else int(last) if sign == "*" else max(0, int(last) - int(first) + 1)
+    return list(hosts), slots
+
+
+_EVENT = re.compile(r'"([A-Z_]{3,40})" "[0-9.]{1,12}" [0-9]{1,18} ')
+_LSF_SLOTS = re.compile(r"([0-9]{1,9})\*(.+)")
+# Between `command` and `projectName`: 19 of rusage and `mailUser`.
+_AFTER_COMMAND = 20
+_DONE, _EXITED = 64, 32
+
+
+def _detect_lsf(head: bytes, path: Path) -> float:
+    return 0.95 if any(_EVENT.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
+
+
+def _read_lsf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    yield from job_frames(_lsf_records(path, context.cluster or UNNAMED_CLUSTER))
+
+
+LSF = FileReader(
+    "lsf",
+    "LSF accounting (lsb.acct)",
+    ("jobs",),
+    _detect_lsf,
+    _read_lsf,
+    tried="9.11; 6 to 10.1 by documentation",
+    made_by="copy LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
+    lost="running jobs; resource usage",
+    used_by="job, why, project, coverage by instrumentation",
+)
+
+
+def _lsf_records(path: Path, cluster: str) -> Iterator[JobRecord]:
+    for where, line in numbered_lines(path):
+        event = _EVENT.match(line)
+        if event is None:
+            raise CorruptInput(f'{where}: expected an event such as "JOB_FINISH", found {line[:60]!r}.')
+        if event[1] == "JOB_FINISH":
+            yield _lsf_record(where, line, cluster)
+
+
+class _Fields:
+    """The fields of a record one after the other."""
+
+    def __init__(self, where: str, line: str) -> None:
+        self._where = where
+        self._found = _split_fields(line)
+        self._place = 0
+
+    def text(self, *, skip: int = 0) -> str:
+        self._place += skip + 1
+        if self._place > len(self._found):
+            raise CorruptInput(f"{self._where}: the record ends after {len(self._found)} fields, inside the job.")
+        return self._found[self._place - 1]
+
+    def number(self, name: str, *, skip: int = 0) -> int:
+        text = self.text(skip=skip)
+        value = whole_number(text)
+        if value is None:
+            raise CorruptInput(f"{self._where}: {name} is {text[:40]!r}, not a number.")
+        return value
+
+    def moment(self, name: str, *, skip: int = 0) -> int | None:
+        return moment_ns(self.text(skip=skip), self._where, name)
+
+    def texts(self, name: str) -> list[str]:
+        """A counted list."""
+        count = self.number(name)
+        return [self.text() for _ in range(min(count, len(self._found)))]
+
+    def optional(self, *, skip: int = 0) -> str:
+        return self.text(skip=skip) if self._place + skip < len(self._found) else ""
+
+
+def _split_fields(line: str) -> list[str]:
+    """Bare words, and texts in quotes, in which "" is one quote."""
+    found: list[str] = []
+    quoted: list[str] = []
+    for place, part in enumerate(line.split('"')):
+        if place % 2:
+            quoted.append(part)
+        elif part or not quoted:  # nothing between two texts: the quote is doubled, and the text goes on
+            found += ['"'.join(quoted)] if quoted else []
+            quoted = []
+            found += part.split()
+    return [*found, '"'.join(quoted)] if quoted else found
+
+
+def _lsf_record(where: str, line: str, cluster: str) -> JobRecord:
+    fields = _Fields(where, line)
+    end = fields.moment("eventTime", skip=2)
+    job, uid = fields.number("jobId"), fields.number("userId")
+    processors = fields.number("numProcessors", skip=1)
+    submit = fields.moment("submitTime")
+    start = fields.moment("startTime", skip=2)
+    user = fields.text()
+    fields.text(skip=9)  # queue to jobFile
+    fields.texts("numAskedHosts")
+    hosts, slots = _lsf_hosts(fields.texts("numExHosts"))
+    status = fields.number("jStatus")
+    name = fields.text(skip=1)
+    fields.text()  # command
+    project = fields.optional(skip=_AFTER_COMMAND)
+    index = whole_number(fields.optional(skip=4)) or 0
+    if submit is None:
+        raise CorruptInput(f"{where}: job {job} was never submitted.")
+    return JobRecord(
+        cluster=cluster,
+        job_id=f"{job}[{index}]" if index else str(job),
+        raw_job_id=job,
+        array_job_id=job if index else None,
+        step="",
+        state=_lsf_state(status, started=start is not None),
+        submit_ns=submit,
+        uid=uid,
+        user=user or None,
+        account=project or None,
+        name=name or None,
+        start_ns=start,
+        end_ns=end if end is None or start is None else max(end, start),
+        node_count=len(hosts) or None,
+        cpu_count=max(processors, slots) or None,
+        nodes=",".join(hosts) or None,
+    )
+
+
+def _lsf_hosts(listed: list[str]) -> tuple[list[str], int]:
+    """Distinct hosts in order, and slots: a host stands once for each, or as '16*host'."""
+    hosts: dict[str, None] = {}
+    slots = 0
+    for item in listed:
+        match = _LSF_SLOTS.fullmatch(item)
+        hosts[match[2] if match else item] = None
+        slots += int(match[1]) if match else 1
+    return list(hosts), slots
+
+
+def _lsf_state(status: int, *, started: bool) -> str:
+    """In the words of Slurm, which the table has."""
+    if status == _DONE:
+        return "COMPLETED"
+    if status == _EXITED:
+        return "FAILED" if started else "CANCELLED"
+    return "UNKNOWN"
+
+
+_HOST, _OWNER, _NAME, _SGE_JOB, _ACCOUNT, _SUBMIT, _START, _END, _FAILED, _EXIT = 1, 3, 4, 5, 6, 8, 9, 10, 11, 12
+_PROJECT, _PARALLEL, _SLOTS, _TASK, _PE_TASK = 31, 33, 34, 35, 41
+_FEWEST_FIELDS = 36
+_NUMBERS = (_SGE_JOB, _SUBMIT, _START, _END, _EXIT, _SLOTS, _TASK)
+# As seconds this is the year 5138; as milliseconds 1973, before there was a Grid Engine.
+_FIRST_MILLISECONDS = 100_000_000_000
+_NOTHING = ("", "NONE")
+_DEFAULT_ACCOUNT = "sge"
+
+
+def _detect_sge(head: bytes, path: Path) -> float:
+    lines = (line for line in plain_head(head).splitlines()[:2000] if line and not line.startswith("#"))
+    return 0.9 if any(_is_sge_job(line.split(":")) for line in lines) else 0.0
+
+
+def _read_sge(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    yield from job_frames(_sge_records(path, context.cluster or UNNAMED_CLUSTER))
+
+
+SGE = FileReader(
+    "sge",
+    "Grid Engine accounting (SGE, UGE: common/accounting)",
+    ("jobs",),
+    _detect_sge,
+    _read_sge,
+    tried="SGE of 2011, UGE of 2022",
+    made_by="copy $SGE_ROOT/default/common/accounting",
+    lost="hosts but the first of parallel jobs; resource usage",
+    used_by="job, why, project, coverage by instrumentation",
+)
+
+
+def _is_sge_job(fields: list[str]) -> bool:
+    return len(fields) >= _FEWEST_FIELDS and all(whole_number(fields[place]) is not None for place in _NUMBERS)
+
+
+def _sge_records(path: Path, cluster: str) -> Iterator[JobRecord]:
+    for where, line in numbered_lines(path):
+        fields = line.split(":")
+        if not _is_sge_job(fields):
+            raise CorruptInput(
+                f"{where}: expected at least {_FEWEST_FIELDS} fields apart by colons with number, times, slots and "
+                f"task of a job, found {line[:60]!r}."
+            )
+        yield _sge_record(where, fields, cluster)
+
+
+def _sge_record(where: str, fields: list[str], cluster: str) -> JobRecord:
+    submit = _sge_moment(where, fields[_SUBMIT], "submission_time")
+    start = _sge_moment(where, fields[_START], "start_time")
+    end = _sge_moment(where, fields[_END], "end_time")
+    moment = submit if submit is not None else start
+    if moment is None:
+        raise CorruptInput(f"{where}: job {fields[_SGE_JOB]} was never submitted.")
+    job, task, slots = int(fields[_SGE_JOB]), int(fields[_TASK]), int(fields[_SLOTS])
+    pe_task = fields[_PE_TASK] if len(fields) > _PE_TASK else ""
+    # The line names the first host alone: of a parallel job the others are not known.
+    is_one_host = fields[_PARALLEL] in _NOTHING or slots <= 1
+    return JobRecord(
+        cluster=cluster,
+        job_id=f"{job}.{task}" if task else str(job),
+        raw_job_id=job,
+        array_job_id=job if task else None,
+        step="" if pe_task in _NOTHING else pe_task,
+        state=state_of(fields[_EXIT] if fields[_FAILED].split(" ")[0] == "0" else "failed"),
+        submit_ns=moment,
+        user=fields[_OWNER] or None,
+        account=_sge_account(fields),
+        name=fields[_NAME] or None,
+        start_ns=start,
+        end_ns=end,
+        node_count=1 if is_one_host else None,
+        cpu_count=slots or None,
+        nodes=fields[_HOST] or None if is_one_host else None,
+    )
+
+
+def _sge_moment(where: str, text: str, name: str) -> int | None:
+    return moment_ns(text, where, name, per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
+
+
+def _sge_account(fields: list[str]) -> str | None:
+    """The project, which administrators give; else the account, which users choose, where they did."""
+    project, account = fields[_PROJECT], fields[_ACCOUNT]
+    return project if project not in _NOTHING else account if account not in (*_NOTHING, _DEFAULT_ACCOUNT) else None

@@ -1,0 +1,665 @@
+"""sysstat: iostat as text or JSON (source `iostat`), and sar data through sadf -j, -d or -p (source `sadf`).
+
+The JSON of both is read record by record: it may be larger than memory, and has no end while iostat is running or
+after it was killed.
+
+The text of iostat is that of sysstat 9 to 12: with or without -t, -x, -d, -k, -m, -y, -p, --pretty, any order of
+columns. A report gives the time of its end, so it covers the time since the report before it. The first one of a run
+is the average since boot, unless iostat ran with -y; it covers no interval and makes no rows. The interval of a
+report depends on it and the one before alone (for a first report under -y: the one after), so a log that grows yields
+the same rows for its old part.
+
+Every record of sadf gives the length of its interval and ends at its time stamp. Records of no length (the collector
+was restarted within the second) and notes (restarts, comments) make no rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
+from ioweather.core.frames import Frame
+from ioweather.core.plain_values import parse_json, whole_number
+from ioweather.core.units import NS, format_bytes
+from ioweather.core.words import names_of
+from ioweather.readers.device_rows import (
+    BATCH_SAMPLES,
+    IOSTAT_READINGS,
+    SAR_READINGS,
+    SampleTables,
+    StampReader,
+    check_rows,
+    date_stamp,
+    find_day_first,
+    is_day_first,
+    is_number,
+    is_stamp,
+    parse_date,
+    plain_stamp,
+)
+from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import beginning, line_blocks, note_cut, plain_head, text_blocks, whole_lines
+
+_STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
+_NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
+_BETWEEN = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
+_HEADER_LENGTH = 64 << 10
+_LONGEST_WORD = 4 << 10
+
+
+@dataclass(frozen=True)
+class Record:
+    """One element of `statistics`. `lead` is the text between it and the element before."""
+
+    line: int
+    host: str | None
+    lead: str
+    opens_run: bool
+    body: dict[str, Any]
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """All whole records of all hosts and runs in the file."""
+    text, line, host = "", 1, None
+    inside = opens_run = False
+    for piece in chain(text_blocks(path), [""]):
+        text, position = text + piece, 0
+        while True:
+            if not inside:
+                start = _STATISTICS.search(text, position)
+                if start is None:  # a header is short: drop text that cannot be part of one
+                    end = max(position, len(text) - _HEADER_LENGTH)
+                    break
+                names = _NODENAME.findall(text, position, start.start())
+                host = None
+                with suppress(ValueError, IndexError):
+                    host = str(parse_json(names[-1]))
+                line += text.count("\n", position, start.end())
+                position, inside, opens_run = start.end(), True, True
+            begin = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
+            if text[begin : begin + 1] == "]":
+                position, inside = begin + 1, False
+                continue
+            end = position
+            if begin == len(text):
+                break
+            body, behind = _decode(path, text, begin, line + text.count("\n", position, begin))
+            if body is None:
+                break
+            line += text.count("\n", position, begin)
+            yield Record(line, host, text[position:begin], opens_run, body)
+            line += text.count("\n", begin, behind)
+            position, opens_run = behind, False
+        line += text.count("\n", position, end)
+        text = text[end:]
+    if inside:
+        note_cut(f"{path} ends inside the list of its records.")
+
+
+def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
+    """The record at `begin` and where it ends; None where the text ends inside it."""
+    wrong = begin
+    if text[begin] == "{":
+        try:
+            return _DECODER.raw_decode(text, begin)
+        except json.JSONDecodeError as error:
+            # A cut record fails at its last word; a damaged one has more lines behind the failure.
+            rest = text[error.pos :]
+            if len(rest) < _LONGEST_WORD and "\n" not in rest.strip():
+                return None, begin
+            wrong = error.pos
+        except (RecursionError, ValueError):  # nested without end; an integer of thousands of digits
+            pass
+    line += text.count("\n", begin, wrong)
+    raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not the JSON of sysstat.")
+
+
+def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str, tuple[str, ...], list[float]]:
+    """Name, columns and values of one device of a record."""
+    if isinstance(entry, dict) and isinstance(entry.get(name_key), str) and entry[name_key].isprintable():
+        values = {key: value for key, value in entry.items() if key != name_key}
+        with suppress(OverflowError):  # of an integer of hundreds of digits
+            if all(isinstance(value, int | float) for value in values.values()):
+                return entry[name_key], tuple(values), list(map(float, values.values()))
+    raise CorruptInput(f"{path}, line {line}: expected {name_key!r} and numbers, found {str(entry)[:60]}.")
+
+
+def entries(path: Path, record: Record, key: str) -> list[Any]:
+    found = record.body.get(key, [])
+    if not isinstance(found, list):
+        raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")
+    return found
+
+
+# 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
+_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}: )\s{0,99}[Ll]inux \S+ \(\S+\)")
+_MOST_PREFIXED_BYTES = 256 << 20
+_DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}")
+_TIME_ONLY = re.compile(r"(?:Time: )(\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
+_HALF_DAY_SECONDS = 43_200
+_KEYWORDS = frozenset(
+    names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
+)
+
+
+@dataclass(slots=True)
+class _Report:
+    """One report as printed. `rows` has a device, its line of numbers (text) or list of numbers (JSON), and a line."""
+
+    line: int
+    host: str | None
+    stamp: str | None = None
+    opens_run: bool = False  # the first behind a header, or of the file
+    since_boot: bool = False
+    cpu_columns: tuple[str, ...] = ()
+    cpu: list[float] = field(default_factory=list)
+    columns: tuple[str, ...] = ()
+    rows: list[tuple[str, Any, int]] = field(default_factory=list)
+
+
+def _detect_iostat(head: bytes, path: Path) -> float:
+    text = plain_head(head)
+    if text.lstrip().startswith("{"):
+        # sadf's JSON names the date of its data file; mpstat's has no disks.
+        has_tables = '"disk"' in text or '"avg-cpu"' in text
+        return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
+    lines = text.split("\n")
+    prefix = _find_prefix(lines)
+    lines = [line.removeprefix(prefix).strip() for line in lines[:400]]
+    has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
+    return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
+
+
+def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    start = beginning(path)
+    day_first = find_day_first(path)
+    if _find_prefix(start.split("\n")):
+        for host, lines in _split_by_host(path).items():
+            yield from _read_host(path, _read_text(path, lines), replace(context, host=host), day_first)
+        return
+    reports = _read_iostat_json(path) if start.startswith("{") else _read_text(path, _lines(path))
+    yield from _read_host(path, reports, context, day_first)
+
+
+IOSTAT = FileReader(
+    "iostat",
+    "iostat of sysstat 9 to 12, text or JSON",
+    ("series",),
+    _detect_iostat,
+    _read_iostat,
+    tried="sysstat 9 to 12.6; indented text and lone reports of the public",
+    made_by="S_TIME_FORMAT=ISO iostat -xtky 60 >> iostat.log",
+    lost="the report since boot; tps without reads and writes; groups; NFS",
+    used_by="now, why, lake series",
+)
+
+
+def _find_prefix(lines: list[str]) -> str:
+    """'host: ', where pdsh put it before each line; the header of iostat shows it."""
+    return next((match[1] for line in lines[:40] if (match := _PREFIXED_RUN.match(line))), "")
+
+
+def _is_device_header(words: list[str]) -> bool:
+    return len(words) > 1 and (words[0] in ("Device", "Device:") or words[-1] == "Device")
+
+
+def _read_host(
+    path: Path, reports: Iterator[_Report], context: ReadContext, day_first: bool
+) -> Iterator[tuple[str, Frame]]:
+    empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
+    hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
+    return check_rows(_make_frames(path, reports, context, day_first), EmptyInput(empty, hint=hint))
+
+
+def _make_frames(path: Path, reports: Iterator[_Report], context: ReadContext, day_first: bool) -> Iterator[Frame]:
+    """Frames of `series` of all reports that cover an interval."""
+    first = next(reports, None)
+    if first is None:
+        raise EmptyInput(f"{path} holds no report of iostat yet.")
+    reports = chain([first], reports)
+    if first.stamp is None:
+        dated = _date_by_count(path, reports, context)
+    else:
+        dated = _date_by_stamps(path, reports, StampReader(str(path), context.zone, day_first=day_first))
+    tables = SampleTables(path, IOSTAT_READINGS)
+    for report, *span in dated:
+        host = context.host or report.host
+        if host is None:
+            raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Give --host.")
+        if report.cpu:
+            tables.add("cpu", report.cpu_columns, host, "", (span[0], span[1]), report.cpu, report.line)
+        for name, row, line in report.rows:
+            tables.add("device", report.columns, host, name, (span[0], span[1]), row, line)
+        yield from tables.frames(least=BATCH_SAMPLES)
+    yield from tables.frames()
+
+
+def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader) -> Iterator[tuple[_Report, int, int]]:
+    """Each report with the start and the length of its interval."""
+    previous_ns = 0
+    waiting: _Report | None = None  # the first report under -y: the next one gives its length
+    for report in reports:
+        if report.stamp is None:
+            raise CorruptInput(f"{path}, line {report.line}: a report without a time stamp among reports with one.")
+        end_ns = stamps.read(report.stamp, report.line)
+        interval_ns = end_ns - previous_ns
+        # A negative or zero interval is the same second twice, or a clock set back: its length is unknown.
+        if not report.opens_run and interval_ns > 0:
+            if waiting is not None:
+                yield waiting, previous_ns - interval_ns, interval_ns
+            yield report, previous_ns, interval_ns
+        waiting = report if report.opens_run and not report.since_boot else None
+        previous_ns = end_ns
+
+
+def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext) -> Iterator[tuple[_Report, int, int]]:
+    """The same for reports without stamps: one interval after the other from the start that the caller gives."""
+    runs = count = 0
+    for report in reports:
+        if report.stamp is not None:
+            raise CorruptInput(f"{path}, line {report.line}: a report with a time stamp among reports without one.")
+        runs += report.opens_run
+        if report.opens_run and report.since_boot:
+            continue
+        if context.start_ns is None or context.interval_ns is None:
+            raise UndatedInput(
+                f"{path} has no time stamps (iostat ran without -t).",
+                hint="Give --start and --interval: when the first interval began, and how long each was.",
+            )
+        if runs > 1:
+            raise UndatedInput(
+                f"{path}, line {report.line}: a report of a second run of iostat, and no time stamps to say when it "
+                "began.",
+                hint="Split the file before that run, and give each part its own --start.",
+            )
+        yield report, context.start_ns + count * context.interval_ns, context.interval_ns
+        count += 1
+
+
+def _read_iostat_json(path: Path) -> Iterator[_Report]:
+    for record in read_records(path):
+        # Where -y leaves out the report since boot, sysstat 12 has an empty line, and 11 a stray comma, in its place.
+        since_boot = record.opens_run and record.lead.count("\n") < 2 and "," not in record.lead
+        stamp = record.body.get("timestamp")
+        report = _Report(
+            record.line, record.host, stamp if isinstance(stamp, str) else None, record.opens_run, since_boot
+        )
+        cpu = record.body.get("avg-cpu")
+        if isinstance(cpu, dict):
+            _, report.cpu_columns, report.cpu = numbers_of(path, record.line, {"cpu": "all", **cpu}, "cpu")
+        for entry in entries(path, record, "disk"):
+            name, columns, values = numbers_of(path, record.line, entry, "disk_device")
+            if report.columns and columns != report.columns:
+                raise CorruptInput(f"{path}, line {record.line}: devices of one report have different columns.")
+            report.columns = columns
+            report.rows.append((name, values, record.line))
+        yield report
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str | None]]:
+    """All lines with their numbers; None where the last line has no end."""
+    for block in line_blocks(path):
+        yield from [(block.first, None)] if block.torn else enumerate(block.lines, block.first)
+
+
+def _split_by_host(path: Path) -> dict[str, list[tuple[int, str | None]]]:
+    """Lines of each host, where each line begins with its host, as pdsh prints them; hosts come in any order."""
+    if path.stat().st_size > _MOST_PREFIXED_BYTES:
+        raise UnsupportedVersion(
+            f"{path}: output of several hosts in one file of more than {format_bytes(_MOST_PREFIXED_BYTES)}.",
+            hint="Split it by host: grep '^HOST: ' FILE > HOST.txt",
+        )
+    found: dict[str, list[tuple[int, str | None]]] = {}
+    for number, line in whole_lines(path):
+        host, colon, rest = line.partition(":")
+        if not colon and line.strip():
+            raise CorruptInput(f"{path}, line {number}: expected 'host: ' before each line, found {line[:60]!r}.")
+        if colon:
+            found.setdefault(host, []).append((number, rest.removeprefix(" ")))
+    return found
+
+
+def _read_text(path: Path, lines: Iterable[tuple[int, str | None]]) -> Iterator[_Report]:
+    """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
+    parser = _Parser(path)
+    for number, line in lines:
+        if line is None:
+            if not parser.after_blank:
+                return
+            break
+        parser.feed(line, number)
+        if parser.finished is not None:
+            yield parser.finished
+            parser.finished = None
+    if parser.report is not None:
+        yield parser.report
+
+
+class _Parser:
+    """Line by line: `finished` is the report before, when the next one begins."""
+
+    def __init__(self, path: Path) -> None:
+        self.finished: _Report | None = None
+        self.report: _Report | None = None
+        self.after_blank = True
+        self._path = path
+        self._host: str | None = None
+        self._run_date: str | None = None
+        self._clock = _DayClock()
+        self._table = ""  # of the next line: '', cpu, device, other
+        self._name_last = False
+        self._opens_run = True
+        self._blank_lines: int | None = None  # counted behind a header
+        self._indent = 0  # of the whole text, where it was pasted
+        self._date_stamp: str | None = None  # printed by `date` before a report
+
+    def feed(self, line: str, number: int) -> None:
+        if self._indent and line[: self._indent].isspace():
+            line = line[self._indent :]
+        stripped = line.strip()
+        if not stripped:
+            self.after_blank = True
+            if self._blank_lines is not None:
+                self._blank_lines += 1
+            return
+        self.after_blank = False
+        name, _, row = line.partition(" ")
+        if self._table == "device" and not self._name_last and name and not name[0].isdigit() and name not in _KEYWORDS:
+            self._current().rows.append((name, row, number))
+        elif not self._read_marker(line, stripped, number):
+            self._read_table(line, stripped, number)
+
+    def _read_marker(self, line: str, stripped: str, number: int) -> bool:
+        """The header of a run, or a time; False for other lines."""
+        if run := _RUN_LINE.match(stripped):
+            self._learn_indent(line)
+            self.finished, self.report = self.report, None
+            date = _DATE.search(plain_stamp(run["rest"]))
+            self._host, self._run_date, self._clock = run["host"], date[0] if date else None, _DayClock()
+            self._table, self._opens_run, self._blank_lines, self._date_stamp = "", True, 0, None
+        elif printed := date_stamp(stripped):
+            self._date_stamp, self._table = printed, ""
+        elif self._table == "cpu":
+            return False
+        elif time_only := _TIME_ONLY.fullmatch(stripped):
+            try:
+                stamp = self._clock.stamp(self._run_date, time_only[1])
+            except ValueError:
+                raise CorruptInput(f"{self._path}, line {number}: {stripped!r} is not a time.") from None
+            self._open_report(number, stamp)
+        elif is_stamp(stripped):
+            self._learn_indent(line)
+            self._open_report(number, stripped)
+        else:
+            return False
+        return True
+
+    def _read_table(self, line: str, stripped: str, number: int) -> None:
+        words = stripped.split()
+        if self._table == "cpu":
+            self._table, report = "", self._current()
+            try:
+                report.cpu = [float(word.replace(",", ".").rstrip("%")) for word in words]
+            except ValueError:
+                report.cpu = []
+            if len(report.cpu) != len(report.cpu_columns):
+                expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
+                raise CorruptInput(f"{self._path}, line {number}: {expected}.")
+        elif words[0] == "avg-cpu:":
+            self._learn_indent(line)
+            self._open_table(number, "cpu").cpu_columns = tuple(words[1:])
+        elif _is_device_header(words):
+            self._name_last = words[-1] == "Device"
+            if not self._name_last:
+                self._learn_indent(line)
+            self._open_table(number, "device").columns = tuple(words[:-1] if self._name_last else words[1:])
+        elif words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
+            self._table = "other"
+        elif self._table == "device" and self._name_last:
+            self._current().rows.append((words[-1], line.rstrip()[: -len(words[-1])], number))
+        elif self._table == "device":
+            if not line[0].isspace():  # else the sum of a group (iostat -g); its members have their own lines
+                self._current().rows.append((words[0], line[len(words[0]) :], number))
+        elif self._table != "other":
+            raise CorruptInput(f"{self._path}, line {number}: {stripped[:60]!r} is not an iostat line.")
+
+    def _learn_indent(self, line: str) -> None:
+        """Of a line that iostat begins at the margin."""
+        self._indent = self._indent or len(line) - len(line.lstrip())
+
+    def _open_report(self, number: int, stamp: str | None) -> None:
+        self.finished = self.report
+        # sysstat 12 prints one more empty line where -y leaves out the report since boot; older ones print none, and
+        # then the first report counts as the one since boot: a sample lost rather than a false one planted.
+        since_boot = self._opens_run and (self._blank_lines is None or self._blank_lines < 2)
+        self.report = _Report(number, self._host, stamp, self._opens_run, since_boot)
+        self._opens_run, self._blank_lines, self._table = False, None, ""
+
+    def _open_table(self, number: int, table: str) -> _Report:
+        """Without time stamps a report begins with its first table."""
+        report = self.report
+        again = report is not None and bool(report.columns or (table == "cpu" and report.cpu_columns))
+        if again and report is not None and report.stamp is not None and self._date_stamp is None:
+            raise CorruptInput(f"{self._path}, line {number}: the table is there twice under one time stamp.")
+        if report is None or again:
+            self._open_report(number, self._date_stamp)
+            self._date_stamp = None
+        self._table = table
+        return self._current()
+
+    def _current(self) -> _Report:
+        assert self.report is not None  # a table is open only inside a report
+        return self.report
+
+
+class _DayClock:
+    """Stamps that are a time of day alone ('Time: 11:58:03 PM', sysstat 8 and 9): the first line has the date, which
+    changes at midnight."""
+
+    def __init__(self) -> None:
+        self._date: dt.date | None = None
+        self._seconds = -1
+
+    def stamp(self, run_date: str | None, time: str) -> str | None:
+        if run_date is None:
+            return None
+        parts = dt.datetime.strptime(time.replace(" ", "").upper(), "%I:%M:%S%p" if time[-1] in "mM" else "%H:%M:%S")
+        seconds = parts.hour * 3600 + parts.minute * 60 + parts.second
+        if self._date is None:
+            self._date = parse_date(run_date, day_first=is_day_first([run_date]))
+        elif seconds < self._seconds - _HALF_DAY_SECONDS:
+            self._date += dt.timedelta(days=1)
+        self._seconds = seconds
+        return f"{self._date.isoformat()} {parts:%H:%M:%S}"
+
+
+_SADF_HEADER = "# hostname;interval;timestamp"
+_CPU_COLUMNS = frozenset(names_of("%user %usr %nice %system %sys %iowait %steal %irq %soft %guest %gnice %idle"))
+# Names of sadf -p that are read; it prints one number per line, and those of other activities are ignored.
+_WANTED = frozenset((*SAR_READINGS, *_CPU_COLUMNS, "tps"))
+_ALL_CPUS = ("-1", "all")
+_LONGEST_INTERVAL = 10 * 366 * 86_400
+
+
+def _detect_sadf(head: bytes, path: Path) -> float:
+    text = plain_head(head)
+    if text.lstrip().startswith("{"):
+        return 0.9 if '"sysstat"' in text and '"file-date"' in text else 0.0
+    if text.startswith(_SADF_HEADER):
+        return 0.9
+    fields = [line.split("\t") for line in text.split("\n")[:-1][:50]]
+    is_tabbed = bool(fields) and all(
+        len(parts) >= 5 and parts[1].lstrip("-").isdigit() and parts[2][:4].isdigit() for parts in fields
+    )
+    return 0.8 if is_tabbed else 0.0
+
+
+def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    head = beginning(path)
+    read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
+    empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
+    hint = "Export them with: sadf -j FILE -- -d -b -u"
+    return check_rows(read(path, context), EmptyInput(empty, hint=hint))
+
+
+SADF = FileReader(
+    "sadf",
+    "sar data through sadf: -j, -d or -p",
+    ("series",),
+    _detect_sadf,
+    _read_sadf,
+    tried="sysstat 12.6; other activities of sar -A by hand-written lines",
+    made_by="sadf -j saDD -- -d -b -u > saDD.json",
+    lost="all activities but disks, all disks together, CPUs",
+    used_by="now, why, lake series",
+)
+
+
+def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+    if interval > _LONGEST_INTERVAL:
+        raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
+    return end_ns - interval * NS, interval * NS
+
+
+def _read_semicolons(path: Path, context: ReadContext) -> Iterator[Frame]:
+    """sadf -d: a header per activity, then its records in the order of time."""
+    stamps = StampReader(str(path), context.zone)
+    tables = SampleTables(path, SAR_READINGS, ";")
+    kind, columns = "", tuple[str, ...]()
+    for number, line in whole_lines(path):
+        if line.startswith("#"):
+            yield from tables.frames()
+            kind, columns = _read_header(path, line, number)
+            stamps.restart()
+            continue
+        if not line or kind == "other":  # sar -A: memory, network, interrupts, batteries
+            continue
+        if not kind:
+            raise CorruptInput(f"{path}, line {number}: a record before the line that names its columns.")
+        named = kind != "host"
+        parts = line.split(";", 4 if named else 3)
+        if len(parts) > 1 and parts[1] == "-1":
+            continue  # LINUX-RESTART, or a comment
+        interval = whole_number(parts[1]) if len(parts) >= (5 if named else 4) else None
+        if interval is None:
+            raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
+        if interval == 0 or (kind == "cpu" and parts[3] not in _ALL_CPUS):
+            continue
+        span = _span(path, number, stamps.read(parts[2], number), interval)
+        tables.add(kind, columns, context.host or parts[0], parts[3] if named else "", span, parts[-1], number)
+        yield from tables.frames(least=BATCH_SAMPLES)
+    yield from tables.frames()
+
+
+def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ...]]:
+    """Kind of sample (device, cpu, host, other) and columns."""
+    columns = line[2:].split(";")
+    if columns[:3] != ["hostname", "interval", "timestamp"]:
+        raise CorruptInput(f"{path}, line {number}: expected {_SADF_HEADER!r}, found {line[:60]!r}.")
+    names = tuple(columns[3:])
+    if len(set(names)) < len(names) or any("[...]" in name for name in names):
+        if names[:1] != ("CPU",) and "DEV" not in names:
+            return "other", names
+        raise UnsupportedVersion(
+            f"{path}, line {number}: several devices or activities in one line (sadf -h).", hint="Run sadf without -h."
+        )
+    if names[:1] == ("DEV",):
+        return "device", names[1:]
+    if names[:1] == ("CPU",) and not _CPU_COLUMNS.isdisjoint(names):
+        return "cpu", names[1:]
+    return "other" if set(names).isdisjoint(SAR_READINGS) else "host", names
+
+
+def _read_tabs(path: Path, context: ReadContext) -> Iterator[Frame]:
+    """sadf -p: one number per line; lines of one sample follow each other."""
+    stamps = StampReader(str(path), context.zone)
+    tables = SampleTables(path, SAR_READINGS)
+    key: list[str] = []  # host, interval, time, device
+    values: dict[str, float] = {}
+    first_line, activity = 0, ""
+
+    def add_sample() -> None:
+        nonlocal activity
+        host, interval, stamp, device = key
+        columns = tuple(values)
+        if columns[0] != activity:
+            activity = columns[0]
+            stamps.restart()  # each activity begins at the first time again
+        kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
+        if interval != "0" and (kind != "cpu" or device in _ALL_CPUS):
+            span = _span(path, first_line, stamps.read(stamp, first_line), int(interval))
+            tables.add(kind, columns, context.host or host, device, span, list(values.values()), first_line)
+
+    for number, line in whole_lines(path):
+        parts = line.split("\t")
+        if not line or (len(parts) > 1 and parts[1] == "-1"):
+            continue  # a restart, or a comment
+        if len(parts) >= 5 and whole_number(parts[1]) is not None and parts[4] not in _WANTED:
+            continue
+        value = parts[5].replace(",", ".") if len(parts) == 6 else ""
+        if not is_number(value) or whole_number(parts[1]) is None:
+            raise CorruptInput(
+                f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
+                f"found {line[:60]!r}."
+            )
+        # In the doubled hour of autumn a local time comes twice: then a name comes again.
+        if key != parts[:4] or parts[4] in values:
+            if values:
+                add_sample()
+            yield from tables.frames(least=BATCH_SAMPLES)
+            key, values, first_line = parts[:4], {}, number
+        values[parts[4]] = float(value)
+    if values:
+        add_sample()
+    yield from tables.frames()
+
+
+def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[Frame]:
+    stamps = StampReader(str(path), context.zone)
+    tables = SampleTables(path, SAR_READINGS)
+    for record in read_records(path):
+        if record.opens_run:
+            stamps.restart()
+        stamp = record.body.get("timestamp")
+        if not isinstance(stamp, dict):
+            continue
+        date, time, interval = stamp.get("date"), stamp.get("time"), stamp.get("interval")
+        if not isinstance(date, str) or not isinstance(time, str) or not isinstance(interval, int):
+            raise CorruptInput(f"{path}, line {record.line}: expected date, time and interval, found {stamp}.")
+        if interval <= 0:
+            continue
+        host = context.host or record.host
+        if host is None:
+            raise CorruptInput(f"{path}, line {record.line}: no nodename before the statistics.", hint="Give --host.")
+        is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
+        end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
+        span = _span(path, record.line, end_ns, interval)
+        for kind, (name, columns, values) in _find_activities(path, record):
+            tables.add(kind, columns, host, name, span, values, record.line)
+        yield from tables.frames(least=BATCH_SAMPLES)
+    yield from tables.frames()
+
+
+def _find_activities(path: Path, record: Record) -> Iterator[tuple[str, tuple[str, tuple[str, ...], list[float]]]]:
+    """Kind, and (name, columns, numbers), of the devices of a record, of the host's I/O and of all its CPUs."""
+    for entry in entries(path, record, "disk"):
+        yield "device", numbers_of(path, record.line, entry, "disk-device")
+    totals = record.body.get("io")
+    if isinstance(totals, dict):
+        flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
+        yield "host", numbers_of(path, record.line, {"host": "", **flat}, "host")
+    for entry in entries(path, record, "cpu-load"):
+        numbers = numbers_of(path, record.line, entry, "cpu")
+        if numbers[0] in _ALL_CPUS:
+            yield "cpu", numbers

@@ -1,1 +1,0 @@
-"""Questions that a simulated facility can be asked, and how near the answers come to what was planted."""

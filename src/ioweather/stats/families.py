@@ -1,0 +1,577 @@
+"""Distribution families of response times: density, CDF, quantiles and sampling.
+
+- Parameters are numbers, or arrays of one length: then each row is a distribution of its own and `at(rows)` selects
+  some. So one formula serves a single fit and the search over a million candidate splits.
+- Bounded families have a lower bound `low`: the tails beyond a pivot. They are truncated there, not shifted, and
+  written in the excess ratio x/low, in parameters that stay finite where the usual ones diverge. On power-law data the
+  bounded Weibull goes to shape 0 and the bounded LogNormal to log_mean -> -inf; both then *are* the power law
+  (`collapsed`).
+- `TruncatedHead` ends at the pivot and starts at 0, with the parameters of the truncated family; `Mixture` joins it
+  with a tail to a proper distribution. don15 fits the head group with an unbounded Normal or Cauchy instead, whose
+  distance is what the paper reports.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, xlogy
+
+from ioweather.core.arrays import Floats
+
+Real: TypeAlias = "float | Floats"
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution(ABC):
+    """A distribution of times."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def survival(self, x: Real) -> Floats:
+        """P(T > x), accurate where it is small."""
+
+    @abstractmethod
+    def upper_quantile(self, q: Real) -> Floats:
+        """The x with P(T > x) = q, accurate for small q."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """Expectation; infinite where it does not exist as a number."""
+
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(1.0 - self.survival(x))
+
+    def quantile(self, p: Real) -> Floats:
+        return self.upper_quantile(1.0 - np.asarray(p))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        return self.upper_quantile(1.0 - rng.random(size))
+
+
+@dataclass(frozen=True, eq=False)
+class Family(Distribution):
+    """A distribution with parameters, which can be fitted by maximum likelihood."""
+
+    __match_args__: ClassVar[tuple[str, ...]]  # their names
+
+    @abstractmethod
+    def log_density(self, x: Real) -> Floats:
+        """Logarithm of the density inside the support."""
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {name: float(getattr(self, name)) for name in self.__match_args__}
+
+    def at(self, rows: Any) -> Self:
+        """The distributions of these rows, where the parameters are arrays."""
+        return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
+
+    def one(self, row: int) -> Self:
+        return type(self)(*[float(getattr(self, name)[row]) for name in self.__match_args__])
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(Family):
+    name: ClassVar[str] = "uniform"
+    low: Real
+    high: Real
+
+    def survival(self, x: Real) -> Floats:
+        return np.clip((self.high - np.asarray(x)) / (self.high - self.low), 0.0, 1.0)
+
+    def log_density(self, x: Real) -> Floats:
+        return np.full(np.shape(x), -np.log(self.high - self.low))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.high - np.asarray(q) * (self.high - self.low))
+
+    @property
+    def mean(self) -> float:
+        return float((self.low + self.high) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal(Family):
+    name: ClassVar[str] = "normal"
+    location: Real
+    scale: Real
+
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(ndtr((np.asarray(x) - self.location) / self.scale))
+
+    def survival(self, x: Real) -> Floats:
+        return np.asarray(ndtr((self.location - np.asarray(x)) / self.scale))
+
+    def log_density(self, x: Real) -> Floats:
+        z = (np.asarray(x) - self.location) / self.scale
+        return np.asarray(-0.5 * z * z - np.log(self.scale) - 0.5 * math.log(2 * math.pi))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.location - self.scale * ndtri(q))
+
+    def quantile(self, p: Real) -> Floats:
+        return np.asarray(self.location + self.scale * ndtri(p))
+
+    @property
+    def mean(self) -> float:
+        return float(self.location)
+
+    def mean_between(self, low: float, high: float) -> float:
+        mass = float(self.cdf(high) - self.cdf(low))
+        falls = np.exp(self.log_density(low)) - np.exp(self.log_density(high))
+        return float(self.location + np.square(self.scale) * falls / mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Cauchy(Family):
+    """Its mean does not exist: NaN."""
+
+    name: ClassVar[str] = "cauchy"
+    location: Real
+    scale: Real
+
+    def cdf(self, x: Real) -> Floats:
+        return self._below((np.asarray(x) - self.location) / self.scale)
+
+    def survival(self, x: Real) -> Floats:
+        return self._below((self.location - np.asarray(x)) / self.scale)
+
+    @staticmethod
+    def _below(z: Floats) -> Floats:
+        # atan2(1, -z)/pi is 1/2 + atan(z)/pi without its cancellation far to the left.
+        return np.asarray(np.arctan2(1.0, -z) / math.pi)
+
+    def log_density(self, x: Real) -> Floats:
+        z = (np.asarray(x) - self.location) / self.scale
+        return np.asarray(-np.log1p(z * z) - np.log(math.pi * self.scale))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.location + self.scale / np.tan(math.pi * np.asarray(q)))
+
+    def quantile(self, p: Real) -> Floats:
+        return np.asarray(self.location - self.scale / np.tan(math.pi * np.asarray(p)))
+
+    @property
+    def mean(self) -> float:
+        return math.nan
+
+    def mean_between(self, low: float, high: float) -> float:
+        """Finite, because the interval is."""
+        mass = float(self.cdf(high) - self.cdf(low))
+        a, b = (low - self.location) / self.scale, (high - self.location) / self.scale
+        return float(self.location + self.scale * np.log((1 + b * b) / (1 + a * a)) / (2 * math.pi * mass))
+
+
+@dataclass(frozen=True, eq=False)
+class LogNormal(Family):
+    name: ClassVar[str] = "lognormal"
+    log_mean: Real
+    log_sd: Real
+
+    def survival(self, x: Real) -> Floats:
+        return np.asarray(ndtr((self.log_mean - np.log(x)) / self.log_sd))
+
+    def log_density(self, x: Real) -> Floats:
+        return Normal(self.log_mean, self.log_sd).log_density(np.log(x)) - np.log(x)
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.exp(self.log_mean - self.log_sd * ndtri(q))
+
+    @property
+    def mean(self) -> float:
+        return float(np.exp(self.log_mean + np.square(self.log_sd) / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Weibull(Family):
+    name: ClassVar[str] = "weibull"
+    shape: Real
+    scale: Real
+
+    def survival(self, x: Real) -> Floats:
+        return np.exp(-np.power(np.asarray(x) / self.scale, self.shape))
+
+    def log_density(self, x: Real) -> Floats:
+        y = np.log(x) - np.log(self.scale)
+        return np.log(self.shape) - np.log(x) + self.shape * y - np.exp(self.shape * y)
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.scale * np.power(-np.log(q), 1.0 / np.asarray(self.shape)))
+
+    @property
+    def mean(self) -> float:
+        return float(self.scale * np.exp(gammaln(1 + 1 / self.shape)))
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma(Family):
+    name: ClassVar[str] = "gamma"
+    shape: Real
+    scale: Real
+
+    def survival(self, x: Real) -> Floats:
+        return np.asarray(gammaincc(self.shape, np.asarray(x) / self.scale))
+
+    def log_density(self, x: Real) -> Floats:
+        y = np.asarray(x) / self.scale
+        return np.asarray(xlogy(np.asarray(self.shape) - 1, y) - y - gammaln(self.shape) - np.log(self.scale))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.scale * gammainccinv(self.shape, q))
+
+    @property
+    def mean(self) -> float:
+        return float(self.shape * self.scale)
+
+
+# The bounds of the parameter spaces: beyond them the family equals the power law (Weibull, LogNormal),
+# or is not a Gamma (shape > 0).
+WEIBULL_SHAPE_MIN = 0.01
+LOGNORMAL_OFFSET_MAX = 30.0
+GAMMA_SHAPE_MIN = 1e-3
+# Q(a, c) below this uses the continued fraction: the ratio of two underflows is NaN.
+_TINY = 1e-250
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedFamily(Family):
+    """Support (low, inf)."""
+
+    low: Real
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the fit has become the power law, so that the family's own name says nothing."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLaw(BoundedFamily):
+    """Density ~ x^-alpha (Clauset, Shalizi & Newman 2009, Eq. 2.2)."""
+
+    name: ClassVar[str] = "power_law"
+    alpha: Real
+
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(-np.expm1((1.0 - self.alpha) * np.log(np.asarray(x) / self.low)))
+
+    def survival(self, x: Real) -> Floats:
+        return np.asarray(np.exp((1.0 - self.alpha) * np.log(np.asarray(x) / self.low)))
+
+    def log_density(self, x: Real) -> Floats:
+        slope = np.asarray(self.alpha)
+        return np.asarray(np.log((slope - 1.0) / self.low) - slope * np.log(np.asarray(x) / self.low))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.low * np.power(q, 1.0 / (1.0 - np.asarray(self.alpha))))
+
+    @property
+    def mean(self) -> float:
+        alpha = float(self.alpha)
+        return float(self.low) * (alpha - 1) / (alpha - 2) if alpha > 2 else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(BoundedFamily):
+    """`scale` is the mean excess over `low`."""
+
+    name: ClassVar[str] = "exponential"
+    scale: Real
+
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(-np.expm1((self.low - np.asarray(x)) / self.scale))
+
+    def survival(self, x: Real) -> Floats:
+        return np.exp((self.low - np.asarray(x)) / self.scale)
+
+    def log_density(self, x: Real) -> Floats:
+        return np.asarray((self.low - np.asarray(x)) / self.scale - np.log(self.scale))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        return np.asarray(self.low - self.scale * np.log(q))
+
+    @property
+    def mean(self) -> float:
+        return float(self.low + self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedLogNormal(BoundedFamily):
+    """`offset` = (log low - log_mean) / log_sd: the bound on the scale of the standard normal."""
+
+    name: ClassVar[str] = "lognormal"
+    offset: Real
+    log_sd: Real
+
+    def survival(self, x: Real) -> Floats:
+        z = np.log(np.asarray(x) / self.low) / self.log_sd
+        return np.asarray(ndtr(-(self.offset + z)) / ndtr(-np.asarray(self.offset)))
+
+    def log_density(self, x: Real) -> Floats:
+        z = self.offset + np.log(np.asarray(x) / self.low) / self.log_sd
+        norm = log_ndtr(-np.asarray(self.offset)) + np.log(self.log_sd) + 0.5 * math.log(2 * math.pi)
+        return np.asarray(-0.5 * z * z - norm - np.log(x))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        z = -ndtri(np.asarray(q) * ndtr(-np.asarray(self.offset))) - self.offset
+        return np.asarray(self.low * np.exp(self.log_sd * z))
+
+    @property
+    def mean(self) -> float:
+        # The moment of a truncated lognormal: the bound moves by log_sd under the tilted measure.
+        offset, sd = float(self.offset), float(self.log_sd)
+        log_ratio = float(log_ndtr(sd - offset) - log_ndtr(-offset))
+        return float(self.low) * _exp(sd * sd / 2 - offset * sd + log_ratio)
+
+    @property
+    def collapsed(self) -> bool:
+        return float(self.offset) >= LOGNORMAL_OFFSET_MAX * (1 - 1e-9)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        log_mean = math.log(float(self.low)) - float(self.offset) * float(self.log_sd)
+        return {"low": float(self.low), "log_mean": log_mean, "log_sd": float(self.log_sd)}
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedWeibull(BoundedFamily):
+    """Survival exp(-steepness * (y^shape - 1) / shape), y = x/low: the power law at shape 0, exponential at 1."""
+
+    name: ClassVar[str] = "weibull"
+    shape: Real
+    steepness: Real
+
+    def _hazard(self, x: Real) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(
+                np.asarray(self.steepness) * np.expm1(self.shape * np.log(np.asarray(x) / self.low)) / self.shape
+            )
+
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(-np.expm1(-self._hazard(x)))
+
+    def survival(self, x: Real) -> Floats:
+        return np.exp(-self._hazard(x))
+
+    def log_density(self, x: Real) -> Floats:
+        y = np.log(np.asarray(x) / self.low)
+        return np.asarray(np.log(np.asarray(self.steepness) / self.low) + (self.shape - 1.0) * y - self._hazard(x))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        grown = np.log1p(-np.log(q) * self.shape / np.asarray(self.steepness)) / self.shape
+        with np.errstate(over="ignore"):
+            return np.asarray(self.low * np.exp(grown))
+
+    @property
+    def mean(self) -> float:
+        # low * e^tau * tau^(-1/shape) * Gamma(1 + 1/shape, tau), with tau = (low / scale)^shape.
+        shape = float(self.shape)
+        tau = float(self.steepness) / shape
+        log_gamma = float(log_upper_gamma(1 + 1 / shape, tau))
+        return float(self.low) * _exp(tau - math.log(tau) / shape + log_gamma)
+
+    @property
+    def collapsed(self) -> bool:
+        return float(self.shape) <= WEIBULL_SHAPE_MIN * (1 + 1e-9)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        shape = float(self.shape)
+        log_scale = math.log(float(self.low)) - math.log(float(self.steepness) / shape) / shape
+        return {"low": float(self.low), "shape": shape, "scale": _exp(log_scale)}
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedGamma(BoundedFamily):
+    """`cut` = low / scale: the bound on the scale of the standard Gamma."""
+
+    name: ClassVar[str] = "gamma"
+    shape: Real
+    cut: Real
+
+    def survival(self, x: Real) -> Floats:
+        shape, cut, y = np.broadcast_arrays(self.shape, self.cut, np.asarray(x) / self.low)
+        beyond = gammaincc(shape, cut)
+        deep = beyond < _TINY
+        if not deep.any():
+            return np.asarray(gammaincc(shape, cut * y) / beyond)
+        return np.exp(log_upper_gamma(shape, cut * y) - log_upper_gamma(shape, cut))
+
+    def log_density(self, x: Real) -> Floats:
+        y = np.asarray(x) / self.low
+        shape, cut = np.asarray(self.shape), np.asarray(self.cut)
+        norm = log_upper_gamma(shape, cut) - shape * np.log(cut) + np.log(self.low)
+        return np.asarray((shape - 1.0) * np.log(y) - cut * y - norm)
+
+    def upper_quantile(self, q: Real) -> Floats:
+        shape, cut, wanted = np.broadcast_arrays(self.shape, self.cut, np.asarray(q, np.float64))
+        below = wanted * gammaincc(shape, cut)
+        reached = np.asarray(gammainccinv(shape, below))
+        deep = below < _TINY
+        if deep.any():
+            reached[deep] = self._deep_quantile(shape[deep], cut[deep], wanted[deep])
+        return np.asarray(self.low * np.maximum(reached, cut) / cut)
+
+    @staticmethod
+    def _deep_quantile(shape: Floats, cut: Floats, wanted: Floats) -> Floats:
+        """Newton on log Gamma(shape, t), which falls and is concave: from the right it comes down without a miss."""
+        log_wanted = np.log(wanted)
+        target = log_upper_gamma(shape, cut) + log_wanted
+        # Beyond this point less than `wanted` is left (Laurent & Massart 2000).
+        peak = np.maximum(shape, cut)
+        t = peak + np.sqrt(-4 * peak * log_wanted) - 2 * log_wanted
+        for _ in range(200):
+            log_beyond = log_upper_gamma(shape, t)
+            step = (log_beyond - target) / np.exp((shape - 1.0) * np.log(t) - t - log_beyond)
+            t = np.maximum(t + step, cut)
+            if np.all(np.abs(step) <= 1e-12 * t):
+                break
+        return np.asarray(t)
+
+    @property
+    def mean(self) -> float:
+        shape, cut = float(self.shape), float(self.cut)
+        ratio = math.exp(float(log_upper_gamma(shape + 1, cut) - log_upper_gamma(shape, cut)))
+        return float(self.low) * ratio / cut
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"low": float(self.low), "shape": float(self.shape), "scale": float(self.low) / float(self.cut)}
+
+
+def log_upper_gamma(shape: Real, x: Real) -> Floats:
+    """log Gamma(shape, x), also where Q(shape, x) underflows: Legendre's continued fraction, DLMF 8.9.2."""
+    a, x = np.broadcast_arrays(np.asarray(shape, np.float64), np.asarray(x, np.float64))
+    ratio = np.asarray(gammaincc(a, x))
+    deep = ratio < _TINY
+    with np.errstate(divide="ignore"):
+        result = np.asarray(np.log(ratio) + gammaln(a))
+    if deep.any():
+        a, x = a[deep], x[deep]
+        fraction = np.zeros_like(x)
+        for k in range(60, 0, -1):
+            fraction = k * (k - a) / (x + 2 * k + 1 - a - fraction)
+        result[deep] = a * np.log(x) - x - np.log(x + 1 - a - fraction)
+    return result
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709 else math.inf
+
+
+_Side: TypeAlias = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedHead(Family):
+    """`base` between 0 and `high`."""
+
+    name: ClassVar[str] = "truncated_head"
+    base: Normal | Cauchy
+    high: Real
+
+    def at(self, rows: Any) -> Self:
+        return type(self)(self.base.at(rows), np.asarray(self.high)[rows])
+
+    def one(self, row: int) -> Self:
+        return type(self)(self.base.one(row), float(np.asarray(self.high)[row]))
+
+    @property
+    def _ends(self) -> tuple[Floats, Floats, Floats]:
+        """Return the CDF of the base at both ends, and the mass between. The mass has a floor, so that a base without
+        mass there gets a large distance instead of NaN."""
+        low, high = self.base.cdf(0.0), self.base.cdf(self.high)
+        return low, high, np.maximum(high - low, 1e-300)
+
+    def cdf(self, x: Real) -> Floats:
+        low, _, mass = self._ends
+        return np.clip((self.base.cdf(x) - low) / mass, 0.0, 1.0)
+
+    def survival(self, x: Real) -> Floats:
+        _, high, mass = self._ends
+        return np.clip((high - self.base.cdf(x)) / mass, 0.0, 1.0)
+
+    def log_density(self, x: Real) -> Floats:
+        return self.base.log_density(x) - np.log(self._ends[2])
+
+    def upper_quantile(self, q: Real) -> Floats:
+        _, high, mass = self._ends
+        return np.clip(self.base.quantile(high - np.asarray(q) * mass), 0.0, self.high)
+
+    def quantile(self, p: Real) -> Floats:
+        low, _, mass = self._ends
+        return np.clip(self.base.quantile(low + np.asarray(p) * mass), 0.0, self.high)
+
+    @property
+    def mean(self) -> float:
+        return self.base.mean_between(0.0, float(self.high))
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {**self.base.parameters, "high": float(self.high)}
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Family):
+    """`tail_share` of the times lie beyond the pivot and follow `tail`, the others follow `head`."""
+
+    name: ClassVar[str] = "mixture"
+    head: TruncatedHead
+    tail: BoundedFamily
+    tail_share: float
+
+    @property
+    def pivot(self) -> float:
+        return float(self.tail.low)
+
+    def survival(self, x: Real) -> Floats:
+        return self._by_side(
+            x,
+            lambda t: self.tail_share + (1 - self.tail_share) * self.head.survival(t),
+            lambda t: self.tail_share * self.tail.survival(t),
+        )
+
+    def cdf(self, x: Real) -> Floats:
+        return self._by_side(
+            x, lambda t: (1 - self.tail_share) * self.head.cdf(t), lambda t: 1 - self.tail_share * self.tail.survival(t)
+        )
+
+    def log_density(self, x: Real) -> Floats:
+        return self._by_side(
+            x,
+            lambda t: np.log1p(-self.tail_share) + self.head.log_density(t),
+            lambda t: np.log(self.tail_share) + self.tail.log_density(t),
+        )
+
+    def upper_quantile(self, q: Real) -> Floats:
+        wanted = np.atleast_1d(np.asarray(q, np.float64))
+        result = np.empty(wanted.shape)
+        far = wanted < self.tail_share
+        result[far] = self.tail.upper_quantile(wanted[far] / self.tail_share)
+        result[~far] = self.head.upper_quantile((wanted[~far] - self.tail_share) / (1 - self.tail_share))
+        return result.reshape(np.shape(q))
+
+    def _by_side(self, x: Real, head: _Side, tail: _Side) -> Floats:
+        times = np.atleast_1d(np.asarray(x, np.float64))
+        result = np.empty(times.shape)
+        far = times > self.pivot
+        result[far], result[~far] = tail(times[far]), head(times[~far])
+        return result.reshape(np.shape(x))
+
+    @property
+    def mean(self) -> float:
+        return (1 - self.tail_share) * self.head.mean + self.tail_share * self.tail.mean
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        base = {f"head_{name}": value for name, value in self.head.base.parameters.items()}
+        tail = {f"tail_{name}": value for name, value in self.tail.parameters.items() if name != "low"}
+        return {"pivot": self.pivot, "tail_share": self.tail_share, **base, **tail}

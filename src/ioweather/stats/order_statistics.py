@@ -1,0 +1,229 @@
+"""The slowest of n requests: order statistics of a striped transfer (don15 Eq. 1), and whether they may be used.
+
+T_R = max(t_1 .. t_n) + psi. With the transfer of S bytes in n requests of S/n, F_TR(t) = F_{S/n}(t - psi)^n where
+F_{S/n} is the distribution for that request size. The formula takes the requests to be independent; the paper assumes
+that across storage targets, `independence` tests it, and `check_maxima` shows what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ioweather.core.arrays import Floats
+from ioweather.stats.families import Distribution, Real
+from ioweather.stats.series import midranks
+
+# Fewer rounds than this cannot show dependence that matters.
+MINIMUM_ROUNDS = 20
+_DEEPEST = 690.0  # -log of the smallest probability asked for
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumOf(Distribution):
+    """The slowest of `requests` independent draws of `base`, plus a constant `overhead`."""
+
+    name: ClassVar[str] = "maximum"
+    base: Distribution
+    requests: int
+    overhead: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.requests < 1:
+            raise ValueError(f"a transfer has at least one request, not {self.requests}")
+
+    def survival(self, x: Real) -> Floats:
+        # 1 - F^n without losing the small difference: F^n = exp(n log(1 - S)).
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(self.requests * np.log1p(-self.base.survival(np.asarray(x) - self.overhead))))
+
+    def upper_quantile(self, q: Real) -> Floats:
+        with np.errstate(divide="ignore"):
+            each = -np.expm1(np.log1p(-np.asarray(q, np.float64)) / self.requests)
+        return self.base.upper_quantile(each) + self.overhead
+
+    @property
+    def mean(self) -> float:
+        return mean_of(self.upper_quantile)
+
+
+@dataclass(frozen=True, eq=False)
+class Between(Distribution):
+    """A request size between two sampled ones: quantiles interpolated, log time over log size."""
+
+    name: ClassVar[str] = "interpolated"
+    smaller: Distribution
+    larger: Distribution
+    weight: float
+
+    def upper_quantile(self, q: Real) -> Floats:
+        with np.errstate(divide="ignore"):
+            small, large = np.log(self.smaller.upper_quantile(q)), np.log(self.larger.upper_quantile(q))
+        return np.exp((1 - self.weight) * small + self.weight * large)
+
+    def survival(self, x: Real) -> Floats:
+        """Bisection on -log(survival): the quantile is monotone in it."""
+        times = np.asarray(x, np.float64)
+        low, high = np.zeros(times.shape), np.full(times.shape, _DEEPEST)
+        for _ in range(70):
+            middle = (low + high) / 2
+            beyond = self.upper_quantile(np.exp(-middle)) <= times
+            low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+        return np.exp(-low)
+
+    @property
+    def mean(self) -> float:
+        return mean_of(self.upper_quantile)
+
+
+def mean_of(upper_quantile: Callable[[Floats], Floats]) -> float:
+    """Expectation from quantiles, in w = -log(survival): the integral of Q(e^-w) e^-w, with a geometric remainder.
+
+    Infinite where the integrand does not fall any more: a power-law tail with alpha <= 2.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    # Fine where the head is, and as deep as doubles go.
+    edges = np.concatenate([[0.0], np.geomspace(1e-6, 40, 60), np.linspace(40, _DEEPEST, 60)[1:]])
+    width = np.diff(edges)[:, None]
+    w = edges[:-1, None] + width * (nodes + 1) / 2
+    with np.errstate(over="ignore"):
+        quantiles = upper_quantile(np.exp(-w))
+    if np.isinf(quantiles).any():
+        return math.inf
+    log_integrand = np.log(np.maximum(quantiles, 1e-300)) - w
+    total = float((np.exp(log_integrand) * weights * width / 2).sum())
+    rate = float(log_integrand[-1, 0] - log_integrand[-1, -1]) / float(w[-1, -1] - w[-1, 0])
+    if not rate > 1e-9:
+        return math.inf
+    return total + math.exp(float(log_integrand[-1, -1])) / rate
+
+
+@dataclass(frozen=True, eq=False)
+class BySize:
+    """Distributions of single requests at the sampled sizes, ascending."""
+
+    sizes: tuple[int, ...]
+    distributions: tuple[Distribution, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.distributions) or not self.sizes:
+            raise ValueError(f"{len(self.sizes)} request sizes for {len(self.distributions)} distributions")
+        if list(self.sizes) != sorted(set(self.sizes)) or self.sizes[0] <= 0:
+            raise ValueError(f"request sizes must be positive, distinct and ascending: {self.sizes}")
+
+    def covers(self, size: float) -> bool:
+        return self.sizes[0] <= size <= self.sizes[-1]
+
+    def at(self, size: float) -> Distribution:
+        """The sampled distribution, or one between its neighbours; never beyond the sampled sizes."""
+        if not self.covers(size):
+            raise ValueError(
+                f"requests of {size:,.0f} bytes lie outside the sampled sizes ({self.sizes[0]:,} to "
+                f"{self.sizes[-1]:,} bytes): sample that size; nothing is extrapolated"
+            )
+        place = int(np.searchsorted(self.sizes, size))
+        if self.sizes[place] == size:
+            return self.distributions[place]
+        small, large = self.sizes[place - 1], self.sizes[place]
+        weight = math.log(size / small) / math.log(large / small)
+        return Between(self.distributions[place - 1], self.distributions[place], weight)
+
+    def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> MaximumOf:
+        """Eq. 1: `total_bytes` in `requests` equal parts, as slow as the slowest of them."""
+        return MaximumOf(self.at(total_bytes / requests), requests, overhead)
+
+
+@dataclass(frozen=True)
+class IndependenceTest:
+    """`correlation`: mean Spearman correlation over all pairs of targets. Small `p_value`: not independent.
+
+    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
+    upper bound.
+    """
+
+    correlation: float
+    p_value: float
+    rounds: int
+    targets: int
+    replicates: int
+    method: str = "mean pairwise Spearman correlation; null by shifting each target in time"
+
+
+def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0) -> IndependenceTest | None:
+    """Test `concurrent[round, target]`, the times of concurrent requests (rounds in time order, NaN = missing).
+
+    The null turns each target's series around by a random shift, which keeps its own persistence and breaks what
+    targets share. None where fewer than 20 complete rounds or 2 targets are left.
+    """
+    table = np.asarray(concurrent, np.float64)
+    table = table[~np.isnan(table).any(axis=1)]
+    rounds, targets = table.shape
+    if rounds < MINIMUM_ROUNDS or targets < 2:
+        return None
+    ranks = midranks(table.T).T
+    spread = ranks.std(axis=0)
+    if (spread == 0).any():
+        return None
+    scores = (ranks - ranks.mean(axis=0)) / spread
+
+    def mean_correlation(columns: Floats) -> float:
+        # The variance of a sum of standard scores is m + m (m - 1) r.
+        return float((columns.sum(axis=1).var() - targets) / (targets * (targets - 1)))
+
+    observed = mean_correlation(scores)
+    rng = np.random.default_rng(seed)
+    row = np.arange(rounds)[:, None]
+    extreme = 0
+    for _ in range(replicates):
+        shifts = rng.integers(0, rounds, targets)
+        shuffled = np.take_along_axis(scores, (row + shifts) % rounds, axis=0)
+        extreme += abs(mean_correlation(shuffled)) >= abs(observed)
+    return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
+
+
+@dataclass(frozen=True)
+class MaximaCheck:
+    """A predicted quantile of the slowest of `requests` and the one observed in `rounds` concurrent rounds."""
+
+    requests: int
+    probability: float
+    predicted: float
+    observed: float
+    rounds: int
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.observed
+
+
+def check_maxima(
+    concurrent: ArrayLike,
+    base: Distribution,
+    *,
+    requests: Sequence[int] | None = None,
+    probabilities: Sequence[float] = (0.5, 0.9, 0.99),
+) -> tuple[MaximaCheck, ...]:
+    """Empirical maxima over random groups of targets in each round, against the formula. A quantile is left out where
+    fewer than ten rounds lie beyond it."""
+    table = np.asarray(concurrent, np.float64)
+    table = table[~np.isnan(table).any(axis=1)]
+    rounds, targets = table.shape
+    sizes = requests if requests is not None else [2**k for k in range(int(math.log2(max(targets, 1))) + 1)]
+    mixed = np.random.default_rng(0).permuted(table, axis=1)
+    checks = []
+    for size in sizes:
+        if size > targets:
+            continue
+        slowest = mixed[:, :size].max(axis=1)
+        law = MaximumOf(base, size)
+        for p in probabilities:
+            if rounds * (1 - p) < 10:
+                continue
+            predicted = float(law.upper_quantile(1 - p))
+            checks.append(MaximaCheck(size, p, predicted, float(np.quantile(slowest, p)), rounds))
+    return tuple(checks)

@@ -1,0 +1,593 @@
+"""Maximum-likelihood fits of heads, of bounded tails and of whole samples.
+
+Power law, Exponential, LogNormal and Gamma tails need only sums over the tail (they are exponential families in x/low
+and its logarithm), and suffix sums give those for all candidate tails in one pass. LogNormal then takes a
+one-dimensional and Gamma a two-dimensional solve. Normal heads come from prefix sums.
+
+Cauchy heads and Weibull tails have no such sums: they are solved split by split on weighted points. Up to EXACT_POINTS
+distinct values the points are the values. Beyond, runs of neighbouring values become two points each that preserve the
+mean and variance of the run; runs are short at both ends of the sample, where values lie far from each other.
+benchmarks/tails.py measures the error of this; the chosen split is solved again on all values.
+
+`fit_whole` fits the eight single families of don15 section 4.1. Positive families start at 0 (scipy's floc=0); Uniform
+and Power Law take their support from the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import digamma, erfcx, ndtr, polygamma
+
+from ioweather.core.arrays import Floats, Indices
+from ioweather.stats.families import (
+    GAMMA_SHAPE_MIN,
+    LOGNORMAL_OFFSET_MAX,
+    WEIBULL_SHAPE_MIN,
+    BoundedGamma,
+    BoundedLogNormal,
+    BoundedWeibull,
+    Cauchy,
+    Exponential,
+    Family,
+    Gamma,
+    LogNormal,
+    Normal,
+    PowerLaw,
+    TruncatedHead,
+    Uniform,
+    Weibull,
+)
+from ioweather.stats.samples import Sample, largest_gap, sample_of
+
+_NODES = 64
+_CHUNK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class TailSums:
+    """Per candidate tail: its lower bound and the means over it of x/low - 1, log(x/low) and log(x/low)^2."""
+
+    low: Floats
+    excess: Floats
+    log: Floats
+    log_square: Floats
+
+    def at(self, rows: Indices) -> TailSums:
+        return TailSums(self.low[rows], self.excess[rows], self.log[rows], self.log_square[rows])
+
+
+def tail_sums(sample: Sample, low: Floats, first: Indices) -> TailSums:
+    """Means over values[first:] for each candidate. Summed from the top down, so that small tails lose no digits."""
+    values, counts = sample.values, sample.counts
+    # Centred where the tails begin, because squares about a far origin cancel. Values below the first tail (zeros
+    # among them) take no part.
+    start = int(first.min())
+    used, weight = values[start:], counts[start:]
+    centre = float(low[len(low) // 2])
+    logs = np.log(used / centre)
+
+    def from_top(terms: Floats) -> Floats:
+        return np.cumsum(terms[::-1])[::-1][first - start]
+
+    size = sample.n - sample.below[first]
+    shift = np.log(low / centre)
+    log_sum = from_top(weight * logs) / size
+    log = log_sum - shift
+    log_square = from_top(weight * logs * logs) / size - 2 * shift * log_sum + shift * shift
+    excess = (from_top(weight * (used - centre)) / size - (low - centre)) / low
+    return TailSums(low, excess, log, np.maximum(log_square, log * log))
+
+
+def fit_power_law_tails(sums: TailSums) -> PowerLaw:
+    """alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
+    return PowerLaw(sums.low, 1.0 + 1.0 / sums.log)
+
+
+def fit_exponential_tails(sums: TailSums) -> Exponential:
+    """The scale is the mean excess over the bound."""
+    return Exponential(sums.low, sums.excess * sums.low)
+
+
+def fit_lognormal_tails(sums: TailSums) -> BoundedLogNormal:
+    """log(x/low) is a normal truncated at 0: its first two moments are sufficient, and their ratio fixes the offset."""
+    ratio = sums.log_square / (sums.log * sums.log)
+    offsets, ratios = _lognormal_table()
+    offset = np.interp(ratio, ratios, offsets)
+    for _ in range(3):
+        mean, value, slope = _truncated_normal_ratio(offset)
+        offset = np.clip(offset - (value - ratio) / slope, offsets[0], offsets[-1])
+    mean, _, _ = _truncated_normal_ratio(offset)
+    bound = ratio >= ratios[-1]
+    offset = np.where(bound, LOGNORMAL_OFFSET_MAX, offset)
+    # At the bound log_sd has a closed form: E[z (offset + z)] = 1 with z = log(x/low) / log_sd.
+    linear = LOGNORMAL_OFFSET_MAX * sums.log
+    inverse = (np.sqrt(linear * linear + 4 * sums.log_square) - linear) / (2 * sums.log_square)
+    return BoundedLogNormal(sums.low, offset, np.where(bound, 1.0 / inverse, sums.log / mean))
+
+
+def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
+    """E[z], E[z^2]/E[z]^2 and its slope, for z > 0 with density ~ phi(offset + z)."""
+    hazard = math.sqrt(2 / math.pi) / erfcx(offset / math.sqrt(2))
+    mean = hazard - offset
+    square = 1.0 - offset * mean
+    mean_slope = hazard * mean - 1.0
+    square_slope = -mean - offset * mean_slope
+    ratio = square / (mean * mean)
+    return mean, ratio, square_slope / (mean * mean) - 2 * ratio * mean_slope / mean
+
+
+@cache
+def _lognormal_table() -> tuple[Floats, Floats]:
+    # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
+    offsets = np.concatenate([-np.geomspace(1e4, 12, 400), np.linspace(-12, LOGNORMAL_OFFSET_MAX, 4000)[1:]])
+    return offsets, _truncated_normal_ratio(offsets)[1]
+
+
+def fit_gamma_tails(sums: TailSums) -> BoundedGamma:
+    """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once.
+
+    Long runs of neighbouring candidates are started from an interpolation between a few solved ones.
+    """
+    rows = len(sums.low)
+    shape, cut = np.ones(rows), 1.0 / sums.excess
+    if rows > 4 * _CHUNK:
+        few = np.unique(np.linspace(0, rows - 1, 512).astype(np.intp))
+        solved = fit_gamma_tails(sums.at(few))
+        shape = np.interp(np.arange(rows), few, np.asarray(solved.shape))
+        cut = np.exp(np.interp(np.arange(rows), few, np.log(solved.cut)))
+    for begin in range(0, rows, _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        shape[part], cut[part] = _solve_gamma(sums.log[part], sums.excess[part], shape[part], cut[part])
+    return BoundedGamma(sums.low, shape, cut)
+
+
+def _solve_gamma(log: Floats, excess: Floats, shape: Floats, cut: Floats) -> tuple[Floats, Floats]:
+    shape, cut = shape.copy(), cut.copy()
+    alive = np.arange(len(shape))
+    for _ in range(60):
+        a, c = shape[alive], cut[alive]
+        mean_s, mean_y, var_s, var_y, covariance = _gamma_moments(a, c)
+        gap_s, gap_y = log[alive] - mean_s, excess[alive] - mean_y
+        determinant = np.maximum(var_s * var_y - covariance * covariance, 1e-300)
+        step_a = (gap_s * var_y - gap_y * covariance) / determinant
+        step_c = -(gap_y * var_s - gap_s * covariance) / determinant
+        # At the bound, and pushed against it, only `cut` moves.
+        bound = (a <= GAMMA_SHAPE_MIN) & (gap_s - gap_y * covariance / var_y <= 0)
+        step_a = np.where(bound, 0.0, step_a)
+        step_c = np.where(bound, -gap_y / var_y, step_c)
+        # A full step is right near the solution; far from it, keep within a factor.
+        limit = np.minimum(1.0, 2.0 * (a + 1.0) / np.maximum(np.abs(step_a), 1e-300))
+        new_a = np.maximum(a + limit * step_a, GAMMA_SHAPE_MIN)
+        new_c = np.clip(c + limit * step_c, c / 4, c * 8)
+        shape[alive], cut[alive] = new_a, new_c
+        moving = (np.abs(new_a - a) > 1e-9 * (1 + a)) | (np.abs(new_c - c) > 1e-9 * c)
+        alive = alive[moving]
+        if not alive.size:
+            break
+    return shape, cut
+
+
+def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Means, variances and covariance of s = log y and y - 1 under y^(shape-1) e^(-cut y), y > 1, by quadrature in s.
+
+    Gauss-Legendre over the range that contains all but e^-40 of the mass (tail bounds of Laurent & Massart 2000).
+    """
+    nodes, weights = _legendre()
+    peak = np.maximum(shape, cut)
+    high = np.log((peak + np.sqrt(80 * peak) + 40) / cut)
+    low = np.log(np.maximum((shape - np.sqrt(80 * shape)) / cut, 1.0))
+    s = low[:, None] + (high - low)[:, None] * nodes
+    y = np.expm1(s)
+    exponent = shape[:, None] * s - cut[:, None] * y
+    density = weights * np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    density /= density.sum(axis=1, keepdims=True)
+    mean_s = np.einsum("ij,ij->i", density, s)
+    mean_y = np.einsum("ij,ij->i", density, y)
+    s -= mean_s[:, None]
+    y -= mean_y[:, None]
+    weighted = density * s
+    var_s = np.einsum("ij,ij->i", weighted, s)
+    covariance = np.einsum("ij,ij->i", weighted, y)
+    var_y = np.einsum("ij,ij,ij->i", density, y, y)
+    return mean_s, mean_y, var_s, var_y, covariance
+
+
+@cache
+def _legendre() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return (nodes + 1) / 2, weights / 2
+
+
+def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> BoundedWeibull:
+    """One tail of weighted points > low: Newton on the profile likelihood of the shape, inside its bracket."""
+    logs = np.log(values / low)
+    total = weights.sum()
+    mean_log = float(weights @ logs) / total
+    # y^shape must stay a number.
+    ceiling = min(200.0, 600.0 / float(logs.max()))
+    left, right = WEIBULL_SHAPE_MIN, ceiling
+    shape = min(max(start, left), right)
+    for _ in range(60):
+        powered = np.exp(shape * logs)
+        mean = float(weights @ powered) / total
+        first = float(weights @ (powered * logs)) / total
+        second = float(weights @ (powered * logs * logs)) / total
+        # B = mean((y^b - 1)/b); the score is mean log y - B'/B, falling in b.
+        box = (mean - 1.0) / shape
+        slope = (first - box) / shape
+        bend = (second - 2 * slope) / shape
+        score = mean_log - slope / box
+        left, right = (shape, right) if score > 0 else (left, shape)
+        curvature = (slope / box) ** 2 - bend / box
+        step = -score / curvature if curvature < 0 else math.inf
+        target = shape + step if left < shape + step < right else math.sqrt(left * right)
+        if abs(target - shape) <= 1e-10 * shape:
+            break
+        shape = target
+    return BoundedWeibull(low, shape, 1.0 / (float(weights @ np.expm1(shape * logs)) / total / shape))
+
+
+EXACT_POINTS = 2000
+_RUNS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """`split[i]` of the points lie at or below the i-th cut."""
+
+    values: Floats
+    weights: Floats
+    split: Indices
+
+
+def points_of(sample: Sample, cuts: Indices) -> Points:
+    """Points for splits after values[cut], for each cut (ascending)."""
+    if sample.distinct <= EXACT_POINTS:
+        return Points(sample.values, sample.counts, cuts + 1)
+    edges = np.unique(np.concatenate([_run_starts(sample), cuts + 1, [0]]))
+    edges = edges[edges < sample.distinct]
+    counts = sample.counts
+    weight = np.add.reduceat(counts, edges)
+    mean = np.add.reduceat(counts * sample.values, edges) / weight
+    stops = np.append(edges[1:], sample.distinct)
+    centred = sample.values - np.repeat(mean, stops - edges)
+    sd = np.sqrt(np.add.reduceat(counts * centred * centred, edges) / weight)
+    low, high = sample.values[edges], sample.values[stops - 1]
+    # Inside the run, or a point might change sides.
+    away = np.minimum(sd, np.minimum(mean - low, high - mean))
+    pair = np.stack([mean - away, mean + away], axis=1)
+    return Points(pair.ravel(), np.repeat(weight / 2, 2), 2 * np.searchsorted(edges, cuts + 1))
+
+
+def _run_starts(sample: Sample) -> Indices:
+    """Even in rank in the middle, geometric towards both ends."""
+    size = sample.distinct
+    from_end = np.geomspace(1, size / 2, _RUNS // 2)
+    return np.concatenate([np.linspace(0, size - 1, _RUNS), from_end, size - from_end]).astype(np.intp)
+
+
+def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Cauchy:
+    """Each split is started from the solution of the one before."""
+    points = points_of(sample, cuts)
+    location, scale = np.empty(len(cuts)), np.empty(len(cuts))
+    last: Cauchy | None = None
+    for row, stop in enumerate(points.split):
+        last = fit_cauchy(points.values[:stop], points.weights[:stop], last)
+        location[row], scale[row] = last.location, last.scale
+    return Cauchy(location, scale)
+
+
+def fit_weibull_tails(sample: Sample, cuts: Indices) -> BoundedWeibull:
+    """Fit a Weibull tail beyond every cut; each starts from the solution of the one before."""
+    points = points_of(sample, cuts)
+    low = sample.values[cuts]
+    shape, steepness = np.empty(len(cuts)), np.empty(len(cuts))
+    start = 1.0
+    for row, first in enumerate(points.split):
+        fitted = fit_weibull_tail(float(low[row]), points.values[first:], points.weights[first:], start)
+        start = float(fitted.shape)
+        shape[row], steepness[row] = fitted.shape, fitted.steepness
+    return BoundedWeibull(low, shape, steepness)
+
+
+def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> Cauchy:
+    """Newton in (location, log scale), with an EM step where Newton would leave the neighbourhood.
+
+    The joint likelihood has one maximum (Copas 1975), so the start does not matter for the result.
+    """
+    total = float(weights.sum())
+    if start is None:
+        rank = np.cumsum(weights)
+        quartile, location, upper = (float(values[np.searchsorted(rank, p * total)]) for p in (0.25, 0.5, 0.75))
+        scale = max((upper - quartile) / 2, (float(values[-1]) - float(values[0])) * 1e-6)
+    else:
+        location, scale = float(start.location), float(start.scale)
+    # Where half of the values are one tied value the likelihood grows without end as the scale falls.
+    floor = 1e-9 * float(values[-1] - values[0])
+    weights = weights / total
+    for _ in range(200):
+        away = values - location
+        square = scale * scale
+        near = 1.0 / (away * away + square)
+        pull = weights * near
+        mean_near, mean_away = float(pull.sum()), float(pull @ away)
+        mean_near2 = float(pull @ near)
+        mean_away2 = float((pull * near) @ away)
+        grad_m, grad_u = 2 * mean_away, 1 - 2 * square * mean_near
+        # sum away^2 near^2 = sum near - scale^2 sum near^2
+        hess_mm = 2 * mean_near - 4 * square * mean_near2
+        hess_mu = -4 * square * mean_away2
+        hess_uu = -4 * square * mean_near + 4 * square * square * mean_near2
+        determinant = hess_mm * hess_uu - hess_mu * hess_mu
+        step_m = step_u = math.inf
+        if hess_mm < 0 < determinant:
+            step_m = -(grad_m * hess_uu - grad_u * hess_mu) / determinant
+            step_u = -(grad_u * hess_mm - grad_m * hess_mu) / determinant
+        if abs(step_m) > scale or abs(step_u) > 1:
+            # EM for Student's t with one degree of freedom: never falls.
+            step_m = mean_away / mean_near
+            step_u = 0.5 * math.log(max(2 * (1 - square * mean_near), 1e-12))
+        location += step_m
+        scale *= math.exp(step_u)
+        if scale <= floor:
+            return Cauchy(location, floor)
+        if abs(step_m) <= 1e-11 * scale and abs(step_u) <= 1e-11:
+            break
+    return Cauchy(location, scale)
+
+
+_Pair: TypeAlias = tuple[float, float]
+_Derivatives: TypeAlias = tuple[float, _Pair, tuple[float, float, float]]
+_MOST_STEPS: Final = 200
+_SMALLEST_STEP: Final = 1e-12  # of a step
+_TOLERANCE: Final = 1e-10
+
+
+def fit_normal_heads(sample: Sample, cuts: Indices) -> Normal:
+    """Mean and standard deviation of every head by prefix sums, about the median so that squares do not cancel."""
+    centre = float(sample.values[np.searchsorted(sample.below, sample.n / 2) - 1])
+    away = sample.values - centre
+    counts = sample.counts
+    size = sample.below[cuts + 1]
+    mean = np.cumsum(counts * away)[cuts] / size
+    variance = np.cumsum(counts * away * away)[cuts] / size - mean * mean
+    smallest = 1e-12 * float(sample.values[-1] - sample.values[0])
+    return Normal(mean + centre, np.maximum(np.sqrt(np.maximum(variance, 0.0)), smallest))
+
+
+def fit_truncated_normal_heads(sample: Sample, cuts: Indices) -> TruncatedHead:
+    """Every head as a Normal that ends at its pivot: pivot - x is then a normal truncated at 0, as log(x/low) is for
+    the LogNormal tail, and the same solve serves."""
+    high = sample.values[cuts]
+    plain = fit_normal_heads(sample, cuts)
+    below = high - plain.location
+    square = below * below + np.square(plain.scale)
+    solved = fit_lognormal_tails(TailSums(high, below, below, square))
+    return TruncatedHead(Normal(high + solved.offset * solved.log_sd, solved.log_sd), high)
+
+
+def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
+    """Maximum likelihood between 0 and the pivot; the peak stays within the head, which is what makes it a head."""
+    if isinstance(plain, Normal):
+        solved = fit_truncated_normal_heads(sample, np.array([cut])).one(0)
+        # The closed solve knows the upper bound only; it is the answer where 0 is far away and the peak inside.
+        if solved.base.cdf(0.0) < 1e-9 and solved.base.location <= solved.high:
+            return solved
+    return _bounded_fit(sample, cut, plain)
+
+
+def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
+    """Fit by Newton in (location, log scale), in units of the paper's head; by gradient steps where not convex."""
+    high, centre, width = float(sample.values[cut]), float(plain.location), float(plain.scale)
+    points = points_of(sample, np.array([cut]))
+    weights = points.weights[: points.split[0]] / points.weights[: points.split[0]].sum()
+    loss = _Loss((points.values[: points.split[0]] - centre) / width, weights, -centre / width, (high - centre) / width)
+    of = loss.of_normal if isinstance(plain, Normal) else loss.of_cauchy
+    bounds = (float(loss.values[0]), loss.high), (-5.0, 5.0)
+    place = _within(0.0, bounds[0]), 0.0
+    here = of(*place)
+    for _ in range(_MOST_STEPS if np.isfinite(here[0]) else 0):
+        step = _step(place, here, bounds)
+        fraction = 1.0
+        while fraction > _SMALLEST_STEP:
+            moved = _within(place[0] + fraction * step[0], bounds[0]), _within(place[1] + fraction * step[1], bounds[1])
+            there = of(*moved)
+            if there[0] <= here[0]:
+                break
+            fraction /= 4
+        else:
+            break
+        converged = abs(moved[0] - place[0]) + abs(moved[1] - place[1]) <= _TOLERANCE
+        place, here = moved, there
+        if converged:
+            break
+    return TruncatedHead(type(plain)(centre + width * place[0], width * math.exp(place[1])), high)
+
+
+def _within(value: float, bounds: _Pair) -> float:
+    return min(max(value, bounds[0]), bounds[1])
+
+
+def _step(place: _Pair, here: _Derivatives, bounds: tuple[_Pair, _Pair]) -> _Pair:
+    """Return the Newton step; along a bound where the descent leaves the region."""
+    _, (da, db), (aa, ab, bb) = here
+    sides = zip(place, (da, db), bounds, strict=True)
+    at_bound = [(x <= low and slope > 0) or (x >= high and slope < 0) for x, slope, (low, high) in sides]
+    whole = aa * bb - ab * ab
+    if not any(at_bound) and aa > 0 < whole:
+        return (ab * db - bb * da) / whole, (ab * da - aa * db) / whole
+    a, b = (-d / max(abs(dd), abs(d)) if d else 0.0 for d, dd in ((da, aa), (db, bb)))
+    return 0.0 if at_bound[0] else a, 0.0 if at_bound[1] else b
+
+
+@dataclass(frozen=True, eq=False)
+class _Loss:
+    """Mean of minus the logarithm of a density between `low` and `high`, but for a constant: its value, slopes and
+    curvatures by location and log scale."""
+
+    values: Floats
+    weights: Floats
+    low: float
+    high: float
+
+    def of_normal(self, location: float, log_scale: float) -> _Derivatives:
+        scale = math.exp(log_scale)
+        mean = float(self.weights @ self.values)
+        square = float(self.weights @ (self.values - mean) ** 2) / scale**2 + ((mean - location) / scale) ** 2
+        away = (mean - location) / scale
+        ends = [(self.low - location) / scale, (self.high - location) / scale]
+        heights = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in ends]
+        mass = float(ndtr(ends[1]) - ndtr(ends[0]))
+        own = square / 2, (-away, -square), (1.0, 2 * away, 2 * square)
+        return _between(own, log_scale, ends, heights, [-z * c for z, c in zip(ends, heights, strict=True)], mass)
+
+    def of_cauchy(self, location: float, log_scale: float) -> _Derivatives:
+        scale = math.exp(log_scale)
+        z = (self.values - location) / scale
+        square = z * z
+        near = 1 / (1 + square)
+        pull = self.weights * near
+        first, second = pull * z, pull * near
+        slopes = -2 * float(first.sum()), -2 * float(first @ z)
+        curvatures = 2 * float(second @ (1 - square)), 4 * float(second @ z), 4 * float(second @ square)
+        ends = [(self.low - location) / scale, (self.high - location) / scale]
+        heights = [1 / (math.pi * (1 + end * end)) for end in ends]
+        mass = (math.atan2(1.0, -ends[1]) - math.atan2(1.0, -ends[0])) / math.pi
+        falls = [-2 * math.pi * end * c * c for end, c in zip(ends, heights, strict=True)]
+        own = -float(self.weights @ np.log(near)), slopes, curvatures
+        return _between(own, log_scale, ends, heights, falls, mass)
+
+
+def _between(
+    own: _Derivatives, log_scale: float, ends: list[float], heights: list[float], falls: list[float], mass: float
+) -> _Derivatives:
+    """Return a loss with the log mass between the ends and the log scale added; `heights` and `falls` are the density
+    and its slope at the ends."""
+    if mass <= 1e-300:
+        return math.inf, (0.0, 0.0), (1.0, 0.0, 1.0)
+    low, high = ends
+    a, b = (heights[1] - heights[0]) / mass, (high * heights[1] - low * heights[0]) / mass
+    c, d, e = ((high**power * falls[1] - low**power * falls[0]) / mass for power in range(3))
+    value, (da, db), (aa, ab, bb) = own
+    scale = math.exp(log_scale)
+    slopes = (da - a) / scale, db - b + 1
+    curvatures = (aa + c - a * a) / scale**2, (ab + d + a - a * b) / scale, bb + e + b - b * b
+    return value + log_scale + math.log(mass), slopes, curvatures
+
+
+@dataclass(frozen=True)
+class WholeFit:
+    """One family, or the reason why it cannot be fitted (`problem`); then the numbers are None."""
+
+    family: str
+    distribution: Family | None = None
+    ks: float | None = None
+    aic: float | None = None
+    problem: str = ""
+
+
+def fit_whole(times: ArrayLike, families: Sequence[str] | None = None) -> tuple[WholeFit, ...]:
+    """Fits of all (or the named) families, least KS distance first, families that cannot be fitted last."""
+    sample = sample_of(times)
+    names = tuple(families) if families is not None else tuple(WHOLE_FAMILIES)
+    unknown = [name for name in names if name not in WHOLE_FAMILIES]
+    if unknown:
+        raise ValueError(f"unknown family {', '.join(unknown)}: there are {', '.join(WHOLE_FAMILIES)}")
+    fits = [_fit(sample, name) for name in names]
+    return tuple(sorted(fits, key=lambda fit: np.inf if fit.ks is None else fit.ks))
+
+
+def _fit(sample: Sample, name: str) -> WholeFit:
+    estimate, degrees = WHOLE_FAMILIES[name]
+    if name not in _ANYWHERE and sample.values[0] == 0:
+        zeros = int(sample.below[1])
+        return WholeFit(name, problem=f"{zeros} of {sample.n} times are 0, which this family cannot produce")
+    distribution = estimate(sample)
+    log_likelihood = float(sample.counts @ distribution.log_density(sample.values))
+    return WholeFit(name, distribution, largest_gap(sample, distribution).distance, 2 * degrees - 2 * log_likelihood)
+
+
+def _mean(sample: Sample) -> float:
+    return float(sample.counts @ sample.values) / sample.n
+
+
+def _uniform(sample: Sample) -> Uniform:
+    return Uniform(float(sample.values[0]), float(sample.values[-1]))
+
+
+def _normal(sample: Sample) -> Normal:
+    mean = _mean(sample)
+    return Normal(mean, float(np.sqrt(sample.counts @ (sample.values - mean) ** 2 / sample.n)))
+
+
+def _cauchy(sample: Sample) -> Cauchy:
+    return fit_cauchy(sample.values, sample.counts)
+
+
+def _lognormal(sample: Sample) -> LogNormal:
+    logs = _normal(Sample(np.log(sample.values), sample.below))
+    return LogNormal(logs.location, logs.scale)
+
+
+def _exponential(sample: Sample) -> Exponential:
+    return Exponential(0.0, _mean(sample))
+
+
+def _power_law(sample: Sample) -> PowerLaw:
+    low = float(sample.values[0])
+    return PowerLaw(low, 1 + sample.n / float(sample.counts @ np.log(sample.values / low)))
+
+
+def _gamma(sample: Sample) -> Gamma:
+    """Newton on log(shape) - digamma(shape) = log(mean) - mean(log), from Minka's (2002) start."""
+    mean = _mean(sample)
+    gap = np.log(mean) - float(sample.counts @ np.log(sample.values)) / sample.n
+    shape = (3 - gap + np.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
+    for _ in range(50):
+        step = (np.log(shape) - digamma(shape) - gap) / (1 / shape - polygamma(1, shape))
+        shape = max(shape - step, shape / 2)
+        if abs(step) <= 1e-13 * shape:
+            break
+    return Gamma(float(shape), mean / float(shape))
+
+
+def _weibull(sample: Sample) -> Weibull:
+    """Newton on the profile likelihood of the shape: E_w[log x] - 1/shape = mean log x, weights x^shape."""
+    logs = np.log(sample.values)
+    mean = float(sample.counts @ logs) / sample.n
+    spread = float(np.sqrt(sample.counts @ (logs - mean) ** 2 / sample.n))
+    away = logs - logs[-1]
+    shape = 1.2 / spread
+    for _ in range(100):
+        weights = sample.counts * np.exp(shape * away)
+        weights /= weights.sum()
+        first = float(weights @ away)
+        second = float(weights @ (away * away))
+        score = first + float(logs[-1]) - 1 / shape - mean
+        step = score / (second - first * first + 1 / shape**2)
+        shape = max(shape - step, shape / 2)
+        if abs(step) <= 1e-13 * shape:
+            break
+    log_scale = logs[-1] + np.log(float(sample.counts @ np.exp(shape * away)) / sample.n) / shape
+    return Weibull(shape, float(np.exp(log_scale)))
+
+
+# Estimate, and the number of parameters it took from the data.
+WHOLE_FAMILIES: dict[str, tuple[Callable[[Sample], Family], int]] = {
+    "uniform": (_uniform, 2),
+    "normal": (_normal, 2),
+    "gamma": (_gamma, 2),
+    "cauchy": (_cauchy, 2),
+    "weibull": (_weibull, 2),
+    "lognormal": (_lognormal, 2),
+    "power_law": (_power_law, 2),
+    "exponential": (_exponential, 1),
+}
+_ANYWHERE = {"uniform", "normal", "cauchy", "exponential"}

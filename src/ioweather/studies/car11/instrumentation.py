@@ -1,0 +1,279 @@
+"""How much of what ran left a log (car11 Table II): instrumented jobs and core-hours of all, per project, and bytes of
+logs against those that the servers counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
+from ioweather.core.tables import encode_text
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
+from ioweather.facts.accounting_match import match_jobs, state_counts
+from ioweather.facts.file_records import rows_of
+from ioweather.facts.runs import JOB_COLUMNS
+from ioweather.stats.estimates import number, plain, share_estimate
+
+_MOST_PROJECTS: Final = 10
+_LETTERS: Final = {"HDF5": "H", "PnetCDF": "N", "MPI-IO": "M", "STDIO": "S", "POSIX": "P"}
+COUNTED: Final = Need("counted", "job_operations", shape="volumes", optional=True)
+CAVEAT: Final = (
+    "Servers count one file system and what clients do not keep in memory; logs count all file systems. Bytes of logs "
+    "are those of runs that began while the servers counted."
+)
+# A job's counters may appear this long before it starts and vanish this long after it ends.
+_GRACE_NS: Final = 600 * NS
+
+
+@dataclass
+class Seen:
+    """Jobs and bytes of one project as servers counted them, the part that has a log, and bytes of all logs."""
+
+    jobs: int = 0
+    jobs_with_log: int = 0
+    server_bytes: int = 0
+    server_bytes_with_log: int = 0
+    log_bytes: int = 0
+
+    @property
+    def with_log_ratio(self) -> float | None:
+        return self.server_bytes_with_log / self.server_bytes if self.server_bytes else None
+
+
+def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, facility: Facility) -> dict[str, Seen]:
+    """Return `Seen` by project; empty without counts of servers.
+
+    `counted` has a row per job, `logs` are runs with `job_id`, `uid`, `project`, `start_ns`, `end_ns` and bytes, `jobs`
+    the accounting. Work without a job id is left out.
+    """
+    found: dict[str, Seen] = {}
+    if counted is None or not counted.rows:
+        return found
+    ran, accounts = _by_id(logs.records(), "job_id"), _by_id(_allocations(jobs), "raw_job_id")
+    for row in counted.records():
+        if row["job_id"] is None:
+            continue
+        log = _of(ran, row)
+        account = _of(accounts, row) or {}
+        uid = row["uid"] if row["uid"] is not None else account.get("uid")
+        name = log["project"] if log else facility.project_of(account=account.get("account"), uid=uid, exe=row["exe"])
+        seen, moved = found.setdefault(str(name), Seen()), row["read_bytes"] + row["write_bytes"]
+        seen.jobs += 1
+        seen.server_bytes += moved
+        if log:
+            seen.jobs_with_log += 1
+            seen.server_bytes_with_log += moved
+    first, last = int(counted.ints("start_ns").min()), int(counted.ints("end_ns").max())
+    start = logs.ints("start_ns")
+    for row in logs.take(np.flatnonzero((start >= first) & (start < last))).records():
+        found.setdefault(str(row["project"]), Seen()).log_bytes += row["read_bytes"] + row["write_bytes"]
+    return found
+
+
+def _allocations(jobs: Frame | None) -> list[dict[str, Any]]:
+    if jobs is None:
+        return []
+    return [row for row in jobs.records() if not row["step"] and None not in (row["raw_job_id"], row["start_ns"])]
+
+
+def _by_id(rows: Iterable[dict[str, Any]], column: str) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(int(row[column]), []).append(row)
+    return found
+
+
+def _of(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the first row with the id that ran at the time, of the same user and cluster where both are known."""
+    for row in known.get(counted["job_id"], ()):
+        end = row["end_ns"] if row["end_ns"] is not None else counted["end_ns"]
+        if row["start_ns"] > counted["end_ns"] + _GRACE_NS or end < counted["start_ns"] - _GRACE_NS:
+            continue
+        if all(None in (row.get(name), counted[name]) or row[name] == counted[name] for name in ("uid", "cluster")):
+            return row
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Allocations:
+    """Scheduler jobs that ran: core-hours, project, how many logs match, and the interfaces in these."""
+
+    core_hours: Floats
+    start_ns: Ints
+    project: list[str]
+    logs: Ints
+    interfaces: list[set[str]]
+
+    def of(self, name: str) -> Bools:
+        """Return which allocations belong to a project."""
+        return np.fromiter((project == name for project in self.project), np.bool_, len(self.project))
+
+
+def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) -> tuple[Allocations, dict[str, int]]:
+    """Allocations with a start and an end; and how many were left out, by reason."""
+    whole = jobs.text("step").equals("")
+    started, ended = jobs.known("start_ns"), jobs.known("end_ns")
+    kept = np.flatnonzero(whole & started & ended)
+    left_out = {"never_started": int((whole & ~started).sum()), "still_running": int((whole & started & ~ended).sum())}
+    job_row = matches.ints("job_row", missing=-1)
+    position = np.full(jobs.rows, -1)
+    position[kept] = np.arange(len(kept))
+    of_log = np.where(job_row >= 0, position[np.maximum(job_row, 0)], -1)
+    used: list[set[str]] = [set() for _ in kept]
+    names = job_io.text("interfaces").tolist()
+    place = rows_of(job_io.text("log_digest"), matches.text("log_digest"))
+    for allocation, row in zip(of_log.tolist(), place.tolist(), strict=True):
+        if allocation >= 0 and row >= 0:
+            used[allocation].update(filter(None, (names[row] or "").split(",")))
+    chosen = jobs.take(kept)
+    start = chosen.ints("start_ns")
+    core_hours = chosen.floats("cpu_count") * (chosen.ints("end_ns") - start) / NS / 3600
+    owners = zip(chosen.text("account").tolist(), chosen.array("uid").tolist(), strict=True)
+    projects = [facility.project_of(account=account, uid=uid) for account, uid in owners]
+    logs = np.bincount(of_log[of_log >= 0], minlength=len(kept))
+    return Allocations(core_hours, start, projects, logs, used), left_out
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make Table II."""
+    matches = match_jobs(data.frames["applications"], data.frames["jobs"])
+    known, left_out = allocations(data.frames["jobs"], matches, data.frames["job_io"], facility)
+    if known.project:
+        yield _instrumented(data, facility, matches, known, left_out)
+
+
+@exhibit("car11.table2")
+def _instrumented(
+    data: StudyData, facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
+) -> Iterator[Piece]:
+    total, with_log = len(known.project), known.logs > 0
+    jobs = int(with_log.sum())
+
+    def hours_of(rows: Bools) -> float:
+        return float(np.nansum(known.core_hours[rows]))
+
+    hours, with_hours = hours_of(np.ones(total, np.bool_)), hours_of(with_log)
+    ratio = number(with_hours / hours) if hours else None
+    share = share_estimate("jobs_instrumented_ratio", jobs, total)
+    used = {name: hours_of(known.of(name)) for name in sorted(set(known.project))}
+    captured = {name for name, there in zip(known.project, with_log.tolist(), strict=True) if there}
+    yield plain("jobs_all", total, "count"), plain("jobs_instrumented", jobs, "count", n=total), share
+    yield plain("core_hours_all", number(hours), "count", n=int(np.isfinite(known.core_hours).sum()))
+    yield plain("core_hours_instrumented", number(with_hours), "count", n=jobs)
+    yield plain("core_hours_instrumented_ratio", ratio, "ratio", n=total)
+    yield plain("projects_all", len(used), "count"), plain("projects_captured", len(captured), "count", n=len(used))
+    yield Finding(
+        f"{jobs:,} of {total:,} jobs ({format_value(share.value, 'ratio')}) left a Darshan log; "
+        f"they used {format_value(ratio, 'ratio')} of the core-hours.",
+        name="jobs_with_logs",
+    )
+    text = f"{len(captured):,} of {len(used):,} projects are seen in at least one log."
+    yield Finding(text, name="projects_with_logs")
+    unseen = [name for name in used if name not in captured]
+    if unseen and hours:
+        largest = max(unseen, key=used.__getitem__)
+        part = format_value(used[largest] / hours, "ratio")
+        text = f"The largest project without a log is {largest}: {part} of the core-hours."
+        yield Finding(text, name="largest_project_without_logs")
+    rows: list[tuple[Cell, ...]] = []
+    for name in sorted(used, key=lambda name: (-used[name], name))[:_MOST_PROJECTS]:
+        mine = known.of(name)
+        both = mine & with_log
+        seen = set().union(*(known.interfaces[i] for i in np.flatnonzero(both)))
+        letters = ",".join(letter for interface, letter in _LETTERS.items() if interface in seen)
+        counts = (int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()))
+        own = hours_of(both)
+        rows.append((name, *counts, own, used[name], own / used[name] if used[name] else None, letters or None))
+    yield ResultTable.of(
+        "projects",
+        "project [text]; instrumented: jobs with log [count]; jobs: of jobs [count]; jobs_ratio: share [ratio]; "
+        "instrumented_hours: core-hours with log [count]; hours: of core-hours [count]; "
+        "hours_ratio: share of hours [ratio]; interfaces: APIs [text]",
+        rows,
+        "The projects with the most core-hours",
+    )
+    over_time: list[tuple[Cell, ...]] = []
+    days = known.start_ns // DAY_NS
+    for day in np.unique(days).tolist():
+        there, moment = days == day, int(day) * DAY_NS
+        of_day = hours_of(there)
+        over_time.append((moment, utc_day(moment), float(with_log[there].mean()), "jobs"))
+        part_of_day = hours_of(there & with_log) / of_day if of_day else None
+        over_time.append((moment, utc_day(moment), part_of_day, "core-hours"))
+    drawn = ResultTable.of("over_time", "time [time_ns]; day [text]; share: with a log [ratio]; of [text]", over_time)
+    title = "Share of each day's jobs and core-hours with a Darshan log"
+    yield Chart.of("timeline", drawn, "x=time y=share series=of", title)
+    yield (
+        "A job counts as instrumented when at least one log matches it by id, user and time; a log may cover only "
+        "a part of the job."
+    )
+    yield "Interfaces: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF, of instrumented jobs."
+    yield _on_servers(data, matches, facility)
+    excluded = {reason: n for reason, n in left_out.items() if n}
+    yield Coverage(total + sum(left_out.values()), total, "jobs", excluded, "that ran")
+    logs = data.frames["applications"].rows
+    yield Coverage(logs, int(known.logs.sum()), "logs", state_counts(matches), "matched to such a job")
+
+
+def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> Iterator[Piece]:
+    """Yield the shares by bytes, where servers count bytes by job."""
+    if "counted" not in data.frames:
+        return
+    applications, job_io = data.frames["applications"], data.frames["job_io"]
+    place = rows_of(job_io.text("log_digest"), applications.text("log_digest"))
+    applications, moved = applications.take(np.flatnonzero(place >= 0)), job_io.take(place[place >= 0])
+    accounts = matches.take(np.flatnonzero(place >= 0)).text("account").tolist()
+    owners = zip(accounts, applications.ints("uid").tolist(), applications.text("exe").tolist(), strict=True)
+    projects = [facility.project_of(account=account, uid=uid, exe=exe) for account, uid, exe in owners]
+    logs = Frame(
+        {
+            **{name: applications[name] for name in ("job_id", "uid", "start_ns", "end_ns")},
+            **{name: moved[name] for name in ("read_bytes", "write_bytes")},
+            "project": encode_text(projects),
+        }
+    )
+    seen = seen_by_servers(data.frames["counted"], logs, data.frames["jobs"], facility)
+    if not seen:
+        return
+    rows: list[tuple[Cell, ...]] = []
+    for name in sorted(seen, key=lambda name: (-seen[name].server_bytes, name))[:_MOST_PROJECTS]:
+        s = seen[name]
+        jobs = (s.jobs, s.jobs_with_log)
+        rows.append((name, *jobs, s.server_bytes, s.server_bytes_with_log, s.with_log_ratio, s.log_bytes))
+    yield ResultTable.of(
+        "servers",
+        "project [text]; jobs: jobs counted by servers [count]; jobs_with_log: of them with log [count]; "
+        "server_bytes: bytes by servers [bytes]; server_bytes_with_log: of jobs with log [bytes]; "
+        "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]",
+        rows,
+        "Bytes by the servers, and how much of them is of jobs with a log",
+    )
+    counted = sum(each.server_bytes for each in seen.values())
+    if counted:
+        part = sum(each.server_bytes_with_log for each in seen.values()) / counted
+        text = f"Of {format_bytes(counted)} that the servers counted of jobs, {part:.0%} are of jobs with a log."
+        yield Finding(text, name="server_bytes_with_logs")
+    yield CAVEAT
+
+
+STUDY = Study(
+    name="instrumentation",
+    exhibits=("car11.table2",),
+    needs=(
+        Need("jobs", "jobs", columns=JOB_COLUMNS),
+        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
+        Need("job_io", "job_io", columns=("log_digest", "interfaces", "read_bytes", "write_bytes")),
+        COUNTED,
+    ),
+    run=run,
+    too_few="the accounting has no job in the period",
+)

@@ -1,0 +1,577 @@
+"""Response times of single requests (Dong et al. 2015).
+
+- Sections 3 and 4.1: the samples, over time, as histograms, and fits of single families.
+- Section 4.2: head and tail: the split, the share in the tail, and the best families.
+- Eq. 1: duration of a striped transfer. A transfer of S bytes over n targets is n requests of S/n, and as slow as the
+  slowest. More targets make each request smaller, and make it likelier that one of them falls into the tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtri
+
+from ioweather.core.arrays import Floats
+from ioweather.core.contracts import Param, Params, Spread, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    columns_of,
+    exhibit,
+)
+from ioweather.core.units import NS, format_bytes, format_seconds
+from ioweather.facts.incidents import without_incidents
+from ioweather.facts.response_fits import (
+    COMBINATION,
+    FAMILY_LABELS,
+    REPLICATES,
+    FittedSample,
+    batches_of,
+    choices,
+    fit_samples,
+    over_samples,
+    parameter_estimates,
+    parameters_text,
+    spread_about,
+)
+from ioweather.facts.response_samples import (
+    FILESYSTEM,
+    INCIDENTS,
+    MINIMUM,
+    NEED,
+    PROBE,
+    REQUEST_SIZE,
+    TOO_FEW,
+    ResponseSample,
+    Samples,
+    largest_place,
+    samples_of,
+    shown_size,
+)
+from ioweather.facts.striping import WIDEST, known_targets, predict_widths, striping_exhibit
+from ioweather.stats.bootstrap import effective_sample
+from ioweather.stats.dependence import moments
+from ioweather.stats.estimates import LEVEL, mean_estimate, median_estimate, plain, share_estimate
+from ioweather.stats.families import Normal
+from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
+from ioweather.stats.samples import largest_gap, sample_of
+from ioweather.stats.series import midranks
+from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
+from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
+
+_BINS: Final = 40
+# Beyond this share of the times a histogram's axis would show little else than emptiness.
+_SHOWN: Final = 0.99
+# The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
+_KS_LIMIT: Final = 1.358
+_PERSISTENCE: Final = (
+    "Intervals take the times as independent. Times close together are often alike, which makes the intervals too "
+    "narrow for cached runs of repeated requests."
+)
+
+
+def run_response_times(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make Table 2, fig. 1 to 3 and the single fits."""
+    samples = samples_of(data, facility, params)
+    if not samples.samples:
+        return
+    shown = samples.of_size(shown_size(samples.samples, params))
+    yield _sampling(samples)
+    yield _over_time(samples, shown)
+    yield _histograms(samples, shown)
+    yield _single_fits(samples)
+    yield _moment_plane(samples)
+
+
+@exhibit("don15.table2")
+def _sampling(samples: Samples) -> Iterator[Piece]:
+    """A job of the paper is a run of the sampler here."""
+    rows: list[tuple[Cell, ...]] = []
+    for place in samples.places:
+        mine = [sample for sample in samples.samples if sample.place == place]
+        codes = np.unique(np.concatenate([sample.frame.text("run_id").codes[sample.rows] for sample in mine]))
+        runs = int((codes >= 0).sum()) or None
+        observations = sum(sample.n for sample in mine)
+        sizes = {sample.request_bytes for sample in mine}
+        starts = [sample.start_ns for sample in mine]
+        first, last = min(int(s[0]) for s in starts), max(int(s[-1]) for s in starts)
+        operations = ", ".join(sorted({sample.op for sample in mine}))
+        rows.append((place, runs, observations, len(sizes), min(sizes), max(sizes), operations, first, last))
+        yield [plain(f"jobs[{place}]", runs, "count"), plain(f"observations[{place}]", observations, "count")]
+    sizes = {sample.request_bytes for sample in samples.samples}
+    pairs = {(sample.place, sample.request_bytes) for sample in samples.samples}
+    known = [row[1] for row in rows if isinstance(row[1], int)]
+    yield plain("jobs_all", sum(known) if known else None, "count"), plain("request_sizes", len(sizes), "count")
+    yield plain("request_low", min(sizes), "bytes"), plain("request_high", max(sizes), "bytes")
+    yield plain("samples", len(pairs), "count", method="exact count of file system, mode and size")
+    yield ResultTable.of(
+        "sampling",
+        "place: file system and mode [text]; jobs: runs [count]; observations [count]; sizes: request sizes [count]; "
+        "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]",
+        rows,
+    )
+    yield () if known else ("The rows do not name their runs, so runs cannot be counted.",), samples.coverage
+
+
+def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    for sample in shown:
+        quantiles = [float(q) for q in np.quantile(sample.seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
+        rows.append((sample.label, sample.n, *quantiles, _variation(sample)))
+    return ResultTable.of(
+        "samples",
+        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
+        "slowest [seconds]; variation: variation (CoV) [percent]",
+        rows,
+    )
+
+
+def _variation(sample: ResponseSample) -> float:
+    return float(sample.seconds.std() / sample.seconds.mean() * 100)
+
+
+@exhibit("don15.fig1")
+def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    medians = {}
+    for sample in shown:
+        panel, seconds = f"{sample.place} {sample.op}", sample.seconds
+        kept = thin(seconds, max(1, MAX_ROWS // (2 * len(shown))))
+        points = zip(cells(sample.start_ns[kept]), cells(seconds[kept]), strict=True)
+        rows += [(time, sample.place, sample.op, value, panel) for time, value in points]
+        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(f"median[{panel}]", seconds, "seconds")
+    yield list(medians.values())
+    for sample in shown:
+        name = f"variation[{sample.place} {sample.op}]"
+        yield plain(name, _variation(sample), "percent", n=sample.n, method="sd / mean")
+    columns = "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]"
+    title = f"Requests of {format_bytes(shown[0].request_bytes)}"
+    drawn = ResultTable.of("over_time", columns, rows)
+    yield _summary(shown), Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
+    # The paper: the cache smooths and shortens reads, and does little for the variability of writes.
+    by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
+    for (filesystem, op, mode), uncached in by_key.items():
+        before, after = medians[filesystem, op, mode], medians.get((filesystem, op, "cache"))
+        if mode != "nocache" or after is None:
+            continue
+        if not (before.low and before.high and after.low and after.high and before.value and after.value):
+            continue
+        told = f"the cache does not surely change the median {op}"
+        if after.high < before.low:
+            told = f"the cache makes the median {op} {before.value / after.value:.3g}x shorter"
+        elif before.high < after.low:
+            told = f"the cache makes the median {op} {after.value / before.value:.3g}x longer"
+        first, last = (f"{_variation(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
+        yield Finding(f"On {filesystem} the cache {told}; variation goes from {first} to {last}.", name="cache")
+    yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
+    yield _PERSISTENCE, samples.coverage
+
+
+@exhibit("don15.fig2")
+def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    # The same bins for all, so that panels can be read against each other.
+    ends = [max(float(np.quantile(s.seconds, _SHOWN)), float(s.seconds.min()) * 1.01) for s in shown]
+    edges = np.linspace(0.0, max(ends, default=1.0), _BINS + 1)
+    for sample in shown:
+        seconds = sample.seconds
+        panel, share = f"{sample.place} {sample.op}", np.histogram(seconds, bins=edges)[0] / sample.n
+        rows += zip([panel] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True)
+        shape = moments(seconds)
+        if shape is None:
+            equal = seconds.min() == seconds.max()
+            words = "all times are equal" if equal else "too few times are independent to tell their shape"
+            yield Finding(f"{sample.label}: {words}.", name="equal_times" if equal else "few_times")
+            continue
+        skew = shape.skewness
+        yield plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment")
+        # Twice the standard error that a Normal sample of this size would have.
+        certain = abs(skew) > 2 * shape.skewness_error
+        side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
+        yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
+    columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
+    drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
+    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel")
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
+    yield samples.coverage
+
+
+@exhibit("don15.singlefits")
+def _single_fits(samples: Samples) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
+    wins = dict.fromkeys(WHOLE_FAMILIES, 0)
+    fitted = rejected = 0
+    skipped: list[str] = []
+    for sample in samples.samples:
+        try:
+            fits = fit_whole(sample.seconds)
+        except ValueError as error:
+            skipped.append(f"{sample.label}: {error}.")
+            continue
+        fitted += 1
+        wins[fits[0].family] += 1
+        known = effective_sample(midranks(sample.seconds)).count
+        rejected += fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT
+        for rank, fit in enumerate(fits, 1):
+            told = parameters_text(fit.distribution.parameters) if fit.distribution else fit.problem
+            rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
+            if fit.ks is not None:
+                distances[fit.family].append(fit.ks)
+    means = ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks)
+    bars = ResultTable.of("distances", "family [text]; ks: mean KS distance", means)
+    yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
+    shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
+    yield ResultTable.of(
+        "single_fits",
+        "sample [text]; n [count]; family [text]; rank [count]; ks: KS distance; aic: AIC; parameters [text]",
+        rows,
+    )
+    yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
+    yield share_estimate("rejected_ratio", rejected, fitted)
+    text = f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less."
+    yield Finding(text, name="no_family_fits")
+    yield (
+        "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
+        "fastest time. The distance is the two-sided Kolmogorov-Smirnov one. A family whose parameters were fitted "
+        "is further away than chance gives less often than in 5% of the samples it is true of."
+    )
+    yield skipped, samples.coverage
+
+
+@exhibit("don15.fig3")
+def _moment_plane(samples: Samples) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    away = skewed = considered = 0
+    for sample in samples.samples:
+        found = moments(sample.seconds)
+        if found is None:
+            continue
+        considered += 1
+        away += found.p_value < 0.01
+        skewed += found.skewness > 2 * found.skewness_error
+        rows.append((sample.label, sample.place, found.skewness, found.kurtosis, sample.n, found.statistic))
+    columns = columns_of("sample [text]; place [text]; skewness; kurtosis; n [count]; statistic: Jarque-Bera")
+    marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
+    yield ResultTable("moments", columns, tuple(rows))
+    drawn, title = ResultTable("plane", columns, (*rows, *marks)), "Each sample, with Normal and Uniform"
+    yield Chart.of("scatter", drawn, "x=skewness y=kurtosis series=place", title, log="y")
+    yield share_estimate("not_normal_ratio", away, considered)
+    yield share_estimate("right_skewed_ratio", skewed, considered)
+    yield median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
+    text = f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
+    yield Finding(text, name="normality")
+    yield "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes."
+    yield samples.coverage
+
+
+RESPONSE_TIMES = Study(
+    "response_times",
+    ("don15.table2", "don15.fig1", "don15.fig2", "don15.singlefits", "don15.fig3"),
+    (NEED,),
+    run_response_times,
+    (FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
+    too_few=TOO_FEW,
+)
+
+
+# Shares beyond two standard deviations of a Normal, and of a Uniform, on the upper side (don15 section 1).
+_NORMAL_SHARE, _UNIFORM_SHARE = 0.025, 0.0
+# The paper's 94% around the average leave 3% on either side.
+_AROUND: Final = 0.94
+_CONTROL_MOST: Final = 5000
+_OVERLAYS: Final = 6
+# Smaller differences of shares are not visible on a logarithmic axis of a few decades.
+_SAME: Final = 0.05
+
+
+def run_response_tails(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 4 to 6."""
+    samples = samples_of(data, facility, params)
+    fitted, refused = fit_samples(samples.samples, params, spread=data.spread)
+    if not fitted:
+        return
+    size = shown_size([item.sample for item in fitted], params)
+    shown = [item for item in fitted if item.sample.request_bytes == size]
+    caveats = (choices(fitted[0].fit), *refused)
+    yield _partition(samples, example(shown), caveats)
+    yield _tail_shares(samples, fitted, caveats)
+    goodness = _goodness(shown[:_OVERLAYS], int(params["replicates"]), data.spread)
+    yield _winners(samples, fitted, shown, goodness, caveats)
+
+
+def example(shown: Sequence[FittedSample]) -> FittedSample:
+    """The one sample that is shown in full: uncached writes, as in the paper, where there are any; else the largest."""
+    return max(shown, key=lambda item: (item.sample.mode == "nocache", item.sample.op != "read", item.sample.n))
+
+
+@exhibit("don15.fig4")
+def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    sample, fit, seconds = item.sample, item.fit, item.sample.seconds
+    edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
+    title = f"{sample.label}: all response times"
+    shares = np.histogram(seconds, edges)[0] / sample.n
+    binned = ResultTable.of(
+        title.lower().replace(" ", "_"),
+        "low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
+        zip(cells(edges[:-1]), cells(edges[1:]), cells(shares), strict=True),
+    )
+    pivot = Reference("x", fit.pivot, "pivot")
+    yield Chart.of("histogram", binned, "low high y=share", title, references=(pivot,))
+    rows: list[tuple[Cell, ...]] = []
+    for part, law, ks, inside, below, up_to in (
+        ("head", fit.best.head, fit.best.head_ks, seconds <= fit.pivot, 0.0, 1 - fit.tail_share),
+        ("tail", fit.best.tail, fit.best.tail_ks, seconds > fit.pivot, 1 - fit.tail_share, 1.0),
+    ):
+        # The measured distribution of the part, and the fitted one within it.
+        times, family = seconds[inside], FAMILY_LABELS[law.name]
+        measured = cdf_table(part, {"measured": times}, "response time", "seconds")
+        grid = np.unique(np.quantile(times, np.linspace(0, 1, 200)))
+        fitted = np.clip((fit.best.distribution.cdf(grid) - below) / (up_to - below), 0.0, 1.0)
+        drawn = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
+        both = replace(measured, rows=(*measured.rows, *drawn))
+        yield Chart.of("cdf", both, "x=value y=share series", f"{part.capitalize()}: {family}", log="x")
+        rows.append((part, family, len(times), len(times) / sample.n, ks, parameters_text(law.parameters)))
+    columns = "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]"
+    yield ResultTable.of("partition", columns, rows, sample.label), parameter_estimates(item)
+    yield Finding(
+        f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
+        f"belong to the tail; best pair {item.pair_label}.",
+        name="tail",
+    )
+    yield caveats, samples.coverage
+
+
+@exhibit("don15.fig5")
+def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Means over request sizes, by file system, mode and operation."""
+    rows: list[tuple[Cell, ...]] = []
+    for place, op in dict.fromkeys((item.sample.place, item.sample.op) for item in fitted):
+        mine = [item for item in fitted if (item.sample.place, item.sample.op) == (place, op)]
+        estimate = _mean_share(f"tail_ratio_{op}[{place}]", mine)
+        times = [item.sample.seconds for item in mine]
+        beyond = [np.mean(each > each.mean() - ndtri(_NORMAL_SHARE) * each.std()) for each in times]
+        yield estimate
+        numbers = (1 - (estimate.value or 0.0), estimate.value, estimate.low, estimate.high)
+        rows.append((f"{place} {op}", len(mine), estimate.n, *numbers, float(np.mean(beyond))))
+    listed = ResultTable.of(
+        "shares",
+        "where: file system, mode, operation [text]; samples [count]; n: times [count]; head: share in head [ratio]; "
+        "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]",
+        rows,
+    )
+    line = Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd")
+    yield listed, Chart.of("bars", listed, "x=where y=tail low high", "Share in the tail", references=(line,))
+    mean = _mean_share("tail_ratio_mean", fitted)
+    low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
+    value = mean.value or 0.0
+    yield mean, Estimate("head_ratio_mean", 1 - value, "ratio", low, high, mean.level, mean.n, mean.method)
+    # What the same search says of a Normal sample of the usual size: no tail is there to be found.
+    n = int(min(np.median([item.sample.n for item in fitted]), _CONTROL_MOST))
+    drawn = np.random.default_rng(0).normal(10.0, 1.0, n)
+    control = fit_mixture(drawn, combination=fitted[0].fit.combination).tail_share
+    yield plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal")
+    yield plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform")
+    yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
+    text = f"On average {value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
+    yield Finding(text, name="normal_share"), caveats
+    yield (
+        "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
+        f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
+    )
+    yield samples.coverage
+
+
+def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
+    """Mean over samples; replicates of all samples are averaged, so the interval is that of these samples' mean."""
+    value = float(np.mean([item.fit.tail_share for item in items]))
+    times = sum(item.sample.n for item in items)
+    if not all(item.shares.size for item in items):
+        return Estimate(name, value, "ratio", n=times, method="mean over samples; no interval asked for")
+    replicates = np.mean([item.shares for item in items], axis=0)
+    low, high = spread_about(value, replicates)
+    method = f"mean over {len(items)} samples, spread of {len(replicates)} bootstrap replicates of each"
+    return Estimate(name, value, "ratio", low, high, LEVEL, times, method)
+
+
+def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> Iterator[Estimate]:
+    batches = batches_of(replicates)
+    worse = spread(fits_no_better, ((item.fit, batch) for item in items for batch in batches))
+    method = f"parametric bootstrap, {replicates} replicates"
+    for item in items if replicates else ():
+        p = sum(next(worse) for _ in batches) / replicates
+        yield plain(f"goodness_p[{item.sample.label}]", p, "", n=item.sample.n, method=method)
+
+
+@exhibit("don15.fig6")
+def _winners(
+    samples: Samples,
+    fitted: Sequence[FittedSample],
+    shown: Sequence[FittedSample],
+    goodness: Iterable[Estimate],
+    caveats: tuple[str, ...],
+) -> Iterator[Piece]:
+    n = len(fitted)
+    heads, tails = ([getattr(item.fit.best, part).name for item in fitted] for part in ("head", "tail"))
+    tails_by_aic = [item.fit.best_by_aic.tail.name for item in fitted]
+    yield [share_estimate(f"head_{name}_ratio", heads.count(name), n) for name in HEADS]
+    yield [share_estimate(f"tail_{name}_ratio", tails.count(name), n) for name in TAILS]
+    yield [share_estimate(f"tail_{name}_ratio_by_aic", tails_by_aic.count(name), n) for name in TAILS]
+    either = tails_by_aic.count("weibull") + tails_by_aic.count("gamma")
+    yield share_estimate("tail_weibull_gamma_ratio_by_aic", either, n)
+    around, optimal, gains = [], [], []
+    winners: list[tuple[Cell, ...]] = []
+    for item in fitted:
+        best, fit, seconds = item.fit.best, item.fit, item.sample.seconds
+        # Shares of the head around its average, and on the fast side of that: 94% and 3% were the head Normal.
+        head = seconds[seconds <= fit.pivot]
+        reach = float(ndtri((1 + _AROUND) / 2)) * head.std()
+        around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
+        optimal.append(float(np.mean(head < head.mean() - reach)))
+        # Distance from all times of the single Normal that others assume, and of the mixture.
+        laws = (Normal(float(seconds.mean()), float(seconds.std())), fit.distribution)
+        one, both = (largest_gap(sample_of(seconds), law).distance for law in laws)
+        gains.append(one / both)
+        alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
+        families = (FAMILY_LABELS[best.head.name], FAMILY_LABELS[best.tail.name])
+        by_aic = FAMILY_LABELS[fit.best_by_aic.tail.name]
+        split = (item.sample.n, best.pivot, best.tail_share)
+        winners.append((item.sample.label, *split, *families, best.ks, best.head_ks, best.tail_ks, by_aic, alpha))
+    yield over_samples(mean_estimate("head_around_average_ratio", np.array(around), "ratio"))
+    yield over_samples(mean_estimate("head_optimal_ratio", np.array(optimal), "ratio"))
+    yield over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))), goodness
+    yield ResultTable.of(
+        "winners",
+        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
+        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
+        "alpha: alpha, if a power law",
+        winners,
+    )
+    distances: list[tuple[Cell, ...]] = []
+    every = [pair for item in fitted for pair in item.fit.pairs]
+    for head_name, tail_name in product(HEADS, TAILS):
+        pairs = [pair for pair in every if (pair.head.name, pair.tail.name) == (head_name, tail_name)]
+        distance, collapsed = float(np.mean([pair.ks for pair in pairs])), sum(pair.collapsed for pair in pairs)
+        distances.append((FAMILY_LABELS[head_name], FAMILY_LABELS[tail_name], distance, collapsed))
+    yield ResultTable.of(
+        "pairs",
+        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]",
+        sorted(distances, key=lambda row: float(row[2] or math.inf)),
+    )
+    yield [_overlay(item) for item in shown[:_OVERLAYS]]
+    text = f"A Normal head fits better than a Cauchy one in {heads.count('normal')} of {n} samples."
+    yield Finding(text, name="head_family")
+    # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
+    aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
+    text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance."
+    yield Finding(text, name="tail_family")
+    text = f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median)."
+    yield Finding(text, name="distance"), caveats
+    yield (
+        "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
+        "very many times every family is ruled out by some small departure: the distance says how small."
+    )
+    yield samples.coverage
+
+
+def _overlay(item: FittedSample) -> Chart:
+    """The share of requests that take longer, measured and by every family of tail: on logarithmic axes, where tails
+    part."""
+    seconds = item.sample.seconds
+    n = len(seconds)
+    levels = np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)])
+    grid = np.unique(np.quantile(seconds, levels))
+    families = {
+        FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
+        for pair in item.fit.pairs
+        if pair.head.name == item.fit.best.head.name
+    }
+    measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
+    rows = [
+        (name, float(t), float(share))
+        for name, shares in (measured | _one_line_each(families, 0.5 / n)).items()
+        for t, share in zip(grid, shares, strict=True)
+        if share >= 0.5 / n  # less than one request
+    ]
+    columns = "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]"
+    drawn, title = ResultTable.of("overlay", columns, rows), f"{item.sample.label}: {item.pair_label}"
+    pivot = Reference("x", item.fit.pivot, "pivot")
+    return Chart.of("timeline", drawn, "x=value y=share series", title, log="xy", references=(pivot,))
+
+
+def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
+    """Merge curves that coincide above `least` under one name: LogNormal and Weibull often become the Power Law."""
+    drawn: dict[str, Floats] = {}
+    for name, curve in curves.items():
+        here = np.maximum(curve, least)
+        same = next(
+            (other for other, known in drawn.items() if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME),
+            None,
+        )
+        if same is None:
+            drawn[name] = curve
+        else:
+            drawn = {f"{key}, {name}" if key == same else key: known for key, known in drawn.items()}
+    return drawn
+
+
+RESPONSE_TAILS = Study(
+    "response_tails",
+    ("don15.fig4", "don15.fig5", "don15.fig6"),
+    (NEED,),
+    run_response_tails,
+    (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
+    spreads=True,
+    too_few=TOO_FEW,
+)
+
+
+TRANSFER_SIZE: Final = Param("transfer_size", "bytes of the striped transfer (default: largest sampled)", kind="size")
+OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 1)", kind="duration", default="0s")
+
+
+def run_striping(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibit on striped transfers, with at least two request sizes."""
+    responses, left_out = without_incidents(data.frames[NEED.name], data.frames.get(INCIDENTS.name), facility)
+    data = replace(data, frames={**data.frames, NEED.name: responses})
+    samples = samples_of(data, facility, params)
+    if not samples.samples:
+        return
+    filesystem, mode, op = largest_place(samples.samples)
+    mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
+    if len({sample.request_bytes for sample in mine}) < 2:
+        return
+    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread, laws=True)
+    if len(fitted) < 2:
+        return
+    total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
+    # Do not recommend more targets than there are.
+    widest = int(params.get("targets") or WIDEST)
+    predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS, widest=widest)
+    if predictions:
+        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused, *left_out))
+
+
+TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows", kind="int", choose=known_targets)
+STRIPING = Study(
+    "striping",
+    ("don15.maxorder",),
+    (NEED, INCIDENTS),
+    run_striping,
+    (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
+    spreads=True,
+    too_few=TOO_FEW,
+)

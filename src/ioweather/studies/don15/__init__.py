@@ -1,1 +1,0 @@
-"""How long single requests take, and how far the tail reaches (don15)."""

@@ -1,0 +1,382 @@
+"""Slowdown as users perceive it (kun19 4.6, 4.7): interval statistics, slowdown, episodes, weekly pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.baseline import FORMS, Baseline, parse_baseline
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    exhibit,
+    quantity_label,
+)
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.core.words import names_of
+from ioweather.stats.estimates import LEVEL, median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.grid import facility_zone, local_clock
+from ioweather.stats.histograms import RELATIVE_ERROR
+from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
+from ioweather.stats.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    STATISTICS,
+    OperationSeries,
+    all_episodes,
+    exact_series,
+    operation_series,
+    usual_requests,
+)
+from ioweather.stats.summary_tables import cells, relabelled, thin
+
+_WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+_KIND: Final = "filesystem: file system [text]; op: operation [text]"
+_NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribution, in sd
+_POINTS: Final = 1800
+LEAST_OF_INTERVAL: Final = 8  # operations; of fewer the order statistics are the extremes
+_TEN_MINUTES: Final = 10 * MINUTE_NS
+ROLLED_UP: Final = (
+    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
+    "With --exact they come from every operation."
+)
+EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."
+COUNTED: Final = (
+    "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
+    "that waited until the hang ended."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Series of the usual requests, and what their slowdown is measured by: `baseline` and `statistic`."""
+
+    series: list[OperationSeries]
+    baseline: Baseline
+    statistic: str
+    caveats: tuple[str, ...]
+    coverage: Coverage
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make the exhibits of one interval length, or fig6 of two lengths."""
+    exact = "responses" in data.frames
+    lengths = _lengths(params, exact)
+    rows = data.frames["responses" if exact else "rollups"]
+    names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
+    of_rows = exact_series if exact else operation_series
+    every = of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
+    usual = usual_requests([series for series in every if series.count.sum()])
+    if not usual:
+        return
+    statistic = str(params.get("statistic") or "median")
+    if statistic not in STATISTICS:
+        raise UsageError(f"There is no statistic {statistic!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
+    baseline = facility.baseline
+    if params.get("baseline") is not None:
+        try:
+            baseline = parse_baseline(params["baseline"], zone_named(facility.zone) if facility.zone else None)
+        except ValueError as error:
+            raise UsageError(f"baseline: {error}.") from None
+    caveats = [expected_note(baseline), EXACT if exact else ROLLED_UP]
+    missed = sum(int(series.missed_count.sum()) for series in usual)
+    if missed:
+        hung = f"{missed:,} ticks were missed while an operation hung"
+        caveats.append(f"{hung}: statistics of finished operations understate that.")
+    used, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
+    excluded = {
+        "of_another_size_or_mode": ended - used,
+        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
+        "failed": sum(int(s.error_count.sum()) for s in every),
+        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
+    }
+    left_out = {reason: n for reason, n in excluded.items() if n}
+    probed = Probed(
+        usual,
+        baseline,
+        statistic,
+        tuple(caveats),
+        Coverage(used + sum(excluded.values()), used, "operations", left_out),
+    )
+    if len(lengths) > 1:
+        yield _slowdowns(probed, *([series.by(length) for series in usual] for length in lengths))
+        return
+    yield _boxes(probed)
+    yield _time_lines(probed)
+    yield _episodes(probed, facility, float(params["threshold"]))
+
+
+def _lengths(params: Params, exact: bool) -> list[int]:
+    """Return the interval lengths of the parameters; UsageError unless they are multiples of the roll-ups."""
+    lengths = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
+    part = _TEN_MINUTES if len(lengths) > 1 else MINUTE_NS if exact else HOUR_NS
+    for name, length in lengths.items():
+        if length <= 0 or length % part:
+            raise UsageError(
+                f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}.",
+                hint="Roll-ups are not cut in pieces; --exact takes every operation, and any whole minutes.",
+            )
+    return list(lengths.values())
+
+
+def expected_note(baseline: Baseline) -> str:
+    """Return the sentence that says what is expected."""
+    if baseline.seconds is not None:
+        return f"Expected is {baseline}; below 1 is faster than that."
+    return (
+        f"Expected is the {baseline.statistic} of all operations of that kind on that file system over {baseline} "
+        f"(at least {LEAST_BASELINE}); below 1 is faster than usual."
+    )
+
+
+def _countings(series: OperationSeries) -> tuple[str, ...]:
+    """Return both countings where they differ, that is after a hang."""
+    hidden = any(
+        not np.array_equal(series.omission_corrected[name], series.statistics[name], equal_nan=True)
+        for name in STATISTICS
+    )
+    return COUNTINGS if hidden else ("raw",)
+
+
+@exhibit("kun19.fig4")
+def _boxes(probed: Probed) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    worst, length = 0.0, probed.series[0].interval_ns / NS
+    for series in probed.series:
+        for name, counting in product(STATISTICS, _countings(series)):
+            numbers = quantiles(series.counted(counting)[name])
+            rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
+        medians = series.statistics["median"][series.count > 0]
+        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
+        slowest = float(series.statistics["q99"][series.count > 0].max())
+        usual, _ = series.expected(probed.baseline)
+        if usual:
+            worst = max(worst, slowest / usual)
+            yield Finding(
+                f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
+                f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
+                name="usual_time",
+            )
+    yield plain("interval", length, "seconds", method="as set")
+    if worst:
+        yield plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual")
+    columns = (
+        f"{_KIND}; statistic [text]; counted [text]; q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; "
+        "q75: 75% [seconds]; q95: 95% [seconds]"
+    )
+    yield ResultTable.of("intervals", columns, (row[:-1] for row in rows))
+    drawn = relabelled(ResultTable.of("intervals", f"{columns}; panel [text]", rows), q50="response time")
+    title = f"Statistics of intervals of {format_seconds(length)}"
+    yield Chart.of("box", drawn, "x=statistic q05 q25 q50 q75 q95 series=counted", title, facet="panel", log="y")
+    yield probed.caveats, COUNTED, probed.coverage
+
+
+# The corrected line first: where both are equal, the raw one is drawn over it.
+_LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("max", "q99", "q95", "mean", "median")))
+
+
+@exhibit("kun19.fig5")
+def _time_lines(probed: Probed) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    worst: list[tuple[Cell, ...]] = []
+    slowest: list[Estimate] = []
+    for series in probed.series:
+        for name, counting in _LINES:
+            statistic = series.counted(counting)[name]
+            # Without a hang the corrected line equals the raw one.
+            if counting != "raw" and np.array_equal(statistic, series.statistics[name], equal_nan=True):
+                continue
+            kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(probed.series))))
+            times, values = cells(series.start_ns[kept]), cells(statistic[kept])
+            label = name if counting == "raw" else f"{name}, {counting}"
+            rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
+        for counting in _countings(series):
+            peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
+            worst.append((series.filesystem, series.op, counting, *peaks))
+        name, peak = f"slowest_{series.op}[{series.filesystem}]", float(np.nanmax(series.statistics["max"]))
+        slowest.append(plain(name, peak, "seconds", n=int(series.count.sum()), method="maximum"))
+    columns = f"{_KIND}; counted [text]; median [seconds]; q99: 99% [seconds]; max: slowest [seconds]"
+    yield ResultTable.of("worst", columns, worst, "The worst interval by each statistic")
+    columns = "time [time_ns]; series [text]; value: response time [seconds]; panel [text]"
+    drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and slowest of each interval"
+    yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
+    most = max(slowest, key=lambda e: e.value or 0.0)
+    yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
+    yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
+    text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
+    yield Finding(text, name="slowest_operation"), probed.caveats, COUNTED, probed.coverage
+
+
+@exhibit("kun19.episodes")
+def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
+    statistic = probed.statistic
+    found = all_episodes(probed.series, threshold, statistic, probed.baseline)
+    rows: list[tuple[Cell, ...]] = []
+    for e in found:
+        peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
+        rows.append((e.filesystem, e.op, e.start_ns, e.end_ns, *peak))
+    yield ResultTable.of(
+        "episodes",
+        f"{_KIND}; start: from [time_ns]; end: to [time_ns]; peak [factor]; peak_at [time_ns]; recovery [ns]; "
+        "ongoing [text]",
+        rows,
+        "Episodes",
+    )
+    yield plain("episodes", len(found), "count")
+    strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
+    if found:
+        worst = max(found, key=lambda e: e.peak_ratio)
+        yield plain("peak_slowdown_of_all", worst.peak_ratio, "factor", n=len(found), method="maximum")
+        yield Finding(
+            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
+            f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}.",
+            name="strongest_episode",
+        )
+    else:
+        yield Finding(f"No interval was {threshold:g}x slower than usual.", name="no_episodes")
+    ended = [e.recovery_ns / NS for e in found if not e.ongoing]
+    if ended:
+        yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
+    of_kind = {(series.filesystem, series.op): series for series in probed.series}
+    for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
+        series = of_kind[filesystem, op]
+        place = int(np.searchsorted(series.start_ns, e.peak_ns))
+        yield _of_interval(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic)
+        recovery = None if e.ongoing else e.recovery_ns / NS
+        method = "time from peak to end of the strongest episode"
+        yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
+    # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
+    zone, zone_name = facility_zone(facility)
+    by_day: list[tuple[Cell, ...]] = []
+    for series in probed.series:
+        slowdown = series.slowdown(statistic, probed.baseline)
+        known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
+        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        for day, name in enumerate(_WEEKDAYS):
+            mine = known & (weekday == day)
+            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            by_day.append((series.label, name, share.value, share.low, share.high, share.n))
+            if share.low is not None and whole.high is not None and share.low > whole.high:
+                text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
+                yield Finding(text, name="slow_weekday")
+    week = ResultTable.of(
+        "weekdays",
+        f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
+        "high: 90% to [ratio]; n [count]",
+        by_day,
+        "By day of the week",
+    )
+    yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
+    yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
+    yield probed.caveats, probed.coverage
+
+
+_QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
+
+
+def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float, statistic: str) -> Estimate:
+    """Return the slowdown of one interval; that of a quantile has a 90% interval by order statistics."""
+    at, n = _QUANTILES.get(statistic), int(series.count[place])
+    method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][place])
+    if at is None or n < LEAST_OF_INTERVAL or not observed > 0:
+        return plain(name, slowdown, "factor", n=n, method=method)
+    reach = _NORMAL_90 * float(np.sqrt(at * (1 - at) / n))
+    own = series.reduced.histograms.part(place, place + 1)
+    low, high = own.quantiles([max(0.0, at - reach), min(1.0, at + reach)])[0] * (slowdown / observed)
+    low, high = min(float(low), slowdown), max(float(high), slowdown)
+    return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
+
+
+@exhibit("kun19.fig6")
+def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[OperationSeries]) -> Iterator[Piece]:
+    statistic = probed.statistic
+    rows: list[tuple[Cell, ...]] = []
+    slow: list[Finding] = []
+    ratios = [(series, series.slowdown(statistic, probed.baseline)) for series in (*long, *short)]
+    every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
+    greatest = {"long": 0.0, "short": 0.0}
+    for series, slowdown in every:
+        length = format_seconds(series.interval_ns / 1e9)
+        kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
+        # In the middle of its interval: at its start, a long one would seem to come before what makes it slow.
+        times, values = cells(series.start_ns[kept] + series.interval_ns // 2), cells(slowdown[kept])
+        rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
+        place = int(np.nanargmax(slowdown))
+        worst, which = float(slowdown[place]), "long" if series in long else "short"
+        greatest[which] = max(greatest[which], worst)
+        yield _of_interval(f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst, statistic)
+        if which == "long" and worst >= 2:
+            begin = format_time_ns(int(series.start_ns[place]))
+            text = f"{series.label} took {worst:.1f} times as long as usual in the {length} from {begin}."
+            slow.append(Finding(text, name="slowdown"))
+    if all(greatest.values()):
+        for name, of in (("long", long), ("short", short)):
+            yield plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
+        method = f"greatest of the intervals' {statistic} over expected"
+        yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
+        yield plain("short_over_long_slowdown", greatest["short"] / greatest["long"], "factor", method=method)
+    calmer = format_seconds(long[0].interval_ns / 1e9)
+    rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
+    drawn = ResultTable.of("slowdown", "time [time_ns]; interval [text]; slowdown [factor]; panel [text]", rows)
+    yield Chart.of(
+        "timeline",
+        drawn,
+        "x=time y=slowdown series=interval",
+        f"Slowdown by the {statistic} of each interval",
+        facet="panel",
+        log="y",
+        references=(Reference("y", 1.0),),
+    )
+    yield slow or [Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")]
+    unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
+    if unknown:
+        yield f"No baseline yet for {', '.join(unknown)}."
+    yield probed.caveats, probed.coverage
+
+
+_HOURS, _TENS = (
+    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length}, when="not exact")
+    for length in (HOUR_NS, _TEN_MINUTES)
+)
+_RESPONSES = Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=True, when="exact")
+_PARAMS = (
+    Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
+    Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
+    Param("statistic", f"what of an interval is compared with the usual: {', '.join(STATISTICS)}", default="median"),
+    Param("exact", "from every operation instead of roll-ups", "flag", default=False),
+)
+STUDY = Study(
+    name="slowdown",
+    too_few="no probe measured in the period",
+    exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
+    needs=(_HOURS, _RESPONSES),
+    run=run,
+    params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
+)
+# By itself, because the shorter intervals are six times the rows.
+TWO_LENGTHS = Study(
+    name="slowdown_lengths",
+    too_few="no probe measured in the period",
+    exhibits=("kun19.fig6",),
+    needs=(_TENS, _RESPONSES),
+    run=run,
+    params=(
+        *_PARAMS,
+        Param("short_interval", "the shorter length, a multiple of ten minutes", "duration", default="10min"),
+    ),
+)

@@ -1,0 +1,224 @@
+"""How much of the system's traffic the instrumented runs explain (mad17 fig. 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ioweather.core import choices
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
+from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value
+from ioweather.core.words import names_of
+from ioweather.facts.accounting_match import match_jobs
+from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans, spread_over_steps
+from ioweather.facts.runs import JOB_COLUMNS
+from ioweather.stats.estimates import INTERVALS, Intervals, number, plain, share_estimate
+from ioweather.stats.grid import SERVER_TRAFFIC, Steps, traffic_steps
+from ioweather.stats.series import correlation
+from ioweather.stats.summary_tables import timeline_table
+
+SPREAD: Final = (
+    "Bytes of a file are spread evenly from its first to its last read, or write; bytes of a run whose files have no "
+    "times, over its run time."
+)
+
+
+def _twelfth(_: Inventory, values: Params) -> int:
+    """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
+    return max(NS, int(values["resolution"]) // 12)
+
+
+_STEP = "length of a step of the sum over logged runs; default: a twelfth of the interval"
+FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth)
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """What runs moved: in which span, how many bytes. `timed`: the span is that of a file."""
+
+    first_ns: Ints
+    last_ns: Ints
+    moved: Floats
+    timed: bool
+
+    def on_grid(self, start_ns: int, step_ns: int, count: int) -> Floats:
+        """Return the bytes per step of a regular grid."""
+        return spread_over_steps(
+            self.first_ns, self.last_ns, self.moved, start_ns=start_ns, step_ns=step_ns, count=count
+        )
+
+    def shorter_ratio(self, seconds: float) -> float | None:
+        """Return the share of bytes in spans shorter than `seconds`."""
+        short = (self.last_ns - self.first_ns) < seconds * NS
+        total = float(self.moved.sum())
+        return float(self.moved[short].sum()) / total if total else None
+
+
+def logged_bytes(data: StudyData, runs: Frame) -> Logged:
+    """Return bytes by span of each file; the other bytes of a run are spread over its run time."""
+    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
+    every = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
+    files = data.frames.get("files")
+    if files is None or not files.rows:
+        return Logged(start, end, every, timed=False)
+    spans = io_spans(runs, files)
+    rest = np.maximum(every - np.bincount(spans.run, spans.moved, minlength=runs.rows), 0.0)
+    left = rest > 0
+    parts = ((spans.first_ns, start[left]), (spans.last_ns, end[left]), (spans.moved, rest[left]))
+    first, last, moved = (np.concatenate(part) for part in parts)
+    return Logged(first, last, moved.astype(np.float64), timed=bool(len(spans.run)))
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Make fig. 13."""
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    if steps.usable.any():
+        yield _explained_traffic(data, steps, facility, params)
+
+
+@exhibit("mad17.fig13")
+def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params: Params) -> Iterator[Piece]:
+    filesystem, usable = str(params["filesystem"]), steps.usable
+    runs = data.frames["runs"]
+    known = facility.filesystem(filesystem)
+    where = "Bytes it moved to other file systems count too."
+    whose: list[Coverage] = []
+    if known is not None and known.mounts:
+        mounts = runs.text("main_mount")
+        on = [facility.filesystem_of_path(mount) is known for mount in mounts.categories]
+        here = np.array([*on, True], np.bool_)[mounts.codes]  # a run without a recorded mount counts
+        elsewhere = {"mostly on other file systems": int((~here).sum())} if not here.all() else {}
+        where = f"Runs that moved most of their bytes on {filesystem} count, with all their bytes."
+        whose = [Coverage(runs.rows, int(here.sum()), "runs", elsewhere)]
+        runs = runs.take(here)
+    logged = logged_bytes(data, runs)
+    own = logged.on_grid(steps.start_ns, steps.step_ns, steps.count)
+    system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
+    total = float(np.nansum(system))
+    intervals = Intervals(usable, steps.step_ns, on=bool(params["intervals"]))
+    sums = intervals.sums(np.where(usable, own, 0.0), np.where(usable, system, 0.0))
+    n = int(usable.sum())
+    share = intervals.estimate("covered_ratio", "ratio", sums, lambda s: s[:, 0] / s[:, 1], n=n)
+    moved, lost = float(own[usable].sum()), float((~usable).sum()) * steps.step_seconds
+    yield share, plain("system_volume", total, "bytes", n=n, method="sum of monitored steps")
+    yield plain("runs_volume", moved, "bytes", n=runs.rows, method="sum over logs, in these steps")
+    yield plain("lost", lost, "seconds", method="steps without samples")
+    jobs, applications = data.frames.get("jobs"), data.frames.get("applications")
+    if jobs is not None and applications is not None:
+        allocations = int(jobs.text("step").equals("").sum())
+        matches = match_jobs(applications, jobs)
+        matched = len(np.unique(matches.ints("job_row")[matches.known("job_row")]))
+        if allocations:
+            yield share_estimate("jobs_instrumented_ratio", matched, allocations)
+    width = max(1, steps.count // 400)
+    lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
+    scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
+    times = steps.times_ns[::width][: len(lines["system"])]
+    drawn = timeline_table("volumes", times, scaled, "share of maximum", "ratio")
+    yield Chart.of("timeline", drawn, "x=time y=value series", "Volume per interval, each by its maximum")
+    if share.value is None:
+        yield Finding("The system moved nothing.", "undecided", name="nothing_moved")
+    else:
+        of_all = f"{share.value:.0%} of the {format_bytes(total)} that the system moved"
+        yield Finding(f"The instrumented runs account for {of_all}.", name="covered_bytes")
+        if share.value > 1.2:
+            text = "That is more than all: the logs hold bytes of other file systems, or caches served them."
+            yield Finding(text, name="more_than_all")
+    yield _finer_steps(logged, runs, own, steps, system, intervals, int(params["fine"]))
+    yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
+
+
+def _binned(values: Floats, width: int) -> Floats:
+    count = len(values) // width
+    table = values[: count * width].reshape(count, width)
+    known = np.isfinite(table).sum(axis=1)
+    # Scaled up for missing steps within a bin; a bin without any is missing.
+    return np.where(known > 0, np.nansum(table, axis=1) * width / np.maximum(known, 1), np.nan)
+
+
+def _finer_steps(
+    logged: Logged, runs: Frame, own: Floats, steps: Steps, system: Floats, intervals: Intervals, fine_ns: int
+) -> Iterator[Piece]:
+    """Compare the sum over logged runs with the servers: correlation, and peaks within the servers' interval."""
+    moved = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
+    whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), moved, timed=False)
+    by_run_time = whole.on_grid(steps.start_ns, steps.step_ns, steps.count)
+    together = _correlation("correlation_run_time", by_run_time, system, steps.usable, intervals)
+    finer = logged.timed and fine_ns < steps.step_ns
+    if finer:
+        by_spans = _correlation("correlation_spans", own, system, steps.usable, intervals)
+        yield by_spans
+    yield together
+    shown = by_spans if finer else together
+    if shown.value is not None:
+        between = "" if shown.low is None or shown.high is None else f", {shown.low:.2f} to {shown.high:.2f}"
+        text = f"Servers and logged runs rise and fall together: correlation {shown.value:.2f}{between} (n {shown.n})."
+        yield Finding(text, name="correlation")
+    if not finer:
+        return
+    sums = logged.on_grid(steps.start_ns, fine_ns, steps.count * steps.step_ns // fine_ns) / (fine_ns / NS)
+    shorter = logged.shorter_ratio(steps.step_seconds)
+    coarse = float(np.nanmax(np.where(steps.usable, own, np.nan)))
+    peak = float(sums.max(initial=0.0)) / (coarse / steps.step_seconds) if coarse > 0 else None
+    interval, fine, n = format_seconds(steps.step_seconds), format_seconds(fine_ns / NS), runs.rows
+    yield plain("finer_ratio", shorter, "ratio", n=n, method="bytes in spans below the servers' interval")
+    yield plain("fine_peak", peak, "factor", n=n, method="highest rate of fine steps over that of the interval")
+    if shorter is not None and peak is not None:
+        yield Finding(
+            f"{shorter:.0%} of the logged bytes moved in spans shorter than the servers' {interval}: for these the sum "
+            f"over logs is the finer measure. Its highest rate over {fine} is {format_value(peak, 'factor')} that over "
+            f"{interval}.",
+            name="finer_than_servers",
+        )
+    # The hour in which logged runs moved most, by both measures in bytes per second.
+    per_hour = min(len(sums), max(1, HOUR_NS // fine_ns))
+    running = np.concatenate([[0.0], np.cumsum(sums)])
+    begin = int(np.argmax(running[per_hour:] - running[:-per_hour]))
+    first_ns = steps.start_ns + begin * fine_ns
+    last_ns = first_ns + per_hour * fine_ns
+    rows: list[tuple[Cell, ...]] = []
+    low, high = ((t - steps.start_ns) // steps.step_ns for t in (first_ns, last_ns - 1))
+    for step in range(int(low), min(int(high) + 1, steps.count)):
+        start = steps.start_ns + step * steps.step_ns
+        rate = number(system[step] / steps.step_seconds)
+        rows += [(max(start, first_ns), "servers", rate), (min(start + steps.step_ns, last_ns) - 1, "servers", rate)]
+    hour = enumerate(sums[begin : begin + per_hour])
+    rows += [(first_ns + i * fine_ns, "logged runs", float(rate)) for i, rate in hour]
+    drawn = ResultTable.of("finer", "time [time_ns]; series [text]; rate [bytes_per_s]", rows)
+    title = f"The busiest hour of logged runs: servers every {interval}, logs every {fine}"
+    yield Chart.of("timeline", drawn, "x=time y=rate series", title)
+
+
+def _correlation(name: str, own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
+    """Pearson's coefficient over the servers' intervals."""
+    scale = [max(float(np.nanmax(np.where(usable, line, 0.0), initial=0.0)), 1.0) for line in (own, system)]
+    x, y = (np.where(usable, line, 0.0) / most for line, most in zip((own, system), scale, strict=True))
+    sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
+    return intervals.estimate(name, "", sums, correlation, n=int(usable.sum()))
+
+
+STUDY = Study(
+    name="association_coverage",
+    exhibits=("mad17.fig13",),
+    needs=(
+        choices.TRAFFIC_NEED,
+        Need(
+            "runs",
+            "job_io",
+            columns=names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"),
+        ),
+        Need("files", "files", columns=SPAN_COLUMNS, optional=True),
+        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns"), optional=True),
+        Need("jobs", "jobs", columns=JOB_COLUMNS, optional=True),
+    ),
+    run=run,
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS, FINE),
+    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+)

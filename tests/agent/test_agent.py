@@ -1,0 +1,336 @@
+"""The agent: with children that are scripted, and with real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import read_status
+from ioweather.core.contracts import ReadContext
+from ioweather.readers.segments import SPOOL
+from live_reporter import HandClock
+from scripted_child import Nursery, PlainSource
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+S = 10**9
+QUICK = ProbeSettings(period_ns=50_000_000, file_bytes=2 << 20, pool_files=4, keep_files=True)
+
+
+def rows_in(spool: Path) -> list[dict]:
+    found = []
+    for path in sorted((spool / "segments").iterdir()):
+        if not path.name.startswith("."):
+            found += [row for _, frame in SPOOL.read(path, ReadContext()) for row in frame.records()]
+    return found
+
+
+def responses_in(spool: Path) -> list[dict]:
+    return [row for row in rows_in(spool) if "op" in row]
+
+
+@pytest.fixture
+def scripted(tmp_path):
+    clock = HandClock()
+    nursery = Nursery(clock)
+
+    def make(sources=1, **settings):
+        run = AgentSettings(run_id="r1", host="n1", **settings)
+        spool = Spool(tmp_path, "n1", "r1")
+        agent = Agent([PlainSource(label=f"/fs{n}") for n in range(sources)], spool, run, clocks=clock.clocks,
+                      start_worker=nursery)  # fmt: skip
+        for child in agent.children:
+            child.start()
+        for child in nursery.children:
+            child.ready()
+        return agent
+
+    return clock, nursery, make
+
+
+def steps(agent: Agent, clock: HandClock, seconds: float, turn: float = 0.1) -> None:
+    for _ in range(round(seconds / turn)):
+        agent.step()
+        clock.pass_seconds(turn)
+
+
+def test_one_hanging_target_does_not_hold_up_the_other(scripted, tmp_path):
+    clock, nursery, make = scripted
+    agent = make(sources=2)
+    steps(agent, clock, 3)
+    nursery.children[0].hangs_in = "read"
+    steps(agent, clock, 3)
+    first, second = read_status(tmp_path).targets
+    assert first.state == "hung"
+    assert first.in_flight.age_ns > 1.5 * S
+    assert first.missed_ticks > 0
+    assert second.state in ("waiting", "running")
+    assert second.missed_ticks == 0
+
+
+def test_a_hang_is_in_the_status_within_two_seconds(scripted, tmp_path):
+    clock, nursery, make = scripted
+    agent = make()
+    steps(agent, clock, 3)
+    nursery.children[0].hangs_in = "read"
+    began = None
+    for _ in range(60):
+        agent.step()
+        if nursery.children[0].hangs_in and len(nursery.children[0].ticks) == 4 and began is None:
+            began = clock.monotonic_ns
+        in_flight = read_status(tmp_path).targets[0].in_flight
+        if in_flight is not None:
+            break
+        clock.pass_seconds(0.1)
+    assert in_flight.op == "read"
+    assert clock.monotonic_ns - began <= S // 2, "told of between two statuses"
+
+
+def test_the_status_is_written_every_period(scripted, tmp_path):
+    clock, _, make = scripted
+    agent = make()
+    steps(agent, clock, 2)
+    seen = set()
+    for _ in range(50):
+        agent.step()
+        clock.pass_seconds(0.1)
+        seen.add(read_status(tmp_path).written_ns)
+    assert 5 <= len(seen) <= 6
+    status = read_status(tmp_path)
+    assert (status.host, status.run_id, status.state, status.pid) == ("n1", "r1", "running", os.getpid())
+    assert status.spool.written_rows > 0
+
+
+def test_annotation_and_the_time_it_covers(scripted, tmp_path):
+    clock, _, make = scripted
+    agent = make(annotation="io500", duration_ns=3 * S)
+    steps(agent, clock, 2)
+    begun = clock.wall_ns
+    (event,) = [row for row in _pending(agent, tmp_path, clock) if "event_id" in row]
+    assert (event["kind"], event["label"], event["end_ns"]) == ("annotation", "io500", None)
+    assert event["start_ns"] <= begun
+    assert not agent._is_over()
+    clock.pass_seconds(2)
+    assert agent._is_over()
+
+
+def _pending(agent: Agent, directory: Path, clock: HandClock) -> list[dict]:
+    agent._spool.flush(clock.wall_ns)
+    agent._spool.rotate(clock.wall_ns, force=True)
+    return rows_in(directory)
+
+
+def test_the_time_between_two_agents_is_a_gap(scripted, tmp_path):
+    clock, _, make = scripted
+    agent = make(record_gap=True)
+    steps(agent, clock, 2)
+    assert [row for row in _pending(agent, tmp_path, clock) if "event_id" in row] == [], (
+        "the first one has none before it"
+    )
+    last = read_status(tmp_path).written_ns
+    agent._spool.close(clock.wall_ns)
+    clock.pass_seconds(1000)
+    second = make(record_gap=True)
+    (gap,) = [row for row in _pending(second, tmp_path, clock) if "event_id" in row]
+    assert (gap["kind"], gap["start_ns"], gap["end_ns"]) == ("gap", last, clock.wall_ns)
+    assert gap["label"] == "agent ended without saying so"
+    assert json.loads(gap["details"]) == {"rebooted": False, "run_id": "r1"}
+
+
+def test_the_baseline_survives_the_agent(scripted, tmp_path):
+    clock, _, make = scripted
+    agent = make()
+    steps(agent, clock, 70)
+    before = read_status(tmp_path).targets[0].operation("read")
+    assert before.expected_ns is not None
+    agent._save_baselines()
+    agent._spool.close(clock.wall_ns)
+    again = make()
+    steps(again, clock, 2)
+    after = read_status(tmp_path).targets[0].operation("read")
+    assert after.expected_ns == before.expected_ns
+    assert after.expected_count > before.expected_count
+    assert after.ok_count < before.ok_count
+
+
+def test_a_status_that_cannot_be_written_does_not_stop_it(scripted, tmp_path, monkeypatch):
+    clock, _, make = scripted
+    agent = make()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ioweather.agent.agent.write_status", full)
+    steps(agent, clock, 3)
+    assert agent.status("running").spool.message != ""
+
+
+def run_real(tmp_path: Path, **options) -> tuple[object, Path]:
+    target, directory = tmp_path / "target", tmp_path / "spool"
+    target.mkdir(exist_ok=True)
+    run = AgentSettings(host="n1", status_period_ns=100_000_000, **options)
+    spool = Spool(directory, "n1", run.run_id)
+    status = Agent([Probe(str(target), QUICK, run.run_id, host="n1")], spool, run).run()
+    return status, directory
+
+
+def test_a_real_run_loses_nothing(tmp_path):
+    status, directory = run_real(tmp_path, duration_ns=S)
+    (target,) = status.targets
+    assert status.state == "stopped"
+    assert target.ticks == 20
+    counts = Counter(row["op"] for row in responses_in(directory))
+    assert counts == dict.fromkeys(("read", "write", "write_sync", "stat", "file_read", "delete", "create"), 20)
+    assert {row["status"] for row in responses_in(directory)} <= {"ok", "missed"}
+    assert sum(entry.ok_count + entry.missed_count for entry in target.operations) == 140
+    assert read_status(directory).state == "stopped"
+    scheduled = sorted({row["scheduled_ns"] for row in responses_in(directory)})
+    assert len(scheduled) == 20
+
+
+def test_a_target_that_is_not_there_ends_a_run_without_retry(tmp_path):
+    run = AgentSettings(host="n1", retry=False, status_period_ns=50_000_000)
+    agent = Agent([Probe(str(tmp_path / "none"), QUICK, host="n1")], Spool(tmp_path / "s", "n1", "r"), run)
+    status = agent.run()
+    assert status.targets[0].state == "failed"
+    assert "not a directory" in status.targets[0].message
+
+
+AGENT = """
+import sys
+from pathlib import Path
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.spool import Spool
+from ioweather.agent.probe import Probe, ProbeSettings
+target, spool = sys.argv[1:]
+settings = ProbeSettings(period_ns=50_000_000, file_bytes=2 << 20, pool_files=4, keep_files=True)
+run = AgentSettings(run_id="r", host="n1", status_period_ns=100_000_000, record_gap=True, annotation="test")
+Agent([Probe(target, settings, "r", host="n1")], Spool(Path(spool), "n1", "r"), run).run()
+"""
+
+
+@pytest.fixture
+def agent_process(tmp_path):
+    (tmp_path / "target").mkdir()
+    running = []
+
+    def begin():
+        process = subprocess.Popen([sys.executable, "-c", AGENT, str(tmp_path / "target"), str(tmp_path / "spool")])
+        running.append(process)
+        for _ in range(600):
+            if (tmp_path / "spool/status.json").exists():
+                status = read_status(tmp_path / "spool")
+                if status.pid == process.pid and status.spool.written_rows > 30:
+                    return process
+            time.sleep(0.02)
+        raise AssertionError("the agent did not start")
+
+    yield begin
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def test_sigterm_flushes_and_ends_cleanly(agent_process, tmp_path):
+    process = agent_process()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    status = read_status(tmp_path / "spool")
+    assert status.state == "stopped"
+    rows = rows_in(tmp_path / "spool")
+    assert len(rows) == status.spool.written_rows
+    responses = [row for row in rows if "op" in row]
+    assert set(Counter(row["op"] for row in responses).values()) == {status.targets[0].ticks}
+    begun, ended = [row for row in rows if "event_id" in row]
+    assert (begun["end_ns"], ended["event_id"]) == (None, begun["event_id"])
+    assert ended["end_ns"] > begun["start_ns"]
+
+
+def test_a_kill_loses_the_unflushed_tail_alone_and_the_next_agent_records_the_gap(agent_process, tmp_path):
+    process = agent_process()
+    status = read_status(tmp_path / "spool")
+    process.kill()
+    process.wait()
+    second = agent_process()
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(10) == 0
+    rows = rows_in(tmp_path / "spool")
+    first = [row for row in rows if "op" in row and row["start_ns"] <= status.written_ns]
+    assert len(first) >= status.spool.written_rows - 1, "all but the annotation"
+    gaps = [row for row in rows if row.get("kind") == "gap"]
+    assert len(gaps) == 1
+    assert gaps[0]["label"] == "agent ended without saying so"
+    keys = [(row["start_ns"], row["op"]) for row in rows if "op" in row]
+    assert len(set(keys)) == len(keys)
+    in_gap = [row for row in rows if "op" in row and gaps[0]["start_ns"] + S < row["start_ns"] < gaps[0]["end_ns"]]
+    assert in_gap == []
+
+
+@pytest.fixture
+def filling(tmp_path):
+    """A probe that fills its large file, slowly: a process of its own group, caught in the middle."""
+    (tmp_path / "target").mkdir()
+    command = [sys.executable, "-m", "ioweather", "probe", str(tmp_path / "target"), "--spool", str(tmp_path / "spool"),
+               "--name", "n1", "--file-size", "64MiB", "--fill-rate", "8MiB"]  # fmt: skip
+    running = []
+
+    def begin():
+        process = subprocess.Popen(
+            command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        running.append(process)
+        data = tmp_path / "target/.ioweather-n1/data"
+        for _ in range(600):
+            if data.exists() and data.stat().st_size:
+                return process
+            time.sleep(0.02)
+        raise AssertionError("it does not fill")
+
+    yield begin
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def is_empty_soon(folder):
+    for _ in range(500):
+        if not any(folder.iterdir()):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGINT, signal.SIGTERM), (signal.SIGKILL,)])
+def test_an_end_while_files_are_made_leaves_none_behind(filling, tmp_path, numbers):
+    """Asked once, asked twice at once, and killed: the child sees the end of its agent and removes what it made."""
+    process = filling()
+    for number in numbers:
+        process.send_signal(number)
+    process.wait(10)
+    assert is_empty_soon(tmp_path / "target")
+
+
+def test_what_a_kill_of_agent_and_child_left_is_removed_by_the_next_run(filling, tmp_path):
+    process = filling()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert any((tmp_path / "target").iterdir())
+    done = subprocess.run(
+        [sys.executable, "-m", "ioweather", "probe", str(tmp_path / "target"), "--spool", str(tmp_path / "spool"),
+         "--name", "n1", "--file-size", "4MiB", "--pool", "4", "--for", "1s"], capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert not any((tmp_path / "target").iterdir())

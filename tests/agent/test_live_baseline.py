@@ -1,0 +1,74 @@
+"""The running median against the exact one, its memory, its life after a restart."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioweather.agent import live_baseline as baseline
+from ioweather.agent.live_baseline import RunningMedian, load_baselines, save_baselines
+from ioweather.agent.sensor import Operation
+from ioweather.core.private_directory import PrivateDirectory
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 10**12), min_size=30, max_size=200))
+def test_right_to_one_percent_at_every_moment(durations):
+    running = RunningMedian()
+    for place, duration in enumerate(durations, 1):
+        running.add(duration)
+        if place >= 30:
+            exact = statistics.median_low(durations[:place])
+            assert running.median_ns() == pytest.approx(exact, rel=0.0101, abs=1)
+
+
+def test_few_operations_have_no_baseline():
+    running = RunningMedian()
+    for _ in range(29):
+        running.add(1000)
+    assert running.median_ns() is None
+    running.add(1000)
+    assert running.median_ns() == pytest.approx(1000, rel=0.01)
+
+
+def test_the_old_fades_out(monkeypatch):
+    monkeypatch.setattr(baseline, "_MAX_COUNT", 1000)
+    running = RunningMedian()
+    for duration, times in ((1000, 5000), (50_000, 3000)):
+        for _ in range(times):
+            running.add(duration)
+    assert running.count <= 1000
+    assert running.median_ns() == pytest.approx(50_000, rel=0.01)
+
+
+def test_memory_is_bounded():
+    running, rng = RunningMedian(), random.Random(1)
+    for _ in range(20_000):
+        running.add(round(rng.lognormvariate(14, 3)))
+    assert len(running.bins) < 2000
+
+
+def test_it_survives_a_restart(tmp_path):
+    key = ("/scratch", Operation("read", 1 << 20, "nocache"))
+    running = RunningMedian()
+    for n in range(1, 100):
+        running.add(n * 1000)
+    with PrivateDirectory.at(tmp_path) as folder:
+        save_baselines({key: running}, folder)
+    loaded = load_baselines(tmp_path)
+    assert loaded.keys() == {key}
+    assert loaded[key].median_ns() == running.median_ns()
+    assert loaded[key].count == running.count
+    loaded[key].add(5)
+    assert loaded[key].count == 100
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 9, "entries": []}', '{"version": 1, "entries": [{}]}'])
+def test_a_broken_file_is_no_loss(tmp_path, text):
+    assert load_baselines(tmp_path) == {}
+    (tmp_path / "baseline.json").write_text(text)
+    assert load_baselines(tmp_path) == {}

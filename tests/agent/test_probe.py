@@ -1,0 +1,375 @@
+"""The probe's cycle: what it does, in which order, how it survives trouble, and that every operation is a row."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ioweather.agent import probe
+from ioweather.agent import probe_files as claim
+from ioweather.agent import probe_files as datafile
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.core.errors import SourceError
+from ioweather.core.private_directory import PrivateDirectory
+from live_reporter import Heard
+
+SMALL = ProbeSettings(file_bytes=4 << 20, pool_files=5)
+OPERATIONS = ["read", "write", "write_sync", "stat", "file_read", "delete", "create"]
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    heard = Heard()
+    made = Probe(str(tmp_path), SMALL, run_id="r1", host="n1", seed=1)
+    made.prepare(heard)
+    return made
+
+
+def run(source: Probe, cycles: int = 1) -> Heard:
+    heard = Heard()
+    for n in range(cycles):
+        source.cycle(1000 + n, heard)
+    return heard
+
+
+def files_in(source: Probe) -> int:
+    return sum(1 for _ in (source.folder / "pool").iterdir())
+
+
+def status_of(heard: Heard) -> dict[str, tuple[str, int | None]]:
+    return {row["op"]: (row["status"], row["errno"]) for row in heard.of("responses")}
+
+
+def test_a_cycle_is_one_row_per_operation_in_order(prepared, tmp_path):
+    heard = run(prepared)
+    rows = heard.of("responses")
+    assert [row["op"] for row in rows] == OPERATIONS == [kind.op for kind in prepared.operations]
+    assert [op for op, _ in heard.begun if op in OPERATIONS] == OPERATIONS
+    for row in rows:
+        assert (row["host"], row["target"], row["run_id"], row["status"]) == ("n1", str(tmp_path), "r1", "ok")
+        assert row["scheduled_ns"] == 1000
+        assert row["duration_ns"] > 0
+        assert row["system"].startswith("mount:/")
+    sizes = {row["op"]: (row["request_bytes"], row["mode"]) for row in rows}
+    assert sizes["read"] == sizes["write"] == sizes["write_sync"] == (1 << 20, "nocache")
+    assert sizes["create"] == sizes["file_read"] == (3901, "cache")
+    assert sizes["stat"] == sizes["delete"] == (0, "cache")
+
+
+def test_a_write_is_synced_once_and_told_twice(prepared):
+    rows = {row["op"]: row for row in run(prepared).of("responses")}
+    assert rows["write"]["start_ns"] == rows["write_sync"]["start_ns"]
+    assert rows["write_sync"]["duration_ns"] >= rows["write"]["duration_ns"]
+
+
+def test_the_pool_keeps_its_size_and_takes_the_oldest(prepared):
+    before = sorted(path.name for path in (prepared.folder / "pool").iterdir())
+    run(prepared, 3)
+    after = sorted(path.name for path in (prepared.folder / "pool").iterdir())
+    assert len(after) == len(before) == 5
+    assert after[:2] == before[3:]
+    assert all((prepared.folder / "pool" / name).stat().st_size == 3901 for name in after)
+
+
+def test_places_are_seeded_differ_and_are_aligned(tmp_path):
+    def places(seed):
+        source = Probe(str(tmp_path), SMALL, seed=seed)
+        return [source._places() for _ in range(200)]
+
+    first = places(1)
+    assert first == places(1) != places(2)
+    assert all(read != write for read, write in first)
+    assert all(place % (1 << 20) == 0 for pair in first for place in pair)
+    assert {place for place, _ in first} == {place for _, place in first} == {n << 20 for n in range(4)}
+
+
+def test_requests_stay_inside_the_file(prepared):
+    run(prepared, 20)
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
+
+
+def test_the_data_do_not_compress(prepared):
+    import zlib
+
+    run(prepared, 10)
+    data = (prepared.folder / "data").read_bytes()
+    assert len(zlib.compress(data)) > 0.99 * len(data)
+    assert len({data[place : place + 4096] for place in range(0, len(data), 4096)}) == len(data) // 4096
+
+
+def test_files_are_reused_and_removed(tmp_path):
+    keeps = Probe(str(tmp_path), replace(SMALL, keep_files=True), host="n1")
+    keeps.prepare(Heard())
+    run(keeps, 2)
+    keeps.finish(Heard())
+    inode = (keeps.folder / "data").stat().st_ino
+    again = Probe(str(tmp_path), SMALL, host="n1")
+    again.prepare(Heard())
+    assert (again.folder / "data").stat().st_ino == inode
+    assert again.pool.newest == keeps.pool.newest + 1, (
+        "goes on counting where the last one was (and one for the warm-up)"
+    )
+    again.finish(Heard())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hosts_do_not_share_files_unless_named(tmp_path):
+    folders = {Probe(str(tmp_path), SMALL, host=host).folder for host in ("a", "b")}
+    assert len(folders) == 2
+    assert len({Probe(str(tmp_path), SMALL, directory="x", host=host).folder for host in ("a", "b")}) == 1
+
+
+@pytest.mark.parametrize("name", ["EIO", "ESTALE", "EDQUOT", "ENOSPC", "EACCES", "EROFS"])
+def test_errors_are_results(prepared, monkeypatch, name):
+    number = getattr(errno, name)
+
+    def fails(*arguments, **options):
+        raise OSError(number, name)
+
+    with monkeypatch.context() as patch:
+        for call in ("preadv", "pwritev", "stat", "unlink"):
+            patch.setattr(os, call, fails)
+        patch.setattr(os, "open", fails)
+        heard = run(prepared, 2)
+    assert len(heard.of("responses")) == 14
+    assert set(status_of(heard).values()) == {("error", number)}
+    assert set(status_of(run(prepared)).values()) == {("ok", None)}, "and all is well afterwards"
+
+
+def test_a_failed_write_is_not_synced_and_a_failed_sync_is_not_a_failed_write(prepared, monkeypatch):
+    def fails(*arguments):
+        raise OSError(errno.EIO, "EIO")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fails)
+        found = status_of(run(prepared))
+    assert found["write"] == ("ok", None)
+    assert found["write_sync"] == ("error", errno.EIO)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", fails)
+        patch.setattr(os, "fdatasync", lambda fd: pytest.fail("nothing to sync"))
+        found = status_of(run(prepared))
+    assert found["write"] == found["write_sync"] == ("error", errno.EIO)
+
+
+def test_a_pool_that_could_not_create_or_delete_comes_back_to_its_size(prepared, monkeypatch):
+    def fails(*arguments, **options):
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared.pool, "create", fails)
+        run(prepared, 3)
+    assert prepared.pool.size == 2
+    run(prepared, 3)
+    assert files_in(prepared) == prepared.pool.size == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", fails)
+        run(prepared, 3)
+    assert files_in(prepared) == 8
+    run(prepared, 3)
+    assert files_in(prepared) == prepared.pool.size == 5
+
+
+@pytest.mark.parametrize("gone", ["folder", "pool", "data", "short"])
+def test_files_that_somebody_deleted_are_made_again(prepared, monkeypatch, gone):
+    monkeypatch.setattr(probe, "_PREPARE_AGAIN_NS", 0)
+    if gone == "folder":
+        shutil.rmtree(prepared.folder)
+    elif gone == "pool":
+        shutil.rmtree(prepared.folder / "pool")
+    elif gone == "data":
+        (prepared.folder / "data").unlink()
+    else:
+        os.truncate(prepared.folder / "data", 0)
+    first = status_of(run(prepared))
+    assert "error" in {status for status, _ in first.values()}
+    assert set(status_of(run(prepared)).values()) == {("ok", None)}
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
+    assert files_in(prepared) == 5
+
+
+def test_nothing_is_made_on_the_disk_below_a_mount_that_is_gone(prepared, monkeypatch):
+    monkeypatch.setattr(probe, "_PREPARE_AGAIN_NS", 0)
+    shutil.rmtree(prepared.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(claim, "mount_point", lambda path: "/elsewhere")
+        for _ in range(3):
+            assert status_of(run(prepared))["read"] == ("error", errno.ENOENT)
+        assert not prepared.folder.exists()
+    assert set(status_of(run(prepared)).values()) == {("ok", None)}, "mounted again"
+
+
+def test_a_mount_that_is_required_and_not_there(tmp_path, monkeypatch):
+    """Not when it begins, and not after it was unmounted; as soon as it is mounted, all is well."""
+    made = Probe(str(tmp_path), SMALL, "r", host="n1", required_mount=str(tmp_path))
+    with pytest.raises(SourceError, match="is not mounted"):
+        made.prepare(Heard())
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(claim, "mount_point", lambda path: str(tmp_path))
+    made.prepare(Heard())
+    assert made.folder.exists()
+    made.finish(Heard())
+    below = Probe(str(tmp_path), SMALL, "r", host="n1", required_mount="/")
+    below.prepare(Heard())
+    below.finish(Heard())
+
+
+def test_a_single_small_file_that_is_gone_costs_one_cycle(prepared):
+    (prepared.folder / "pool" / prepared.pool.name_of(prepared.pool.oldest)).unlink()
+    first = status_of(run(prepared))
+    assert first["stat"] == first["file_read"] == first["delete"] == ("error", errno.ENOENT)
+    assert first["create"] == ("ok", None)
+    assert set(status_of(run(prepared)).values()) == {("ok", None)}
+
+
+def test_no_more_room_is_said_before_the_first_byte(tmp_path, monkeypatch):
+    real = os.statvfs(tmp_path)
+    few = os.statvfs_result((*real[:4], 100, *real[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: few)
+    source = Probe(str(tmp_path), SMALL)
+    with pytest.raises(SourceError, match="free"):
+        source.prepare(Heard())
+    assert not (source.folder / "data").exists()
+
+
+def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, monkeypatch):
+    def fails(*arguments):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "pwrite", fails)
+    source = Probe(str(tmp_path), SMALL)
+    with pytest.raises(OSError, match="full"):
+        source.prepare(Heard())
+    assert not (source.folder / "data").exists()
+
+
+def test_not_a_directory(tmp_path):
+    with pytest.raises(SourceError, match="not a directory"):
+        Probe(str(tmp_path / "none"), SMALL).prepare(Heard())
+
+
+@pytest.mark.parametrize(
+    "change", [{"block_bytes": 1000}, {"file_bytes": 1 << 20}, {"pool_files": 1}, {"period_ns": 0}, {"block_bytes": 0}]
+)
+def test_sizes_that_cannot_work(tmp_path, change):
+    with pytest.raises(SourceError):
+        Probe(str(tmp_path), replace(SMALL, **change))
+
+
+def test_the_paper_is_the_paper():
+    paper = ProbeSettings.paper()
+    assert (paper.period_ns, paper.block_bytes, paper.small_file_bytes) == (10**9, 1 << 20, 3901)
+    assert (paper.file_bytes, paper.pool_files) == (200 << 30, 200_000)
+    assert "1 MiB/s read" in paper.load
+
+
+def test_filling_keeps_to_its_rate(tmp_path, monkeypatch):
+    slept = []
+    with monkeypatch.context() as patch:
+        # Not the clock of all: other threads of this process sleep by it too.
+        clock = SimpleNamespace(sleep=slept.append, monotonic_ns=lambda: round(sum(slept) * 1e9), time_ns=time.time_ns)
+        patch.setattr(datafile, "time", clock)
+        Probe(str(tmp_path), replace(SMALL, fill_bytes_per_s=2 << 20)).prepare(Heard())
+    assert sum(slept) == pytest.approx(SMALL.file_bytes / (2 << 20))
+
+
+def test_filling_goes_on_where_it_was_cut(prepared, tmp_path):
+    os.truncate(prepared.folder / "data", (2 << 20) + 100)
+    before = (prepared.folder / "data").read_bytes()[: 2 << 20]
+    heard = Heard()
+    with PrivateDirectory.at(prepared.folder) as folder:
+        prepared.data.fill(folder, heard.progress, 1e12)
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
+    assert (prepared.folder / "data").read_bytes()[: 2 << 20] == before
+    assert heard.progressed[-1][:2] == (SMALL.file_bytes, SMALL.file_bytes)
+
+
+class TestAccess:
+    """How requests reach storage is found out."""
+
+    def test_memory_file_systems_say_that_they_cache(self, tmp_path):
+        if not Path("/dev/shm").is_dir():
+            pytest.skip("no /dev/shm")
+        folder = Path("/dev/shm", f"ioweather-test-{os.getpid()}")
+        folder.mkdir()
+        try:
+            source = Probe(str(folder), SMALL)
+            ready = source.prepare(Heard())
+            rows = {row["op"]: row["cached"] for row in run(source).of("responses")}
+        finally:
+            shutil.rmtree(folder)
+        assert ready.access == "cached"
+        assert "memory" in ready.message
+        assert (rows["read"], rows["write"], rows["write_sync"]) == (True, True, True)
+
+    def test_without_o_direct_the_cache_is_emptied(self, prepared, monkeypatch):
+        monkeypatch.setattr(datafile.DataFile, "_reads_directly", lambda self, folder: False)
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
+        if prepared.data.access != "dropped":
+            pytest.skip("this file system does not let its cache be emptied")
+        rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
+        assert (rows["read"], rows["write"], rows["write_sync"]) == (False, True, False)
+
+    def test_what_cannot_be_seen_is_null(self, prepared, monkeypatch):
+        monkeypatch.setattr(datafile, "resident_pages", lambda *arguments: None)
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
+        rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
+        assert (rows["read"], rows["write"], rows["write_sync"]) == (None, None, None)
+
+    def test_o_direct_that_is_refused_when_reading(self, prepared, monkeypatch):
+        real = os.preadv
+
+        def refuses(fd, buffers, offset, *more):
+            import fcntl
+
+            if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
+                raise OSError(errno.EINVAL, "EINVAL")
+            return real(fd, buffers, offset, *more)
+
+        monkeypatch.setattr(os, "preadv", refuses)
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
+        assert prepared.data.access in ("dropped", "cached")
+
+
+class TestResidency:
+    def test_pages_come_and_go(self, tmp_path):
+        path = tmp_path / "file"
+        path.write_bytes(os.urandom(1 << 20))
+        fd = os.open(path, os.O_RDWR)
+        try:
+            os.fdatasync(fd)
+            os.pread(fd, 1 << 20, 0)
+            assert datafile.resident_pages(fd, 0, 1 << 20) == 256
+            datafile.drop_pages(fd, 0, 1 << 20)
+            left = datafile.resident_pages(fd, 0, 1 << 20)
+            if left:
+                pytest.skip("this file system does not let its cache be emptied")
+            os.pread(fd, 4096, 1 << 19)
+            assert datafile.resident_pages(fd, 1 << 19, 4096) == 1
+        finally:
+            os.close(fd)
+
+    def test_without_mincore_a_read_that_does_not_wait_tells(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(datafile, "_LIBC", None)
+        path = tmp_path / "file"
+        path.write_bytes(os.urandom(8192))
+        fd = os.open(path, os.O_RDWR)
+        try:
+            os.pread(fd, 8192, 0)
+            assert datafile.resident_pages(fd, 0, 8192) in (1, None)
+        finally:
+            os.close(fd)
+        reader, writer = os.pipe()
+        assert datafile.resident_pages(reader, 0, 4096) is None
+        os.close(reader)
+        os.close(writer)

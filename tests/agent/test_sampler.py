@@ -1,0 +1,143 @@
+"""The sampler: sizes, modes, rest between measurements, one file per size."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+
+import pytest
+
+from ioweather.agent import sampler
+from ioweather.agent.probe_files import _buffers
+from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
+from ioweather.core.errors import SourceError
+from live_reporter import Heard
+
+SIZES = (8192, 65536, 3 << 20)
+
+
+def run_all(source: Sampler) -> Heard:
+    heard = Heard()
+    source.prepare(heard)
+    for _ in range(10_000):
+        source._resume_ns = 0
+        source.cycle(1, heard)
+        if heard.is_done:
+            return heard
+    raise AssertionError("it does not end")
+
+
+def test_every_size_mode_and_operation_once_a_round(tmp_path):
+    source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=3), run_id="r", host="n1", seed=5)
+    heard = run_all(source)
+    found = Counter((row["request_bytes"], row["mode"], row["op"]) for row in heard.of("responses"))
+    kinds = (("cache", "read"), ("cache", "write"), ("nocache", "read"), ("nocache", "write_sync"))
+    expected = [(size, mode, op) for size in SIZES for mode, op in kinds]
+    assert found == dict.fromkeys(expected, 3)
+    assert all(row["status"] == "ok" and row["duration_ns"] > 0 for row in heard.of("responses"))
+    assert {path.stat().st_size for path in source.folder.iterdir() if path.name != "lock"} == set(SIZES)
+
+
+def test_modes_do_what_they_say(tmp_path):
+    source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=1))
+    heard = run_all(source)
+    if source._files[0][0].access == "cached":
+        pytest.skip("this file system keeps files in memory")
+    cached = {(row["mode"], row["op"], row["cached"]) for row in heard.of("responses")}
+    assert cached == {("cache", "read", True), ("cache", "write", True), ("nocache", "read", False),
+                      ("nocache", "write_sync", False)}  # fmt: skip
+
+
+def test_the_order_is_irregular_and_seeded(tmp_path):
+    def order(seed):
+        source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=1), seed=seed)
+        return [(row["op"], row["request_bytes"], row["mode"]) for row in run_all(source).of("responses")]
+
+    assert order(1) == order(1) != order(2)
+
+
+def test_it_rests(tmp_path, monkeypatch):
+    source = Sampler(str(tmp_path), SamplerSettings((8192,), rounds=5, busy_ratio=0.25))
+    heard = Heard()
+    source.prepare(heard)
+    now, busy = 0, 0
+
+    def clock():
+        return now
+
+    def measure(step, scheduled_ns, reporter):
+        nonlocal now, busy
+        now += 1000
+        busy += 1000
+
+    monkeypatch.setattr(sampler.time, "monotonic_ns", clock)
+    monkeypatch.setattr(source, "_measure", measure)
+    while not heard.is_done:
+        source.cycle(0, heard)
+        now += 100
+    assert busy / now <= 0.25
+    assert busy / now > 0.2
+
+
+def test_errors_are_results(tmp_path, monkeypatch):
+    source = Sampler(str(tmp_path), SamplerSettings((8192,), modes=("nocache",), rounds=2))
+    heard = Heard()
+    source.prepare(heard)
+
+    def fails(*arguments):
+        raise OSError(errno.EIO, "EIO")
+
+    monkeypatch.setattr(os, "preadv", fails)
+    monkeypatch.setattr(os, "pwritev", fails)
+    while not heard.is_done:
+        source._resume_ns = 0
+        source.cycle(0, heard)
+    assert {(row["status"], row["errno"]) for row in heard.of("responses")} == {("error", errno.EIO)}
+    assert len(heard.of("responses")) == 4
+
+
+def test_files_stay_only_where_asked(tmp_path):
+    for keep in (True, False):
+        source = Sampler(str(tmp_path), SamplerSettings((8192,), rounds=1, keep_files=keep))
+        run_all(source)
+        source.finish(Heard())
+        assert any(tmp_path.iterdir()) == keep
+
+
+def test_the_paper_has_twelve_sizes():
+    assert len(PAPER_SIZES) == 12
+    assert (PAPER_SIZES[0], PAPER_SIZES[-1]) == (512 << 10, 1 << 30)
+
+
+@pytest.mark.parametrize("settings", [{"sizes": (1000,)}, {"sizes": ()}, {"sizes": (2 << 30,)}, {"busy_ratio": 0.0}])
+def test_settings_that_cannot_work(tmp_path, settings):
+    with pytest.raises(SourceError):
+        Sampler(str(tmp_path), SamplerSettings(**settings))
+
+
+def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):
+    script = tmp_path / "bin" / "lfs"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\ntouch "$6"\n')
+    script.chmod(0o755)
+    target = tmp_path / "target"
+    target.mkdir()
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    source = Sampler(str(target), SamplerSettings((8192,), modes=("cache",), rounds=1, osts=(0, 17)))
+    heard = run_all(source)
+    assert {row["component"] for row in heard.of("responses")} == {"OST0000", "OST0011"}
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[:5] for call in calls] == [["setstripe", "-c", "1", "-i", n] for n in ("0", "17")]
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(SourceError, match="lfs"):
+        Sampler(str(target), SamplerSettings((4096,), osts=(3,)), directory="other").prepare(Heard())
+
+
+def test_large_requests_take_little_memory(tmp_path):
+    """One piece of memory, repeated: a request of 1 GiB must not need 1 GiB."""
+    file = Sampler(str(tmp_path), SamplerSettings((1 << 30,)))._files[0][0]
+    pieces = _buffers(file._read_piece, 1 << 30)
+    assert sum(len(piece) for piece in pieces) == 1 << 30
+    assert len({id(piece) for piece in pieces}) == 1
+    assert [len(piece) for piece in _buffers(file._read_piece, (1 << 20) + 4096)] == [1 << 20, 4096]

@@ -1,0 +1,220 @@
+"""The writer of what others push: many files in one commit, nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from deltalake import DeltaTable
+
+from ioweather.core.errors import LakeError, QueueFull, TooManyDays
+from ioweather.core.units import DAY_NS, NS
+from ioweather.ingestion import drain as draining
+from ioweather.ingestion import queue, reading
+from ioweather.ingestion import receive as receiving
+from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
+from ioweather.ingestion.ingest import IngestReport
+from ioweather.ingestion.queue import draft_in, put, queued, waiting
+from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, check_room, receive
+from ioweather.lake.lake import open_lake
+from pushed_segments import START_NS, operations_in, segment
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return open_lake(tmp_path / "lake", create=True)
+
+
+def pushed(lake, host: str, starts, name: str = ""):
+    with draft_in(lake.root) as draft:
+        draft.write_bytes(segment(host, starts))
+        return receive(lake, draft, host, name or f"seg-{host}-1-1.ndjson", host)
+
+
+def laid(lake, host: str, data: bytes, name: str = "seg-x-1-1.ndjson") -> None:
+    """In the queue without a check, as a mistake of ours would."""
+    with draft_in(lake.root) as draft:
+        draft.write_bytes(data)
+        put(lake.root, draft, host, name, hashlib.sha256(data).hexdigest()[:32])
+
+
+def ledger(lake) -> list[tuple[str, str | None]]:
+    with lake.snapshot() as snapshot:
+        return snapshot.query("SELECT status, reason FROM ingests ORDER BY ALL").fetchall()
+
+
+def version_of(lake, table: str) -> int:
+    return DeltaTable(str(lake.root / "tables" / table)).version()
+
+
+def test_many_files_are_one_commit_of_every_table(lake):
+    for n in range(30):
+        pushed(lake, f"n{n}", [START_NS + n * NS])
+    assert waiting(lake.root).files == 30
+    assert drain(lake) == 30
+    assert sum(operations_in(lake.root).values()) == 30
+    # Version 0 is the empty table.
+    assert {table: version_of(lake, table) for table in ("responses", "response_rollups", "ingests")} == {
+        "responses": 1, "response_rollups": 1, "ingests": 1
+    }  # fmt: skip
+    assert waiting(lake.root) == queue.Waiting()
+    assert drain(lake) == 0
+
+
+def test_the_same_content_twice_is_in_once_and_known_while_it_waits(lake):
+    assert pushed(lake, "n1", [START_NS]).status == "ok"
+    assert pushed(lake, "n1", [START_NS]).status == "known"
+    assert pushed(lake, "n1", [START_NS], "seg-n1-2-1.ndjson").status == "ok"  # under another name, another file
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1}
+    assert ledger(lake) == [("ok", None)]
+    pushed(lake, "n1", [START_NS])  # a repeat that comes late
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1}
+    assert waiting(lake.root).files == 0
+
+
+def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
+    pushed(lake, "n1", [START_NS, START_NS + NS])
+    with monkeypatch.context() as broken:
+        broken.setattr("ioweather.lake.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            drain(lake)
+    assert waiting(lake.root).files == 1
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1, ("n1", START_NS + NS): 1}
+
+
+def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake):
+    pushed(lake, "wide", [START_NS + day * DAY_NS for day in range(FEW_DAYS + 1)])
+    pushed(lake, "n1", [START_NS + day * DAY_NS for day in range(FEW_DAYS)])
+    with pytest.raises(TooManyDays, match=f"more than {MOST_DAYS} days"):
+        pushed(lake, "long", [START_NS - day * DAY_NS for day in range(MOST_DAYS + 1)])
+    first = next_batch(lake)
+    assert {file.host for file in first} == {"n1", "long"}  # the refusal is for the ledger
+    take(lake, first, IngestReport())
+    assert [file.host for file in next_batch(lake)] == ["wide"]
+    drain(lake)
+    assert len(operations_in(lake.root)) == 2 * FEW_DAYS + 1
+    assert ledger(lake) == [("ok", None), ("ok", None), ("quarantined", "too_many_days")]
+    assert version_of(lake, "response_rollups") == 2
+
+
+def test_of_a_segment_of_too_many_days_the_end_is_not_read(lake):
+    starts = [START_NS - day * DAY_NS for day in range(1000)]
+    with draft_in(lake.root) as draft:
+        draft.write_bytes(segment("long", starts) + b"no json\n")
+        with pytest.raises(TooManyDays):
+            receive(lake, draft, "long", "seg-long-1-1.ndjson", "long")
+
+
+def test_a_batch_has_its_size(lake, monkeypatch):
+    for n in range(5):
+        pushed(lake, f"n{n}", [START_NS + n])
+    size = queued(lake.root)[0].bytes
+    monkeypatch.setattr(draining, "BATCH_BYTES", 2 * size)
+    assert len(next_batch(lake)) == 2
+    monkeypatch.setattr(draining, "BATCH_BYTES", 1)
+    assert len(next_batch(lake)) == 1
+    drain(lake)
+    assert sum(operations_in(lake.root).values()) == 5
+
+
+def test_what_cannot_be_read_any_more_is_kept_and_named(lake):
+    laid(lake, "n1", b"garbage\n")
+    pushed(lake, "n2", [START_NS])
+    drain(lake)
+    assert len(operations_in(lake.root)) == 1
+    assert ledger(lake) == [("ok", None), ("quarantined", "corrupt_input")]
+    (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")
+    assert kept.read_bytes() == b"garbage\n"
+    assert waiting(lake.root).files == 0
+
+
+def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypatch):
+    """Each round is a new writer, which dies over the one file whenever that is in its batch."""
+    for n in range(4):
+        pushed(lake, f"n{n}", [START_NS + n])
+    deaths = 0
+    real = draining.take
+
+    def dying(lake, files, report):
+        if any(file.host == "n2" for file in files):
+            raise KeyboardInterrupt
+        return real(lake, files, report)
+
+    monkeypatch.setattr(draining, "take", dying)
+    while waiting(lake.root).files:
+        try:
+            drain(lake)
+        except KeyboardInterrupt:
+            deaths += 1
+    assert waiting(lake.root).files == 0
+    assert deaths == 2 * draining.MOST_DEATHS
+    assert {host for host, _ in operations_in(lake.root)} == {"n0", "n1", "n3"}
+    assert ("quarantined", "worker_lost") in ledger(lake)
+    assert [path.parent.name for path in queue.refused_dir(lake.root).rglob("*.ndjson")] == ["n2"]
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), LakeError("No space left on device.")])
+def test_a_fault_of_the_lake_is_told_and_costs_no_file(lake, monkeypatch, fault):
+    """However often it fails: nobody dies over a file, so none is set aside; then it goes in."""
+    pushed(lake, "n1", [START_NS])
+    with monkeypatch.context() as patch:
+        patch.setattr(draining, "take", lambda *_: (_ for _ in ()).throw(fault))
+        assert {run_pass(lake.root) for _ in range(2 * draining.MOST_DEATHS + 1)} == {2}
+    found = waiting(lake.root)
+    assert (found.files, found.trouble) == (1, str(fault))
+    assert next_batch(lake) == queued(lake.root)
+    assert run_pass(lake.root) == 0
+    assert waiting(lake.root) == queue.Waiting()
+    assert operations_in(lake.root) == {("n1", START_NS): 1}
+    pushed(lake, "n1", [START_NS + NS])
+    assert waiting(lake.root).trouble == ""
+
+
+def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, reading_here):
+    pushed(lake, "n1", [START_NS])
+    pushed(lake, "n2", [START_NS])
+    real = reading._source_for
+    bad = next(file.path for file in queued(lake.root) if file.host == "n1")
+
+    def failing(path, *rest):
+        if path == bad:
+            raise OSError(5, "Input/output error", str(path))
+        return real(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_source_for", failing)
+        with pytest.raises(LakeError, match="cannot be read: Input/output error"):
+            take(lake, queued(lake.root), IngestReport())
+    assert [file.host for file in queued(lake.root)] == ["n1"]
+    assert not queue.refused_dir(lake.root).exists()
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
+
+
+def test_a_disk_of_ours_that_fails_is_not_the_senders_fault(lake, monkeypatch, reading_here):
+    def failing(path, *rest):
+        raise OSError(5, "Input/output error", str(path))
+
+    monkeypatch.setattr(reading, "_source_for", failing)
+    with pytest.raises(LakeError, match="Input/output error"):
+        pushed(lake, "n1", [START_NS])
+    assert waiting(lake.root).files == 0
+
+
+def test_a_full_queue_says_when_to_come_back(lake, monkeypatch):
+    pushed(lake, "n1", [START_NS])
+    check_room(waiting(lake.root))
+    monkeypatch.setattr(receiving, "MOST_FILES", 1)
+    with pytest.raises(QueueFull, match="1 files") as told:
+        check_room(waiting(lake.root))
+    assert told.value.after_seconds > 0
+
+
+def test_one_writer_at_a_time(lake):
+    with only_writer(lake.root) as first, only_writer(lake.root) as second:
+        assert (first is None, second is None) == (False, True)
+    with only_writer(lake.root) as again:
+        assert again is not None

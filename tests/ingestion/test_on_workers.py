@@ -1,0 +1,151 @@
+"""What runs on workers gives what one process gives, to the last bit: simulation, ingest, exhibits,
+report, score, scan. Workers are processes of this machine, or of a Dask cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from dask_clusters import loopback_cluster
+from ioweather.core.results import Exhibit, to_jsonable
+from ioweather.lake.lake import open_lake
+from ioweather.lake.workers import opened
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.simulate.generate import generate
+from ioweather.simulate.presets import LAPTOP
+from ioweather.simulate.score import score
+from ioweather.studies.pat19 import matrices
+from ioweather.topics.analyse import make_exhibits
+from ioweather.ui.report import gather as gathering
+from lake_contents import contents
+from made_once import made_once
+from scan_trees import counted, runs_tree
+
+PRESET = replace(
+    LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=600, scan_files=300,
+    detail_day=1,
+)  # fmt: skip
+# Of studies that are one task, and of those that spread their work: days of climate, replicates of tails.
+QUICK = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16")
+EXHIBITS = (*QUICK, "don15.fig5")
+FEW = {"replicates": "10"}
+QUESTIONS = ("volumes", "growth")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_stretches():
+    """So that two days are many pieces of work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrices, "_STRETCH_DAYS", 0.2)
+        yield
+
+
+@pytest.fixture(scope="module", params=["processes", "dask"])
+def workers(request):
+    with ExitStack() as stack:
+        if request.param == "dask":
+            cluster = stack.enter_context(loopback_cluster())
+            yield stack.enter_context(opened(dask=cluster.scheduler_address))
+        else:
+            yield stack.enter_context(opened(workers=2))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The facility, its lake, and its score."""
+    made, scored = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
+    return made, open_lake(made.out.parent / "lake"), scored
+
+
+def _made_alone(folder):
+    made = generate(PRESET, folder / "facility")
+    return made, score(made.out, questions=QUESTIONS, lake_dir=folder / "lake").jsonable()
+
+
+@pytest.fixture(scope="module")
+def exhibits_alone(alone):
+    _, lake, _ = alone
+    return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False))
+
+
+def files(folder: Path) -> dict[str, str]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(content_of(path)).hexdigest() for path in found}
+
+
+def content_of(path: Path) -> bytes:
+    """Of HDF5 what it holds: where in the file its chunks lie is not always the same."""
+    if path.suffix not in (".h5lmt", ".hdf5"):
+        return path.read_bytes()
+    told: list[str] = []
+
+    def tell(name: str, held: h5py.Group | h5py.Dataset) -> None:
+        values = [held[...]] if isinstance(held, h5py.Dataset) else []
+        attributes = [(key, np.asarray(held.attrs[key])) for key in sorted(held.attrs)]
+        told.extend([name, *(f"{each.dtype} {each.shape} {each.tobytes().hex()}" for each in values)])
+        told.extend(f"{key} {each.dtype} {each.tobytes().hex()}" for key, each in attributes)
+
+    with h5py.File(path) as file:
+        tell("", file)
+        file.visititems(tell)
+    return "\n".join(told).encode()
+
+
+def said(exhibits: list[Exhibit]) -> list[str]:
+    bodies = [to_jsonable(exhibit) for exhibit in exhibits]
+    return [json.dumps({k: v for k, v in body.items() if k != "provenance"}, sort_keys=True) for body in bodies]
+
+
+def test_simulation(alone, workers, tmp_path):
+    made, _, _ = alone
+    days = []
+    there = generate(PRESET, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
+    assert files(there.out) == files(made.out)
+    assert days == [1, 2]
+
+
+def test_exhibits(alone, exhibits_alone, workers):
+    _, lake, _ = alone
+    seen = []
+
+    def tell(*told):
+        seen.append(told)
+
+    there = make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False, executor=workers, progress=tell)
+    assert said(there) == said(exhibits_alone)
+    assert seen[-1][0] == seen[-1][1]
+    assert "climate: part 3 of 10" in [what for _, _, what in seen]
+
+
+def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
+    """None of it from what is kept."""
+    _, lake, _ = alone
+    lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
+    few = [gathering._Task((name,), "", {}, True) for name in QUICK]
+    monkeypatch.setattr(gathering, "_tasks", lambda *_: iter(few))
+    there = gathering.gather(lake, executor=workers)
+    assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone[: len(QUICK)]))
+
+
+def test_ingest_and_score(alone, workers, tmp_path):
+    """The ledger names the paths that were read, so both are read from the same place."""
+    made, lake, scored = alone
+    there = score(made.out, questions=QUESTIONS, lake_dir=tmp_path / "lake", executor=workers).jsonable()
+    assert there == scored
+    assert there["scored"] > 0
+    assert contents(open_lake(tmp_path / "lake")) == contents(lake)
+
+
+def test_a_scan(workers, tmp_path):
+    plan = plan_scan(runs_tree(tmp_path / "tree", 200), start_ns=(int(time.time()) + 1) * 10**9)
+    here, there = (Scan(plan, ScanState(), 2, executor=executor).run() for executor in (None, workers))
+    assert counted(there) == counted(here)

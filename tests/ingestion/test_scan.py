@@ -1,0 +1,274 @@
+"""Scans into the lake: rows, projects, resuming, listings, lists of others; and the exhibits that follow."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.facility import ProjectRule
+from ioweather.core.results import to_jsonable
+from ioweather.ingestion import scan_tree as scans
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.scan_tree import ScanRequest, scan, summary
+from ioweather.lake.lake import open_lake
+from ioweather.readers.scan import scanner
+from ioweather.readers.scan.scan_rows import TreeFacts
+from ioweather.readers.scan.walker import Walker
+from ioweather.topics.analyse import availability, make_exhibits
+from scan_trees import Naive
+
+
+@pytest.fixture
+def tree(tmp_path):
+    root = tmp_path / "tree"
+    now = time.time()
+    for number in range(30):
+        folder = root / ("earth" if number % 3 else "other") / f"run{number}"
+        folder.mkdir(parents=True)
+        for index in range(10):
+            file = folder / f"f{index}.h5"
+            file.write_bytes(b"x" * (100 if number % 3 else 5000) * (index + 1))
+            os.utime(file, (now, now - number * 10 * 86_400))
+    os.close(os.open(os.fsencode(root) + b"/odd\xff\x1b[31m.txt", os.O_CREAT | os.O_WRONLY))
+    return root
+
+
+@pytest.fixture
+def lake_dir(tmp_path):
+    return tmp_path / "lake"
+
+
+def rows(lake_dir, sql):
+    with open_lake(lake_dir).snapshot() as snapshot:
+        return snapshot.query(sql).fetchall()
+
+
+def test_a_scan_is_in_the_lake_once(tree, lake_dir):
+    report = scan(lake_dir, ScanRequest(tree, projects=[ProjectRule("Earth", path=f"{tree}/earth/*")]))
+    assert report.rows_added["scans"] == 1
+    row = rows(lake_dir, "SELECT root, file_count, directory_count, complete, vanished_count, source FROM scans")
+    assert row == [(str(tree), 301, 33, True, 0, "scan")]
+    naive = Naive(tree, report.facts.start_ns // 10**9)
+    sizes = "SELECT low, count, bytes FROM scan_bins WHERE histogram = 'size' AND owner_kind = 'all'"
+    assert {low: [n, held] for low, n, held in rows(lake_dir, sizes)} == {
+        (0 if k == 0 else 2 ** (k - 1)): cell for k, cell in naive.cells[("all", "", "size")].items()
+    }
+    projects = "SELECT owner, sum(count) FROM scan_bins WHERE owner_kind = 'project' AND histogram = 'size' GROUP BY 1"
+    assert dict(rows(lake_dir, projects)) == {"Earth": 200, f"uid {os.geteuid()}": 101}
+    largest = json.loads(rows(lake_dir, "SELECT largest FROM scans")[0][0])
+    assert largest["files"][0]["value"] == 50_000
+    assert not list((lake_dir / "scans").glob("*.state*"))
+
+
+def test_exhibits_follow(tree, lake_dir):
+    scan(lake_dir, ScanRequest(tree))
+    for number in range(40):
+        (tree / f"new{number}").write_text("x")
+    scan(lake_dir, ScanRequest(tree))
+    lake = open_lake(lake_dir)
+    made = make_exhibits(lake, ["car11.fig8", "car11.table3", "car11.overwrite"])
+    growth = {e.name: e.value for e in made[1].estimates}
+    assert growth["files_growth"] == pytest.approx(40 / 301)
+    age = {e.name: e.value for e in made[2].estimates}
+    old = sum(p.stat().st_size for n in range(7, 30) for p in tree.glob(f"*/run{n}/*"))
+    everything = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file())
+    assert age["unmodified_ratio[64 d]"] == pytest.approx(old / everything)
+    with lake.snapshot() as snapshot:
+        states = {item.id: item for item in availability(snapshot)}
+    assert states["car11.overwrite"].ready
+
+
+def test_an_empty_lake_has_neither_half_of_overwriting(lake_dir):
+    lake = open_lake(lake_dir, create=True)
+    with lake.snapshot() as snapshot:
+        state = next(item for item in availability(snapshot) if item.id == "car11.overwrite")
+    assert not state.ready
+    assert len(state.missing) == 3
+    with pytest.raises(DataUnavailable, match="scans"):
+        make_exhibits(lake, ["car11.overwrite"])
+
+
+def test_entries_come_in_and_names_stay_what_they_are(tree, lake_dir):
+    report = scan(lake_dir, ScanRequest(tree, entries=True))
+    assert report.rows_added["scan_entries"] == 301 + 33
+    found = rows(lake_dir, "SELECT path, escaped, kind FROM scan_entries WHERE escaped")
+    assert found == [(f"{tree}/odd\\xff\x1b[31m.txt", True, "file")]
+    total = rows(lake_dir, "SELECT sum(size_bytes) FROM scan_entries WHERE kind = 'file'")[0][0]
+    assert total == rows(lake_dir, "SELECT file_bytes FROM scans")[0][0]
+
+
+@pytest.mark.parametrize(("policy", "shown"), [("hash", 32), ("drop", None)])
+def test_paths_can_be_hidden(tree, lake_dir, policy, shown):
+    scan(lake_dir, ScanRequest(tree, entries=True, paths=policy))
+    largest = json.loads(rows(lake_dir, "SELECT largest FROM scans")[0][0])["files"][0]["path"]
+    assert largest is None if shown is None else len(largest) == shown
+    assert not any("/" in path for (path,) in rows(lake_dir, "SELECT path FROM scan_entries"))
+    assert len(rows(lake_dir, "SELECT DISTINCT path FROM scan_entries")) == 334
+
+
+@pytest.fixture
+def stopped(tree, lake_dir, monkeypatch):
+    """A scan that Ctrl-C stopped in the middle."""
+    monkeypatch.setattr(scanner, "_TASK", 50)
+    monkeypatch.setattr(scanner, "_DIRECTORIES", 2)
+    signals = iter([signal.SIGINT])
+
+    def interrupt(done, total, what):
+        for number in signals if done > 60 else ():
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(lake_dir, ScanRequest(tree, entries=True), progress=interrupt)
+    return tree
+
+
+def test_an_interrupted_scan_goes_on(stopped, lake_dir):
+    with pytest.raises(UsageError, match="--resume"):
+        scan(lake_dir, ScanRequest(stopped, entries=True))
+    with pytest.raises(UsageError, match="--entries"):
+        scan(lake_dir, ScanRequest(stopped, resume=True))
+    seen = []
+    report = scan(
+        lake_dir, ScanRequest(stopped, entries=True, resume=True), progress=lambda done, total, what: seen.append(done)
+    )
+    assert report.resumed
+    assert min(seen) > 60, "what was done is not done again"
+    assert rows(lake_dir, "SELECT file_count, directory_count FROM scans") == [(301, 33)]
+    assert rows(lake_dir, "SELECT count(*) FROM scan_entries") == [(334,)]
+    assert "interruption" in " ".join(summary(report).caveats)
+
+
+def test_an_interrupted_scan_can_be_forgotten(stopped, lake_dir):
+    report = scan(lake_dir, ScanRequest(stopped, restart=True))
+    assert not report.resumed
+    assert rows(lake_dir, "SELECT file_count FROM scans") == [(301,)]
+
+
+def test_the_second_time_there_is_an_estimate(tree, lake_dir):
+    totals = []
+    for _ in range(2):
+        scan(lake_dir, ScanRequest(tree), progress=lambda done, total, what: totals.append(total))
+    assert totals[0] is None
+    assert totals[-1] == 333
+
+
+def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
+    scan(lake_dir, ScanRequest(tree))
+    (lock,) = (lake_dir / "scans").glob("*.lock")
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="already"):
+            scan(lake_dir, ScanRequest(tree))
+
+
+def test_the_summary_is_safe_to_print(tree, lake_dir):
+    (tree / "big\x1b]0;owned\x07").write_bytes(b"x" * 100_000)
+    answer = summary(scan(lake_dir, ScanRequest(tree)))
+    text = str(to_jsonable(answer))
+    assert "\x1b" not in text
+    assert "\\x1b]0;owned\\x07" in answer.facts[-1].facts[0].note
+    assert "302 files" in answer.headline
+
+
+def test_a_list_of_find_goes_in_by_ingest(tree, lake_dir, tmp_path):
+    form = "%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n"
+    listed = subprocess.run(["find", tree, "-printf", form], capture_output=True, check=True).stdout
+    (tmp_path / "list").write_bytes(listed)
+    lake = open_lake(lake_dir, create=True)
+    now = time.time_ns()
+    for _ in range(2):
+        report = ingest(lake, [tmp_path / "list"], context=ReadContext(start_ns=now, system="scratch"))
+    assert report.known == 1
+    assert rows(lake_dir, "SELECT file_count, system, source FROM scans") == [(301, "scratch", "find")]
+    assert make_exhibits(lake, ["car11.fig8"])[0].estimates
+    undated = ingest(lake, [tmp_path / "list"], context=ReadContext(system="other"))
+    assert undated.known == 1
+
+
+def test_entries_of_anybodys_csv_make_a_scan(lake_dir, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "file,size,user,changed\n"
+        "/x/a.h5,100,1001,2026-01-01\n"
+        "/x/y/b.nc,3000,1002,2020-01-01\n"
+        "/x/y/c,0,1001,2026-01-02\n"
+    )
+    sql = """SELECT 'table-1' AS scan_id, ns('2026-01-03T00:00:00Z') AS start_ns, file AS path, size AS size_bytes,
+             "user" AS uid, ns(changed || 'T00:00Z') AS mtime_ns FROM input"""
+    lake = open_lake(lake_dir, create=True)
+    report = ingest(lake, [table], select=("scan_entries", sql))
+    assert not report.bad, report.bad
+    assert report.rows_added == {"scan_entries": 3, "scans": 1}
+    assert rows(lake_dir, "SELECT scan_id, root, file_count, file_bytes, source FROM scans") == [
+        ("table-1", "/x", 3, 3100, "mapped")
+    ]
+    ages = "SELECT low, count FROM scan_bins WHERE owner_kind = 'all' AND histogram = 'mtime' ORDER BY low"
+    assert rows(lake_dir, ages) == [(1, 1), (2, 1), (2048, 1)]
+    made = make_exhibits(lake, ["car11.fig8"])[0]
+    assert any("uid 1001 has most files" in finding.text for finding in made.findings)
+
+
+def lying(entry, size, blocks):
+    """As a file system may answer that is not ours."""
+    status = list(entry.stat(follow_symlinks=False))
+    status[6] = size
+    return SimpleNamespace(
+        name=entry.name, is_dir=entry.is_dir,
+        stat=lambda follow_symlinks: os.stat_result(status, {**vars_of(entry), "st_blocks": blocks}),
+    )  # fmt: skip
+
+
+def vars_of(entry):
+    found = entry.stat(follow_symlinks=False)
+    return {name: getattr(found, name) for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(-5, 8), (5, -8), (5, 1 << 62)])
+def test_a_file_that_cannot_be_is_left_out_alone(tree, lake_dir, monkeypatch, size, blocks):
+    real = Walker._count_chunk
+
+    def count(self, entries, place):
+        return real(self, [lying(e, size, blocks) if e.name == "f3.h5" else e for e in entries], place)
+
+    monkeypatch.setattr(Walker, "_count_chunk", count)
+    report = scan(lake_dir, ScanRequest(tree, entries=True))
+    assert rows(lake_dir, "SELECT file_count, not_examined_count FROM scans") == [(271, 30)]
+    kept = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and path.name != "f3.h5")
+    assert rows(lake_dir, "SELECT file_bytes FROM scans") == [(kept,)]
+    assert rows(lake_dir, "SELECT count(*) FROM scan_entries WHERE kind = 'file'") == [(271,)]
+    assert "30 entries could not be examined (30 impossible size)." in summary(report).caveats
+
+
+def test_times_of_any_century_are_kept(tree, lake_dir):
+    os.utime(tree / "earth/run1/f0.h5", ns=(-(10**18), 14_000_000_000 * 10**9))
+    report = scan(lake_dir, ScanRequest(tree, entries=True))
+    found = rows(lake_dir, "SELECT atime_ns, mtime_ns FROM scan_entries WHERE path LIKE '%run1/f0.h5'")
+    assert found == [(-(10**18), 2**63 - 1)]
+    assert report.rows_refused == 0
+
+
+def test_a_number_that_cannot_be_does_not_cost_the_scan(tree, lake_dir, monkeypatch):
+    """File systems without an end say that they have 16 EiB."""
+    monkeypatch.setattr(scans, "tree_facts", lambda root: TreeFacts("/", "fuse", 1 << 64, 1 << 61, 1 << 70, -1))
+    report = scan(lake_dir, ScanRequest(tree))
+    found = rows(lake_dir, "SELECT file_count, total_bytes, free_bytes, total_inodes, used_inodes FROM scans")
+    assert found == [(301, None, None, (1 << 63) - 1, None)]
+    assert (report.rows_added["scans"], report.rows_refused) == (1, 0)
+    assert any("1 row of scans flagged: total_bytes is outside of what can be" in c for c in summary(report).caveats)
+
+
+def test_a_clock_set_back_meanwhile_leaves_the_end_unknown(tree, lake_dir, monkeypatch):
+    start = time.time_ns()
+    moments = iter([start, start])
+    monkeypatch.setattr(scans, "now_ns", lambda: next(moments, start - 10**12))
+    assert scan(lake_dir, ScanRequest(tree)).rows_added["scans"] == 1
+    assert rows(lake_dir, "SELECT end_ns FROM scans") == [(None,)]

@@ -1,0 +1,180 @@
+"""Executors: bounded work in flight, results in order, what a dead worker costs."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import Executor, Future
+
+import pytest
+
+from ioweather.core.errors import FacilityError, IoweatherError, UsageError
+from ioweather.core.facility import parse_facility
+from ioweather.lake.workers import (
+    ClusterSettings,
+    Serial,
+    TaskLost,
+    cluster_settings,
+    in_order,
+    local_executor,
+    opened,
+    workers_of,
+)
+
+
+def test_serial_and_processes_agree_in_order():
+    inputs = [(n, 2) for n in range(40)]  # builtins, because workers cannot import this module
+    with local_executor(2) as pool:
+        parallel = list(in_order(pool, pow, inputs, in_flight=3))
+    assert list(in_order(Serial(), pow, inputs)) == parallel == [n * n for n in range(40)]
+
+
+def test_a_slow_first_one_is_still_the_first():
+    with local_executor(2) as pool:
+        assert list(in_order(pool, time.sleep, [(0.3,), (0.0,)])) == [None, None]
+        assert list(in_order(pool, max, [(range(3_000_000),), (range(3),)])) == [2_999_999, 2]
+
+
+def test_inputs_are_drawn_only_as_needed():
+    drawn = []
+
+    def endless():
+        for n in range(10**9):
+            drawn.append(n)
+            yield (n, 2)
+
+    results = in_order(Serial(), pow, endless(), in_flight=4)
+    assert next(results) == 0
+    assert len(drawn) <= 4
+    results.close()
+
+
+def test_an_error_in_a_task_comes_out():
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(Serial(), divmod, [(1, 0)]))
+
+
+def test_a_task_that_kills_its_worker_costs_itself_alone():
+    # Builtins again: eval counts, or ends its process.
+    inputs = [(text,) for text in ("1", "2", "__import__('os')._exit(9)", "3", "4")]
+    with local_executor(2) as pool:
+        found = list(in_order(pool, eval, inputs, lost=lambda text: "lost"))
+    assert found == [1, 2, "lost", 3, 4]
+
+
+def test_without_a_way_out_a_killed_worker_is_named_with_what_to_do():
+    with local_executor(2) as pool, pytest.raises(IoweatherError, match=r"A worker died.*memory.*again"):
+        list(in_order(pool, os._exit, [(9,)]))
+
+
+def test_one_worker_needs_no_processes():
+    assert isinstance(local_executor(1), Serial)
+
+
+class LosesOne(Executor):
+    """Stands for a cluster that has tried a task on several workers."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future[object] = Future()
+        if args == (2,):
+            future.set_exception(TaskLost())
+        else:
+            future.set_result(fn(*args))
+        return future
+
+
+def test_a_task_that_the_cluster_gave_up_costs_itself_alone():
+    assert list(in_order(LosesOne(), abs, [(1,), (2,), (3,)], lost=lambda n: None)) == [1, None, 3]
+    assert workers_of(LosesOne()) == 1
+
+
+def test_leaving_early_cancels_what_has_not_begun():
+    began = time.monotonic()
+    with local_executor(2) as pool:
+        results = in_order(pool, time.sleep, [(0.5,)] * 2_000, in_flight=1_000)
+        next(results)
+        results.close()
+    assert time.monotonic() - began < 240  # not a timing: all naps of both workers would be 250 s
+
+
+def test_stopping_does_not_wait_for_what_is_being_done():
+    def stopped() -> None:
+        with opened(workers=2) as pool:
+            next(in_order(pool, time.sleep, [(0.01,), *[(900,)] * 3]))
+            raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert time.monotonic() - began < 600  # not a timing: the naps are 15 minutes
+
+
+def test_where_the_work_is_done_is_no_part_of_a_facility():
+    told = parse_facility({"name": "x", "engine": {"partition": "regular"}})
+    assert told.sections["engine"] == {"partition": "regular"}
+    assert told.digest == parse_facility({"name": "x"}).digest
+
+
+def test_the_choices_exclude_each_other():
+    with pytest.raises(UsageError, match="exclude each other"), opened(workers=2, dask="tcp://127.0.0.1:1"):
+        pass
+
+
+def test_what_facility_toml_says_of_slurm_jobs():
+    section = {"partition": "regular", "walltime": "1-02:30:00", "cores": 4, "memory": "8 GiB", "setup": ["ml python"]}
+    settings = cluster_settings(section)
+    assert settings.partition == "regular"
+    assert settings.walltime_seconds == 26 * 3600 + 1800
+    assert settings.setup == ("ml python",)
+    assert cluster_settings({}) == ClusterSettings()
+
+
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"queue": "x"}, "unknown key queue"),
+        ({"walltime": "90"}, "walltime"),
+        ({"walltime": 90}, "walltime"),
+        ({"memory": "lots"}, "memory"),
+        ({"cores": 0}, "cores"),
+        ({"cores": True}, "cores"),
+        ({"setup": "ml python"}, "list of strings"),
+    ],
+)
+def test_a_wrong_setting_is_named(section, complaint):
+    with pytest.raises(FacilityError, match=complaint):
+        cluster_settings(section)
+
+
+class Shared(Executor):
+    """A cluster of one worker: a task that kills it takes along all that wait for it."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.pending: list[tuple[Future[int], int]] = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future[int] = Future()
+        self.pending.append((future, args[0]))
+        if len(self.pending) == self.width:
+            self.run()
+        return future
+
+    def run(self) -> None:
+        deadly = any(value < 0 for _, value in self.pending)
+        for future, value in self.pending:
+            if deadly:
+                future.set_exception(TaskLost())
+            else:
+                future.set_result(value)
+        self.pending.clear()
+        self.width = 1
+
+    width = 6
+
+
+def test_who_shared_a_worker_with_the_cause_is_tried_alone():
+    inputs = [(n,) for n in (1, 2, -3, 4, 5, 6, 7, -8, 9)]
+    found = list(in_order(Shared(), abs, inputs, in_flight=6, lost=lambda n: n))
+    assert found == [1, 2, -3, 4, 5, 6, 7, -8, 9]

@@ -1,0 +1,181 @@
+"""Darshan 2.x logs, raw and in the terms of 3.x."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import itertools
+import struct
+
+import numpy as np
+import pytest
+
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.readers.darshan.darshan_reader import column, read_log
+
+# Positions of some counters in the record, from the format of Darshan 2.
+INDEP_OPENS, COLL_READS, POSIX_READS, POSIX_OPENS, FREADS, FOPENS = 0, 4, 11, 13, 17, 19
+BYTES_READ, BYTES_WRITTEN, SIZE_READ_0_100, DEVICE, SLOWEST_RANK = 47, 48, 62, 138, 142
+F_OPEN, F_CLOSE, F_POSIX_READ, F_MPI_READ, F_SLOWEST = 0, 3, 6, 10, 15
+
+
+def record(order, record_id, rank, suffix, counters=(), floats=()):
+    ints, doubles = [0] * 144, [0.0] * 18
+    for index, value in dict(counters).items():
+        ints[index] = value
+    for index, value in dict(floats).items():
+        doubles[index] = value
+    return (
+        struct.pack(f"{order}Qq", record_id, rank)
+        + suffix.ljust(16, b"\0")
+        + struct.pack(f"{order}144q", *ints)
+        + struct.pack(f"{order}18d", *doubles)
+    )
+
+
+def job_region(version, order, start=1_300_000_000, end=1_300_000_009):
+    size, metadata = (4096, 1024) if version >= "2.04" else (1024, 0 if version == "2.00" else 64)
+    head = version.encode().ljust(8, b"\0") + struct.pack(f"{order}6q", 6567223, 500, start, end, 4, 77)
+    text = b"./app -n 1\n10\tnfs\t/home\n-12\tgpfs\t/gpfs/fs0\n15\tgpfs\t/"
+    return (head + b"lib_ver=2.2\nh=cb=4\n".ljust(1024, b"\0")[:metadata] + text).ljust(size, b"\0")
+
+
+@pytest.mark.parametrize("version", ["2.00", "2.01", "2.02", "2.03", "2.04", "2.05", "2.06"])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_every_version(version, order, pack):
+    counters = {POSIX_OPENS: 2, POSIX_READS: 5, BYTES_READ: 500, SIZE_READ_0_100: 5, DEVICE: -12, SLOWEST_RANK: 3}
+    raw = job_region(version, order) + record(order, 9, -1, b"dir/file.000001", counters, {F_POSIX_READ: 0.5})
+    log = read_log(pack(raw))
+    assert (log.version, log.byte_order) == (version, "little" if order == "<" else "big")
+    assert (log.job.uid, log.job.nprocs, log.job.job_id) == (500, 4, 77)
+    assert (log.job.start_ns, log.job.end_ns) == (1_300_000_000 * 10**9, 1_300_000_009 * 10**9)
+    assert log.job.run_seconds == 10
+    assert log.job.exe == "./app -n 1"
+    assert log.job.mounts == (("/gpfs/fs0", "gpfs"), ("/home", "nfs"), ("/", "gpfs"))
+    assert log.job.metadata == ({} if version == "2.00" else {"lib_ver": "2.2", "h": "cb=4"})
+    assert log.names == {9: "/gpfs/fs0/…dir/file.000001"}
+    assert list(log.modules) == ["CP", "POSIX"]
+    raw_record = log.modules["CP"].records[0]
+    assert (raw_record["CP_POSIX_OPENS"], raw_record["CP_BYTES_READ"], raw_record["CP_SLOWEST_RANK"]) == (2, 500, 3)
+    posix = log.modules["POSIX"].records[0]
+    assert (posix["id"], posix["rank"], posix["POSIX_OPENS"], posix["POSIX_READS"]) == (9, -1, 2, 5)
+    assert (posix["POSIX_BYTES_READ"], posix["POSIX_SIZE_READ_0_100"], posix["POSIX_SLOWEST_RANK"]) == (500, 5, 3)
+    assert posix["POSIX_F_READ_TIME"] == 0.5
+
+
+def test_the_interfaces_are_told_apart():
+    rows = [
+        record("<", 1, 0, b"posix", {POSIX_OPENS: 1, BYTES_READ: 10}),
+        record("<", 2, 0, b"mpi", {INDEP_OPENS: 4, COLL_READS: 3, POSIX_OPENS: 4, BYTES_READ: 20}, {F_MPI_READ: 2.5}),
+        record("<", 3, 0, b"stdio", {FOPENS: 1, FREADS: 7, BYTES_READ: 30}),
+    ]
+    log = read_log(gzip.compress(job_region("2.05", "<") + b"".join(rows)))
+    assert list(log.modules) == ["CP", "POSIX", "MPI-IO", "STDIO"]
+    assert log.modules["POSIX"].records["id"].tolist() == [1, 2, 3]
+    mpi, stdio = log.modules["MPI-IO"], log.modules["STDIO"]
+    assert mpi.records["id"].tolist() == [2]
+    assert (mpi.records["MPIIO_INDEP_OPENS"][0], mpi.records["MPIIO_COLL_READS"][0]) == (4, 3)
+    assert (mpi.records["MPIIO_BYTES_READ"][0], mpi.records["MPIIO_F_READ_TIME"][0]) == (20, 2.5)
+    assert column(mpi, "MPIIO_ACCESS1_ACCESS") is None
+    assert column(mpi, "MPIIO_F_SLOWEST_RANK_TIME") is not None
+    assert stdio.records["id"].tolist() == [3]
+    assert (stdio.records["STDIO_OPENS"][0], stdio.records["STDIO_READS"][0]) == (1, 7)
+    assert column(stdio, "STDIO_BYTES_READ") is None
+    assert list(read_log(gzip.compress(job_region("2.05", "<") + b"".join(rows)), modules={"STDIO"}).modules) == [
+        "STDIO"
+    ]
+
+
+def test_before_2_05_the_slowest_rank_is_not_that_of_mpi_io():
+    rows = record("<", 2, -1, b"mpi", {INDEP_OPENS: 4}, {F_SLOWEST: 3.0})
+    log = read_log(gzip.compress(job_region("2.04", "<") + rows))
+    assert column(log.modules["MPI-IO"], "MPIIO_F_SLOWEST_RANK_TIME") is None
+    assert log.modules["POSIX"].records["POSIX_F_SLOWEST_RANK_TIME"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("version", "opened", "closed", "expected"),
+    [
+        ("2.02", 1_300_000_001.5, 1_300_000_004.0, (1.5, 4.0)),  # seconds since 1970
+        ("2.02", 0.5, 9.0, (0.5, 9.0)),  # since about the start
+        ("2.02", 100.5, 109.0, (1.5, 10.0)),  # since the boot: set back to end with the job
+        ("2.02", 0.0, 5.0, (0.0, 5.0)),  # 0 is: never opened
+        ("2.03", 100.5, 109.0, (100.5, 109.0)),  # normalized by Darshan itself
+    ],
+)
+def test_clocks(version, opened, closed, expected):
+    row = record("<", 2, 0, b"f", {POSIX_OPENS: 1}, {F_OPEN: opened, F_CLOSE: closed})
+    posix = read_log(gzip.compress(job_region(version, "<") + row)).modules["POSIX"].records[0]
+    assert (posix["POSIX_F_OPEN_START_TIMESTAMP"], posix["POSIX_F_CLOSE_END_TIMESTAMP"]) == expected
+
+
+def test_a_log_without_records():
+    log = read_log(gzip.compress(job_region("2.06", "<")))
+    assert (dict(log.modules), log.names) == ({}, {})
+
+
+def test_several_gzip_members():
+    raw = job_region("2.06", "<") + record("<", 2, 0, b"f", {POSIX_OPENS: 1}) * 2
+    log = read_log(gzip.compress(raw[:4000]) + gzip.compress(raw[4000:]))
+    assert len(log.modules["CP"].records) == 2
+
+
+def test_what_is_refused():
+    good = job_region("2.06", "<") + record("<", 2, 0, b"f")
+    with pytest.raises(UnsupportedVersion, match=r"version 1\.4;"):
+        read_log(gzip.compress(b"1.4\0\0\0\0\0" + good[8:]))
+    with pytest.raises(UnsupportedVersion, match=r"version 3\.41"):
+        read_log(gzip.compress(b"3.41\0\0\0\0" + good[8:]))
+    with pytest.raises(UnknownFormat, match="not a Darshan log"):
+        read_log(gzip.compress(b"just some text"))
+    with pytest.raises(TruncatedInput, match="job region alone"):
+        read_log(gzip.compress(good[:3000]))
+    with pytest.raises(CorruptInput, match="multiple"):
+        read_log(gzip.compress(good[:-8]))
+    with pytest.raises(CorruptInput, match="ranks"):
+        read_log(gzip.compress(job_region("2.06", "<") + record("<", 2, 4, b"f")))
+    with pytest.raises(CorruptInput, match="cannot be decompressed"):
+        read_log(gzip.compress(good)[:-8] + b"\0" * 8)
+
+
+def test_no_beginning_is_taken_for_a_log():
+    data = gzip.compress(job_region("2.06", "<") + record("<", 2, 0, b"f"), mtime=0)
+    for length in range(len(data)):
+        with pytest.raises(SourceError):
+            read_log(data[:length])
+
+
+@pytest.mark.shared
+def test_the_sample_logs(shared_data):
+    paths = sorted((shared_data / "darshan/v2").glob("*.gz"))
+    assert len(paths) == 18
+    for path in paths:
+        log = read_log(path)
+        posix = log.modules["POSIX"].records
+        assert log.job.job_id == int(path.name.split("_id")[1].split("_")[0])
+        assert log.job.exe
+        assert log.job.mounts
+        assert (posix["rank"] == -1).all()
+        # mpi-io-test and IOR write what they read, all ranks together.
+        assert np.array_equal(posix["POSIX_BYTES_READ"], posix["POSIX_BYTES_WRITTEN"])
+        assert np.array_equal(posix["POSIX_READS"] * posix["POSIX_ACCESS1_ACCESS"], posix["POSIX_BYTES_READ"])
+        stamps = [posix[f"POSIX_F_{n}_TIMESTAMP"] for n in ("OPEN_START", "WRITE_START", "READ_END", "CLOSE_END")]
+        assert all((a <= b).all() for a, b in itertools.pairwise(stamps))
+        assert (stamps[-1] <= log.job.run_seconds).all()
+        mounts = [mount for mount, _ in log.job.mounts]
+        assert all(any(name.startswith(mount) for mount in mounts) for name in log.names.values())
+    _check_that_job_350690_has_the_bandwidth_that_ior_printed(shared_data)
+
+
+def _check_that_job_350690_has_the_bandwidth_that_ior_printed(shared_data):
+    (path,) = (shared_data / "darshan/v2").glob("*350690*.gz")
+    posix = read_log(path).modules["POSIX"].records
+    mebibytes = (posix["POSIX_BYTES_READ"] + posix["POSIX_BYTES_WRITTEN"]).sum() / 2**20
+    derived = mebibytes / posix["POSIX_F_SLOWEST_RANK_TIME"].sum()
+    lines = (shared_data / "darshan/v2/350690.output").read_text().splitlines()
+    printed = [float(words[2]) for words in (line.split() for line in lines)
+               if len(words) == 9 and words[1] in ("write", "read")]  # fmt: skip
+    assert len(printed) == 8
+    assert np.mean(printed) == pytest.approx(2599, abs=0.5)
+    assert derived == pytest.approx(2572, abs=0.5)

@@ -1,0 +1,158 @@
+"""The text of darshan-parser: the same rows as the log it was made of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from darshan_logs import LogParts, record
+from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from ioweather.core.frames import Frame
+from ioweather.core.tables.schema import encode_text
+from ioweather.facts.job_io import job_io
+from ioweather.readers.darshan.darshan_reader import DARSHAN, read_log, rows_of_logs
+from ioweather.ui.cli.main import run
+
+
+def parser_text(log) -> str:
+    """As darshan-parser 3.4 prints a log."""
+    job = log.job
+    lines = [
+        f"# darshan log version: {log.version}", "# compression method: ZLIB", f"# exe: {job.exe}", f"# uid: {job.uid}",
+        f"# jobid: {job.job_id}", f"# start_time: {job.start_ns // 10**9}", "# start_time_asci: Sun Sep 13 12:26:40",
+        f"# end_time: {job.end_ns // 10**9}", f"# nprocs: {job.nprocs}", f"# run time: {job.run_seconds:.4f}",
+        *(f"# metadata: {key} = {value}" for key, value in job.metadata.items()), "",
+        "# log file regions", "# -------------------------------------------------------",
+        "# header: 1328 bytes (uncompressed)",
+        *(f"# {name} module: 186 bytes (compressed), ver={module.version}" for name, module in log.modules.items()),
+        *(f"# mount entry:\t{path}\t{kind}" for path, kind in job.mounts), "",
+        "#<module>\t<rank>\t<record id>\t<counter>\t<value>\t<file name>\t<mount pt>\t<fs type>",
+    ]  # fmt: skip
+    for name, module in log.modules.items():
+        for row in module.records:
+            for counter in module.records.dtype.names[2:]:
+                value = f"{row[counter]:f}" if "_F_" in counter else str(row[counter])
+                shown = log.names[int(row["id"])]
+                lines.append(f"{name}\t{row['rank']}\t{row['id']}\t{counter}\t{value}\t{shown}\t/scratch\tlustre")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def log():
+    streams = [record("<", 11, -1, 69, 17) + record("<", 12, 3, 69, 17)]
+    return read_log(LogParts(modules=[("POSIX", 4, streams), ("STDIO", 2, [record("<", 12, 0, 14, 15)])]).build())
+
+
+def test_the_rows_are_those_of_the_log(tmp_path, log):
+    path = tmp_path / "job.txt"
+    path.write_text(parser_text(log))
+    assert DARSHAN.detect(path.read_bytes(), path) == 0.95
+    pasted = read_log(path)
+    assert (pasted.job.exe, pasted.job.mounts, pasted.job.metadata) == (log.job.exe, log.job.mounts, log.job.metadata)
+    for name, module in log.modules.items():
+        assert pasted.modules[name].records.tolist() == module.records.tolist()
+    (_, mine), (_, its) = rows_of_logs([pasted]), rows_of_logs([log])
+    for a, b in zip(mine.records(), its.records(), strict=True):
+        moved = {name for name in a if name.endswith("_ns") or name == "log_digest"}  # the start is cut to the second
+        assert {k: v for k, v in a.items() if k not in moved} == {k: v for k, v in b.items() if k not in moved}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "reason"),
+    [
+        ("version: 3.41", "version: 2.06", UnsupportedVersion, "2.06"),
+        ("# nprocs: 4\n", "", CorruptInput, "no nprocs"),
+        ("POSIX_OPENS\t1\t", "POSIX_OPENS\tmany\t", CorruptInput, "not a number"),
+        ("POSIX\t-1\t11\tPOSIX_READS\t4\t/scratch/a\t/scratch\tlustre\n", "", TruncatedInput, "POSIX_READS"),
+        ("POSIX\t3\t12\t", "POSIX\t9\t12\t", CorruptInput, "ranks"),
+        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "no counter"),
+    ],
+)
+def test_what_is_refused(log, old, new, error, reason):
+    text = parser_text(log)
+    assert old in text
+    with pytest.raises(error, match=reason):
+        read_log(text.replace(old, new).encode())
+
+
+def head(log) -> str:
+    return parser_text(log).split("POSIX\t")[0]
+
+
+TRACE = """
+# ***************************************************
+# DXT_POSIX module data
+# ***************************************************
+
+# DXT, file_id: 11, file_name: /scratch/a b
+# DXT, rank: 2, hostname: nid001
+# DXT, write_count: 2, read_count: 1
+# DXT, mnt_pt: /scratch, fs_type: lustre
+# DXT, Lustre stripe_size: 1048576, Lustre stripe_count: 2
+# DXT, Lustre OST obdidx: 3 4
+# Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)  [OST]
+ X_POSIX       2  write        0               0         1000      1.0000      2.5000  [  3]
+ X_POSIX       2  write        1            1000      2000000      3.0000      3.2500  [  3]  [  4]
+ X_POSIX       2   read        0              10          100      4.0000      4.0001  [  3]
+"""
+
+
+def job_row(log):
+    return job_io(*rows_of_logs([log])).records()[0]
+
+
+def test_records_count_where_sums_stand_beside_them(log):
+    """--all prints both."""
+    both = parser_text(log) + "# POSIX module data\ntotal_POSIX_OPENS: 4\n# total: 5 9 9\n# total_bytes: 9\n"
+    both += "# POSIX module data\n12345\t/a/path\t4\t0.1\t0.2\n"  # and --file-list
+    pasted = read_log(both.encode())
+    assert pasted.form == "text"
+    assert job_row(pasted)["read_bytes"] == job_row(log)["read_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "reason"),
+    [
+        (TRACE, UnsupportedVersion, "darshan-dxt-parser"),
+        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums of darshan-parser"),
+        ("# POSIX module data\n", TruncatedInput, "it was cut"),
+    ],
+)
+def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, error, reason):
+    text = head(log) + body
+    with pytest.raises(error, match=reason) as refused:
+        read_log(text.encode())
+    assert refused.value.hint == "Print all records: darshan-parser JOB.darshan > job.txt"
+    (tmp_path / "job.txt").write_text(text)
+    assert run(["ingest", "--lake", str(tmp_path / "lake"), str(tmp_path / "job.txt"), "--csv"]) == 1
+    assert "darshan-parser JOB.darshan > job.txt" in capsys.readouterr().out
+
+
+def test_noise_before_the_first_line(tmp_path, log):
+    noise = "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.\n$ darshan-parser job.darshan\n"
+    path = tmp_path / "pasted.txt"
+    path.write_bytes((noise + parser_text(log)).replace("\n", "\r\n").encode())
+    assert DARSHAN.detect(path.read_bytes(), path) == 0.95
+    assert job_row(read_log(path))["write_bytes"] == job_row(log)["write_bytes"]
+
+
+def test_rows_that_an_older_version_read_from_sums_and_traces(log):
+    """They are in lakes: what the text did not tell is null, and the file counts that it printed are shown."""
+    applications, files = rows_of_logs([log])
+    kinds = {"total": 5, "read_only": 1, "write_only": 3, "read_write": 0, "unique": 4, "shared": 1}
+    columns = {name: applications[name] for name in applications}
+    sums = columns | {"form": encode_text(["totals"]), "file_counts": encode_text([json.dumps({"POSIX": kinds})])}
+    row = job_io(Frame(sums), files).records()[0]
+    assert (row["file_count"], row["write_only_file_count"], row["unique_file_count"]) == (5, 3, 4)
+    assert (row["shared_file_count"], row["io_rank_count"], row["main_mount"], row["partial"]) == (
+        None,
+        None,
+        None,
+        True,
+    )
+    row = job_io(Frame(columns | {"form": encode_text(["trace"])}), files).records()[0]
+    assert [row[name] for name in ("meta_seconds", "collective_count", "seek_count")] == [None] * 3
+    assert row["partial"]

@@ -1,0 +1,114 @@
+"""Time stamps in every dress that sysstat and collectl give them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.readers.device_rows import StampReader, is_day_first, is_stamp, parse_date
+
+BERLIN = ZoneInfo("Europe/Berlin")
+UTC = ZoneInfo("UTC")
+
+
+def utc_ns(*parts: int) -> int:
+    return int(dt.datetime(*parts, tzinfo=dt.UTC).timestamp()) * 10**9  # type: ignore[misc,arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("11/15/26 06:32:16", (2026, 11, 15, 6, 32, 16)),
+        ("06/13/2020 02:15:01 PM", (2020, 6, 13, 14, 15, 1)),
+        ("06/13/2020 12:15:01 AM", (2020, 6, 13, 0, 15, 1)),
+        ("06/13/2020 12:15:01 PM", (2020, 6, 13, 12, 15, 1)),
+        ("13.06.2020 14:15:01", (2020, 6, 13, 14, 15, 1)),
+        ("05.06.2020 14:15:01", (2020, 6, 5, 14, 15, 1)),
+        ("05-06-20 14.15.01", (2020, 6, 5, 14, 15, 1)),
+        ("2020-06-05 14:15:01", (2020, 6, 5, 14, 15, 1)),
+        ("2020/06/05 14:15:01", (2020, 6, 5, 14, 15, 1)),
+        ("2026-11-15T06:32:16+0000", (2026, 11, 15, 6, 32, 16)),
+        ("2026-11-15T06:32:16+0130", (2026, 11, 15, 5, 2, 16)),
+        ("2026-11-15 06:32:17 UTC", (2026, 11, 15, 6, 32, 17)),
+        ("1794724337", (2026, 11, 15, 6, 32, 17)),
+    ],
+)
+def test_a_stamp_is_read(text: str, expected: tuple[int, ...]) -> None:
+    assert StampReader("f", UTC).read(text, 1) == utc_ns(*expected)
+
+
+def test_fractions_of_a_second_are_exact() -> None:
+    assert StampReader("f", UTC).read("1794724337.017", 1) == 1794724337_017_000_000
+    assert StampReader("f", UTC).read("2026-11-15 06:32:17.123456789", 1) == 1794724337_123_456_789
+
+
+def test_a_stamp_with_offset_needs_no_zone_and_one_without_does() -> None:
+    reader = StampReader("some.log", None)
+    assert reader.read("2026-11-15T06:32:16+0000", 3) == utc_ns(2026, 11, 15, 6, 32, 16)
+    with pytest.raises(UndatedInput, match=r"some\.log, line 7: '11/15/26 06:32:16' has no zone.*--zone"):
+        reader.read("11/15/26 06:32:16", 7)
+
+
+@pytest.mark.parametrize(
+    "text", ["13/13/26 06:00:00", "02/30/26 06:00:00", "11/15/26 25:00:00", "soon", "13:00:00 PM", "9" * 30, "11/15/26"]
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(CorruptInput, match="line 5"):
+        StampReader("f", UTC).read(text, 5)
+
+
+def test_autumn_hours_are_told_apart_by_order() -> None:
+    reader = StampReader("f", BERLIN)
+    stamps = [f"10/25/26 {time}:00" for time in ("01:30", "02:00", "02:30", "02:00", "02:30", "03:00")]
+    read = [reader.read(stamp, 1) for stamp in stamps]
+    assert [b - a for a, b in pairwise(read)] == [1800 * 10**9] * 5
+    assert read[0] == utc_ns(2026, 10, 24, 23, 30)
+
+
+def test_autumn_hour_without_a_neighbour_is_refused() -> None:
+    with pytest.raises(UndatedInput, match="twice"):
+        StampReader("f", BERLIN).read("10/25/26 02:30:00", 1)
+
+
+def test_spring_hour_that_does_not_exist_is_refused() -> None:
+    reader = StampReader("f", BERLIN)
+    before = reader.read("03/29/26 01:30:00", 1)
+    assert reader.read("03/29/26 03:00:00", 2) - before == 1800 * 10**9
+    with pytest.raises(UndatedInput, match="does not exist in Europe/Berlin"):
+        reader.read("03/29/26 02:30:00", 3)
+
+
+@pytest.mark.parametrize(
+    ("dates", "expected"),
+    [
+        (["05/06/26"], False),  # undecided: the C locale
+        (["05/06/26", "05/07/26"], False),
+        (["05/06/26", "06/06/26"], True),
+        (["12/06/26", "13/06/26"], True),
+        (["06/12/26", "06/13/26"], False),
+        (["31/12/26"], True),
+        (["12/31/26", "01/01/27"], False),
+        (["30/06/26", "01/07/26"], True),
+        (["00/06/26", "2026-06-05", ""], False),
+        ([], False),
+    ],
+)
+def test_the_file_tells_day_from_month(dates: list[str], expected: bool) -> None:
+    assert is_day_first(dates) is expected
+
+
+def test_dates_alone() -> None:
+    assert parse_date("07/16/2014") == dt.date(2014, 7, 16)
+    assert parse_date("07/06/14", day_first=True) == dt.date(2014, 6, 7)
+    assert parse_date("01/02/99") == dt.date(1999, 1, 2)
+    with pytest.raises(ValueError):
+        parse_date("yesterday")
+
+
+def test_a_device_named_by_its_wwid_is_no_stamp() -> None:
+    assert not is_stamp("36001405abc            1.00     2.00")
+    assert is_stamp("11/15/26 06:32:16")

@@ -1,0 +1,240 @@
+"""An LMT database: right-stamped local times, cumulative counters, restarts, late rows, topology."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, Table, lmt_tables, write_sqlite
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
+from ioweather.core.tables.series import Quality
+from ioweather.readers.lmt_database import LMT, SqliteDatabase, read_database
+
+LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)
+ZONE = ZoneInfo("America/Los_Angeles")
+T0 = LOCAL_MIDNIGHT
+
+
+def stamps(count: int, step: int = 5, hour: int = 0) -> list[tuple[int, str]]:
+    def text(seconds: int) -> str:
+        return f"2018-01-28 {hour + seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+    return [(100 + i, text(i * step)) for i in range(count)]
+
+
+def steady(count: int, rate: int = 10) -> dict[int, tuple[Any, Any]]:
+    return {100 + i: (1000 + rate * i, 5000 + 2 * rate * i) for i in range(count)}
+
+
+def read(path: Path, zone: ZoneInfo | None = ZONE, **context: Any) -> Read:
+    return Read(LMT.read(path, ReadContext(zone=zone, **context)))
+
+
+def database(path: Path, counters: dict[int, dict[int, tuple[Any, Any]]], count: int = 25, **more: Any) -> Path:
+    tables = lmt_tables(stamps(count), counters)
+    tables.update(more)
+    return write_sqlite(path / "x.sqlite3", tables)
+
+
+def test_differences_belong_to_the_interval_before_the_stamp(tmp_path: Path):
+    found = read(database(tmp_path, {1: steady(25), 2: steady(25, 7)}), keep_raw=True)
+    assert found.rows("read_bytes", "ost") == {
+        (T0, OSTS[0]): (120.0, 0), (T0 + 60, OSTS[0]): (120.0, 0),
+        (T0, OSTS[1]): (84.0, 0), (T0 + 60, OSTS[1]): (84.0, 0),
+    }  # fmt: skip
+    assert found.rows("write_bytes")[T0, OSTS[0]] == (240.0, 0)
+    assert found.rows("read_bytes", interval_s=5)[T0, OSTS[0]] == (10.0, 0)
+    assert found.rows("free_bytes")[T0, OSTS[0]] == (100 * 1024, 0)
+    assert found.rows("capacity_files")[T0, OSTS[1]] == (40.0, 0)
+
+
+def test_a_late_row_keeps_its_slot_and_the_minute_is_right(tmp_path: Path):
+    late = steady(25)
+    for ts in (103, 104, 105):
+        del late[ts]
+    found = read(database(tmp_path, {1: late, 2: steady(25)}), keep_raw=True)
+    raw = found.rows("read_bytes", interval_s=5)
+    assert (T0 + 10, OSTS[0]) not in raw
+    assert raw[T0 + 25, OSTS[0]] == (40.0, LATE)  # stamp 106 closes [T0 + 25, T0 + 30)
+    assert found.rows("read_bytes")[T0, OSTS[0]] == (120.0, LATE)
+    assert found.rows("read_bytes")[T0, OSTS[1]] == (120.0, 0)
+
+
+def test_a_late_row_from_the_minute_before(tmp_path: Path):
+    late = {ts: value for ts, value in steady(25).items() if ts not in range(110, 114)}
+    rows = read(database(tmp_path, {1: late, 2: steady(25)})).rows("read_bytes")
+    assert rows[T0, OSTS[0]] == (90.0, PARTIAL)
+    assert rows[T0 + 60, OSTS[0]] == (150.0, LATE | PARTIAL)
+
+
+def test_a_restart_is_no_negative_amount(tmp_path: Path):
+    counters = steady(25)
+    for i, ts in enumerate(range(110, 125)):
+        counters[ts] = (3 + 10 * i, 20 * i)
+    found = read(database(tmp_path, {1: counters, 2: steady(25)}), keep_raw=True)
+    raw = found.rows("read_bytes", interval_s=5)
+    assert raw[T0 + 45, OSTS[0]] == (3.0, RESET)
+    assert found.rows("write_bytes", interval_s=5)[T0 + 45, OSTS[0]] == (0.0, RESET)
+    assert found.rows("read_bytes")[T0, OSTS[0]] == (9 * 10 + 3 + 2 * 10, RESET)
+
+
+def test_nulls_and_unknown_targets_are_no_samples(tmp_path: Path):
+    counters = steady(25)
+    counters[104] = (None, None)
+    path = database(tmp_path, {1: counters, 2: steady(25), 77: steady(25)})
+    found = read(path, keep_raw=True)
+    assert (T0 + 15, OSTS[0]) not in found.rows("read_bytes", interval_s=5)
+    assert {name for _, name in found.rows("read_bytes")} == set(OSTS)
+
+
+def test_operations_and_servers(tmp_path: Path):
+    operations = [(1, 100 + i, 1, 50 + 3 * i) for i in range(25)]
+    operations += [(1, 100 + i, 2, 5 * (i - 4)) for i in range(5, 25)]  # first close after 25 s
+    operations += [(1, 100 + i, op, i) for i in range(25) for op in (3, 5)]
+    found = read(
+        database(
+            tmp_path, {1: steady(25), 2: steady(25)},
+            MDS_OPS_DATA=operations,
+            OST_OPS_DATA=[(1, 100 + i, op, 7 * i) for i in range(25) for op in (3, 4)],
+            OSS_DATA=[(1, 100 + i, 50.0, 25.0) for i in range(25)],
+            MDS_DATA=[(1, 100 + i, 10.0, 1, 3, 1, 1) for i in range(25)],
+        )
+    )  # fmt: skip
+    mdt = (T0, "fs1-MDT0000")
+    assert found.rows("open_ops", "mdt")[mdt] == (36.0, 0)
+    assert found.rows("close_ops", "mdt")[mdt] == (40.0, 0)  # absent until first used: zero, not missing
+    assert found.rows("other_ops", "mdt")[mdt] == (24.0, 0)
+    assert found.rows("read_ops", "ost")[T0, OSTS[0]] == (84.0, 0)
+    assert ("ost", "other_ops") not in found.metrics()  # pings are no work of a storage target
+    assert found.rows("cpu_ratio", "oss") == {(T0, "oss0"): (0.5, 0), (T0 + 60, "oss0"): (0.5, 0)}
+    assert found.rows("memory_ratio", "oss")[T0, "oss0"] == (0.25, 0)
+    assert found.rows("cpu_ratio", "mds")[T0, "mds0"] == (pytest.approx(0.1), 0)
+    assert found.rows("capacity_bytes", "mdt")[mdt] == (4096.0, 0)
+
+
+def test_topology(tmp_path: Path):
+    found = read(database(tmp_path, {1: steady(25), 2: steady(25)}))
+    (frame,) = found.frames["components"]
+    rows = {(row["kind"], row["component"]): row for row in frame.records()}
+    assert rows["ost", OSTS[1]]["server"] == "oss1"
+    assert rows["mdt", "fs1-MDT0000"]["server"] == "mds0"
+    assert rows["oss", "oss0"]["server"] is None
+    assert {row["valid_from_ns"] for row in rows.values()} == {1_517_097_600 * 10**9}  # that UTC day
+
+
+def test_two_file_systems_in_one_database(tmp_path: Path):
+    tables: Table = lmt_tables(stamps(25), {1: steady(25), 2: steady(25, 7)})
+    tables["FILESYSTEM_INFO"] = [(1, "fs1"), (2, "fs2")]
+    tables["OSS_INFO"] = [(1, 1, "oss0"), (2, 2, "oss1")]
+    found = read(write_sqlite(tmp_path / "x.sqlite3", tables))
+    totals: dict[str, float] = {}
+    for frame in found.frames["series"]:
+        if frame.text("metric").categories == ("read_bytes",):
+            totals[frame.text("system").categories[0]] = frame.array("value").sum()
+    assert totals == {"fs1": 240.0, "fs2": 168.0}
+
+
+def test_windows_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    late = {ts: value for ts, value in steady(2000).items() if ts % 17 and ts % 240 != 3}
+    tables = lmt_tables(stamps(2000), {1: late, 2: steady(2000)})
+    path = write_sqlite(tmp_path / "x.sqlite3", tables)
+    whole = read(path, keep_raw=True)
+    monkeypatch.setattr("ioweather.readers.lmt_database.WINDOW_NS", 2 * 60 * 10**9)
+    monkeypatch.setattr("ioweather.readers.lmt_database.FETCH_ROWS", 7)
+    pieces = read(path, keep_raw=True)
+    for interval in (5, 60):
+        for metric in ("read_bytes", "write_bytes"):
+            assert pieces.rows(metric, interval_s=interval) == whole.rows(metric, interval_s=interval)
+    assert whole.total("read_bytes") == 2 * 1999 * 10
+
+
+def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
+    late = {ts: value for ts, value in steady(700).items() if ts % 13}
+    path = write_sqlite(tmp_path / "x.sqlite3", lmt_tables(stamps(700), {1: late, 2: steady(700)}))
+    whole = read(path).rows("read_bytes")
+    joined: dict[tuple[int, str], tuple[float, int]] = {}
+    for first, last in ((0, 20), (20, 21), (21, 50)):
+        source = SqliteDatabase(path)
+        since, until = ((T0 + minute * 60) * 10**9 for minute in (first, last))
+        part = Read(read_database(source, ReadContext(zone=ZONE), since_ns=since, until_ns=until)).rows("read_bytes")
+        source.close()
+        assert not set(part) & set(joined)
+        joined |= part
+    assert joined == {key: value for key, value in whole.items() if key[0] < T0 + 3000}
+
+
+def test_a_stamp_centuries_away_costs_nothing(tmp_path: Path):
+    far = [*stamps(25), (125, "2218-01-28 00:00:00")]
+    found = read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables(far, {1: steady(26), 2: steady(25)})))
+    rows = found.rows("read_bytes")
+    assert rows[T0, OSTS[0]] == (120.0, 0)
+    assert len(rows) == 5  # two minutes of two targets, and the far one
+
+
+def test_clocks_that_go_back(tmp_path: Path):
+    """The hour from 1:00 to 2:00 comes twice; the order of rows tells which is which."""
+    wall = [f"2018-11-04 {hour:02}:{minute:02}:00" for hour in (0, 1) for minute in range(60)]
+    wall += [f"2018-11-04 {hour:02}:{minute:02}:00" for hour in (1, 2) for minute in range(60)]
+    counters = {ost: {100 + i: (60 * i, 0) for i in range(len(wall))} for ost in (1, 2)}
+    tables = lmt_tables([(100 + i, text) for i, text in enumerate(wall)], counters)
+    path = write_sqlite(tmp_path / "x.sqlite3", tables)
+    rows = read(path).rows("read_bytes")
+    starts = sorted({start for start, _ in rows})
+    assert starts == [1_541_314_800 + 60 * i for i in range(239)]
+    assert set(rows.values()) == {(60.0, 0)}
+    # A poll that begins within the doubled hour, in its second pass.
+    source = SqliteDatabase(path)
+    since = (1_541_314_800 + 150 * 60) * 10**9
+    part = Read(read_database(source, ReadContext(zone=ZONE), since_ns=since)).rows("read_bytes")
+    source.close()
+    assert part == {key: value for key, value in rows.items() if key[0] >= since // 10**9}
+
+
+def test_a_zone_is_needed(tmp_path: Path):
+    with pytest.raises(UndatedInput, match="zone"):
+        read(database(tmp_path, {1: steady(25)}), zone=None)
+
+
+def test_damage_and_strangers(tmp_path: Path):
+    path = database(tmp_path, {1: steady(25), 2: steady(25)})
+    data = path.read_bytes()
+    assert LMT.detect(data[:4096], path) == 1.0
+    assert LMT.detect(b"x", path) == 0.0
+    broken = tmp_path / "broken.sqlite3"
+    broken.write_bytes(data[:5000] + b"\0" * (len(data) - 5000))
+    with pytest.raises(CorruptInput, match=r"broken\.sqlite3"):
+        read(broken)
+    other = tmp_path / "other.sqlite3"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE x (y)")
+    connection.close()
+    assert LMT.detect(other.read_bytes()[:100], other) == 0.0
+    with pytest.raises(CorruptInput, match="not an LMT database"):
+        read(other)
+
+
+def test_too_few_stamps_and_bad_ones(tmp_path: Path):
+    with pytest.raises(EmptyInput, match="at least two are needed"):
+        read(write_sqlite(tmp_path / "a.sqlite3", lmt_tables(stamps(1), {1: steady(1)})))
+    with pytest.raises(EmptyInput):
+        read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
+    with pytest.raises(CorruptInput, match="no time"):
+        read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))
+
+
+@pytest.mark.parametrize("text", ["2818-01-28 00:00:00", "1918-01-28 00:00:00"])
+def test_times_that_do_not_fit(tmp_path: Path, text: str):
+    with pytest.raises(CorruptInput, match="1970 to 2261"):
+        read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables([*stamps(25), (125, text)], {1: steady(26)})))
+
+
+def test_nothing_is_written_beside_the_file(tmp_path: Path):
+    path = database(tmp_path, {1: steady(25), 2: steady(25)})
+    before = sorted(tmp_path.iterdir())
+    read(path)
+    assert sorted(tmp_path.iterdir()) == before

@@ -1,0 +1,222 @@
+"""Exposition text: equal to what prometheus_client reads, of any form; and the rows of recordings of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.units import MINUTE_NS, NS
+from ioweather.readers.prometheus.exposition import PROMETHEUS, Moment, Sample, is_exposition, parse
+
+T0 = 1_710_000_000
+
+
+def samples(text: str) -> list[Sample]:
+    return [item for item in parse(text.splitlines(), "x") if isinstance(item, Sample)]
+
+
+def expected(text: str, parser=plain) -> list[tuple[str, dict[str, str], float, int | None]]:
+    found = [sample for family in parser(text) for sample in family.samples]
+    return [
+        (s.name, s.labels, s.value, None if s.timestamp is None else round(float(s.timestamp) * 1000) * 10**6)
+        for s in found
+    ]
+
+
+def same(text: str, parser=plain) -> None:
+    ours = [(s.name, s.labels, s.value, s.time_ns) for s in samples(text)]
+    theirs = expected(text, parser)
+    assert [(n, lab, t) for n, lab, _, t in ours] == [(n, lab, t) for n, lab, _, t in theirs]
+    for (*_, mine, _), (*_, other, _) in zip(ours, theirs, strict=True):
+        assert mine == other or (math.isnan(mine) and math.isnan(other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# TYPE a gauge\na 1\n",
+        'a{b="c"} 1.5e3 1710000000123\n',
+        'a{b="x y,z}{\\"q\\" \\\\ \\n end", c="" ,d="é",} NaN\na{b="2"} +Inf\na{b="3"} -Inf\n',
+        "a{} 1\nb 0\nc_total -0.5\n",
+    ],
+)
+def test_plain_text_as_prometheus_client_reads_it(text):
+    same(text)
+
+
+def test_openmetrics():
+    text = '# TYPE a counter\na_total{b="1"} 5 1710000000.5 # {trace="x"} 1 1710000000\na_total{b="2"} 7\n# EOF\n'
+    same(text, openmetrics)
+
+
+def test_any_labels_and_numbers():
+    rng = random.Random(3)
+    alphabet = 'ab,{}="\\ \té #'
+    for _ in range(200):
+        value = "".join(rng.choice(alphabet) for _ in range(rng.randrange(9)))
+        written = value.replace("\\", "\\\\").replace('"', '\\"')
+        same(f'm{{l="{written}",k="v"}} {rng.choice(["1", "0.25", "1e9", "-3"])}\n')
+
+
+@pytest.mark.parametrize("line", ["a", "a{b} 1", 'a{b="c} 1', "1a 2", "a 1 2 3 4", "a one", 'a{b="c"}1x', "a{b=c} 1"])
+def test_what_is_no_sample_is_said(line):
+    with pytest.raises(CorruptInput, match="x, line 1"):
+        list(parse([line], "x"))
+
+
+def test_detection_looks_at_content():
+    assert is_exposition("# HELP a b\n# TYPE a counter\na 1\n") > 0.9
+    assert is_exposition('a{b="c"} 1\na{b="d"} 2\n') > 0.5
+    for text in (
+        "",
+        "hello world\n",
+        "1 2\n3 4\n",
+        "snapshot_time 1.5 secs.usecs\nopen 5 samples [reqs]\n",
+        "a,b\n1,2\n",
+    ):
+        assert is_exposition(text) == 0.0, text
+
+
+def write_scrapes(path, values, *, dated=True, target="fs1-OST0000"):
+    """Scrapes a minute apart with one counter."""
+    text = ""
+    for i, value in enumerate(values):
+        text += f"{T0 + 60 * i}\n" if dated else ""
+        text += "# TYPE lustre_read_bytes_total counter\n"
+        if value is not None:
+            text += f'lustre_read_bytes_total{{component="ost",target="{target}"}} {value}\n'
+        text += f'lustre_write_bytes_total{{component="ost",target="{target}"}} {10 * i}\n'
+        text += f'lustre_capacity_kilobytes{{component="ost",target="{target}"}} 7\n'
+    path.write_text(text)
+    return path
+
+
+def rows(path, context=None):
+    found = [record for _, frame in PROMETHEUS.read(path, context or ReadContext()) for record in frame.records()]
+    return sorted(found, key=lambda row: (row["metric"], row["start_ns"]))
+
+
+def test_counters_become_differences_and_states_stay(tmp_path):
+    found = rows(write_scrapes(tmp_path / "a.prom", [5, 25, 26]))
+    reads = [
+        (r["start_ns"] // NS - T0, r["interval_ns"] // NS, r["value"]) for r in found if r["metric"] == "read_bytes"
+    ]
+    assert reads == [(0, 60, 20.0), (60, 60, 1.0)]
+    (capacity,) = [r for r in found if r["metric"] == "capacity_bytes"]
+    assert (capacity["value"], capacity["interval_ns"]) == (7 * 1024, MINUTE_NS)
+    assert {(r["system"], r["component_kind"], r["component"]) for r in found} == {("fs1", "ost", "fs1-OST0000")}
+
+
+def test_a_restart_is_flagged_and_a_first_value_is_no_growth(tmp_path):
+    found = [r for r in rows(write_scrapes(tmp_path / "a.prom", [None, 30, 12, 15])) if r["metric"] == "read_bytes"]
+    assert [(r["value"], r["quality"]) for r in found] == [(12.0, 2), (3.0, 0)]
+
+
+def test_undated_scrapes(tmp_path):
+    path = write_scrapes(tmp_path / "a.prom", [1, 2], dated=False)
+    with pytest.raises(UndatedInput, match="does not say when"):
+        rows(path)
+    dated = rows(path, ReadContext(start_ns=T0 * NS, interval_ns=MINUTE_NS))
+    assert [r["value"] for r in dated if r["metric"] == "read_bytes"] == [1.0]
+    one = write_scrapes(tmp_path / "b.prom", [1], dated=False)
+    os.utime(one, (T0, T0))
+    generator = PROMETHEUS.read(one, ReadContext())
+    ((_, frame),) = [next(generator)]
+    assert frame.records()[0]["start_ns"] == T0 * NS // MINUTE_NS * MINUTE_NS
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert "the file's own time" in end.value.value
+
+
+def test_a_lone_scrape_of_counters_is_refused_with_the_command(tmp_path):
+    path = tmp_path / "a.prom"
+    path.write_text('lustre_read_bytes_total{component="ost",target="f-OST0000"} 5\n')
+    with pytest.raises(EmptyInput, match=r"shown once.*curl"):
+        rows(path)
+
+
+def test_own_times_in_any_order_of_series(tmp_path):
+    """As promtool writes them: all samples of a series, then those of the next."""
+    path = tmp_path / "a.om"
+    lines = [
+        f'node_disk_{what}_bytes_total{{device="sda",instance="oss1:9100"}} {step * i} {T0 + 60 * i}.5'
+        for what, step in (("read", 100), ("written", 7))
+        for i in range(4)
+    ]
+    path.write_text("\n".join([*lines, "# EOF", ""]))
+    found = rows(path)
+    assert {(r["metric"], r["value"]) for r in found} == {("read_bytes", 100.0), ("write_bytes", 7.0)}
+    assert len(found) == 6
+    assert {(r["system"], r["component"]) for r in found} == {("oss1:sda", "sda")}
+    assert found[0]["start_ns"] == T0 * NS + NS // 2
+
+
+def test_an_unknown_host_is_asked_for(tmp_path):
+    path = tmp_path / "a.prom"
+    path.write_text(
+        "".join(f'node_disk_read_bytes_total{{device="sda"}} {1 + 2 * i} {T0 + 60 * i}000\n' for i in range(2))
+    )
+    with pytest.raises(SourceError, match="which host"):
+        rows(path)
+    (row,) = rows(path, ReadContext(host="n1"))
+    assert (row["system"], row["value"]) == ("n1:sda", 2.0)
+
+
+def test_jobs_of_servers(tmp_path):
+    def scrape(i, count, moved):
+        labels = 'component="ost",jobid="4711",target="fs1-OST0000"'
+        return (
+            f"{T0 + 60 * i}\nlustre_job_read_bytes_total{{{labels}}} {moved}\n"
+            f"lustre_job_read_samples_total{{{labels}}} {count}\n"
+        )
+
+    path = tmp_path / "a.prom"
+    path.write_text(scrape(0, 2, 2048) + scrape(1, 5, 8192) + scrape(2, 1, 512))
+    found = [r for _, frame in PROMETHEUS.read(path, ReadContext(cluster="c")) for r in frame.records()]
+    assert [(r["count"], r["bytes"], r["quality"]) for r in found] == [(3, 6144, 0), (1, 512, 2)]
+    assert {(r["job_key"], r["job_id"], r["cluster"], r["operation"]) for r in found} == {("4711", 4711, "c", "read")}
+
+
+def test_a_job_that_servers_forgot_begins_at_zero(tmp_path):
+    """Gone for a scrape in which its neighbours were there; back with more than it had before."""
+    text = ""
+    for i, count in enumerate((5, None, 9)):
+        text += f"{T0 + 60 * i}\n"
+        for job, value in ((2, i), (1, count)):
+            labels = f'component="mdt",jobid="{job}",operation="open",target="f-MDT0000"'
+            text += "" if value is None else f"lustre_job_stats_total{{{labels}}} {value}\n"
+    (tmp_path / "a.prom").write_text(text)
+    found = [r for _, frame in PROMETHEUS.read(tmp_path / "a.prom", ReadContext()) for r in frame.records()]
+    assert [r["count"] for r in found if r["job_key"] == "1"] == [9]
+
+
+def test_amounts_and_rates_of_a_mapping(tmp_path):
+    rule = {"names": ["x"], "system": "s", "kind": "host", "component": "{host}", "metric": "read_bytes"}
+    path = tmp_path / "a.prom"
+    path.write_text("".join(f'x{{instance="n1:9"}} {5 + i} {T0 + 10 * i}000\n' for i in range(3)))
+    for value, amounts in (("amount", [6.0, 7.0]), ("rate", [60.0, 70.0]), ("counter", [1.0, 1.0])):
+        found = rows(path, ReadContext(mapping={"metric": [{**rule, "value": value}]}))
+        assert [row["value"] for row in found] == amounts
+    found = rows(path, ReadContext(mapping={"metric": [{**rule, "metric": "busy_ratio", "value": "counter"}]}))
+    assert [row["value"] for row in found] == [0.1, 0.1]
+
+
+def test_a_line_with_a_time_is_one():
+    assert list(parse(["1710000000", "2024-03-09T16:00:00Z"], "x")) == [Moment(T0 * NS), Moment(T0 * NS)]
+    with pytest.raises(CorruptInput):
+        list(parse(["2024-99-09T16:00:00Z"], "x"))
+
+
+def test_a_folder_of_scrapes_is_read_in_the_order_of_their_times(tmp_path):
+    for i, value in enumerate((4, 9)):
+        file = write_scrapes(tmp_path / f"{9 - i}.prom", [value], dated=False)
+        os.utime(file, (T0 + 60 * i, T0 + 60 * i))
+    assert PROMETHEUS.detect(b"", tmp_path) > 0
+    assert [r["value"] for r in rows(tmp_path) if r["metric"] == "read_bytes"] == [5.0]

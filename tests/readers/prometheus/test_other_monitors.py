@@ -1,0 +1,171 @@
+"""Line protocol of telegraf, CSV of collectd and of LDMS: counters and states as they were planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.units import NS
+from ioweather.readers.prometheus.exposition import COLLECTD, LDMS, TELEGRAF
+
+T0 = 1_710_000_000
+
+
+def read(source, path, **context):
+    assert source.detect(path.read_bytes()[: 64 << 10], path) > 0.5
+    rows = [row for _, frame in source.read(path, ReadContext(**context)) for row in frame.records()]
+    return sorted(rows, key=lambda row: (row.get("metric") or "", row["start_ns"]))
+
+
+@pytest.mark.parametrize("digits", ["", "000", "000000", "000000000"])
+def test_line_protocol(tmp_path, digits):
+    path = tmp_path / "metrics.out"
+    path.write_text(
+        "".join(
+            f"diskio,host=oss\\ 1,name=sda,serial=a\\,b read_bytes={100 * i}i,reads={i}u,io_time={500 * i}i,"
+            f'x="a, b=c",y=true {T0 + 10 * i}{digits}\n# comment\n'
+            for i in range(3)
+        )
+    )
+    rows = read(TELEGRAF, path)
+    assert {(r["system"], r["component"]) for r in rows} == {("oss 1:sda", "sda")}
+    assert [(r["metric"], r["value"]) for r in rows] == [
+        ("busy_ratio", 0.05), ("busy_ratio", 0.05), ("read_bytes", 100.0), ("read_bytes", 100.0), ("read_ops", 1.0),
+        ("read_ops", 1.0),
+    ]  # fmt: skip
+    assert (rows[2]["start_ns"], rows[2]["interval_ns"]) == (T0 * NS, 10 * NS)
+
+
+def test_lustre_by_telegraf(tmp_path):
+    path = tmp_path / "a"
+    path.write_text(
+        "".join(
+            f"lustre2,host=oss1,name=fs1-OST0001 write_bytes={4096 * i}i {T0 + i}000000000\n"
+            f"lustre2,host=oss1,jobid=4711,name=fs1-OST0001 jobstats_write_bytes={7 * i}i {T0 + i}000000000\n"
+            f"lustre2,host=mds1,name=fs1-MDT0000 open={3 * i}i {T0 + i}000000000\n"
+            for i in range(2)
+        )
+    )
+    rows = read(TELEGRAF, path)
+    found = {(r["component"], r.get("metric") or r["job_key"]): r.get("value") or r["bytes"] for r in rows}
+    assert found == {
+        ("fs1-OST0001", "write_bytes"): 4096.0, ("fs1-MDT0000", "open_ops"): 3.0, ("fs1-OST0001", "4711"): 7,
+    }  # fmt: skip
+
+
+def test_line_protocol_that_is_none(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("diskio,name=sda reads=1i 1710000000\nthis is not one\n")
+    with pytest.raises(CorruptInput, match="line 2"):
+        list(TELEGRAF.read(path, ReadContext(host="n")))
+    path.write_text("diskio,name=sda reads=1i\n")
+    with pytest.raises(UndatedInput):
+        list(TELEGRAF.read(path, ReadContext()))
+    path.write_text("weather,place=x temperature=1 1710000000\n")
+    with pytest.raises(EmptyInput, match="no mapping"):
+        list(TELEGRAF.read(path, ReadContext()))
+    for text in (b"a b\n", b"hello world 5\n", b'a{b="c"} 1\n', b"1 2 3\n"):
+        assert TELEGRAF.detect(text, path) == 0.0
+
+
+def collectd(tmp_path, name, lines, plugin="disk-sda"):
+    folder = tmp_path / "csv" / "node1" / plugin
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(lines)
+    return folder / name
+
+
+def test_collectd(tmp_path):
+    path = collectd(
+        tmp_path,
+        "disk_octets-2024-03-09",
+        "epoch,read,write\n1710000000.500,100,5\n1710000010.500,300,5\n1710000020.5,250,nan\n",
+    )
+    rows = read(COLLECTD, path)
+    assert [(r["metric"], r["value"], r["quality"]) for r in rows] == [
+        ("read_bytes", 200.0, 0), ("read_bytes", 250.0, 2), ("write_bytes", 0.0, 0),
+    ]  # fmt: skip
+    assert (rows[0]["system"], rows[0]["start_ns"]) == ("node1:sda", T0 * NS + NS // 2)
+    assert read(COLLECTD, path, host="other")[0]["system"] == "other:sda"
+
+
+def test_collectd_that_stored_rates(tmp_path):
+    path = collectd(tmp_path, "disk_octets-2024-03-09", "epoch,read,write\n1710000000,1.5,0.0\n1710000010,2.5,0.0\n")
+    assert [r["value"] for r in read(COLLECTD, path)] == [25.0, 0.0]
+    path = collectd(tmp_path, "df_complex-free-2024-03-09", "epoch,value\n1710000000,4096.000000\n", "df-scratch")
+    (row,) = read(COLLECTD, path)
+    assert (row["metric"], row["system"], row["value"]) == ("free_bytes", "mount:scratch", 4096.0)
+
+
+def test_a_csv_of_collectd_out_of_its_place(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("epoch,read,write\n1710000000,1,2\n")
+    with pytest.raises(SourceError, match="its place says"):
+        list(COLLECTD.read(path, ReadContext()))
+
+
+def test_ldms(tmp_path):
+    path = tmp_path / "lustre_client.1710000000"
+    path.write_text(
+        "#Time,Time_usec,ProducerName,component_id,job_id,read_bytes#stats.snx11024,open#stats.snx11024,other\n"
+        + "".join(
+            f"{T0 + 60 * i}.{500000 + i:06},{500000 + i},nid{node:05},{node},0,{node * 1000 * i},{i},9\n"
+            for i in range(3)
+            for node in (1, 2)
+        )
+    )
+    rows = read(LDMS, path)
+    assert {(r["system"], r["component_kind"]) for r in rows} == {("snx11024", "host")}
+    total = {(r["component"], r["metric"]): 0.0 for r in rows}
+    for row in rows:
+        total[row["component"], row["metric"]] += row["value"]
+    assert total == {
+        ("nid00001", "read_bytes"): 2000.0, ("nid00002", "read_bytes"): 4000.0, ("nid00001", "open_ops"): 2.0,
+        ("nid00002", "open_ops"): 2.0,
+    }  # fmt: skip
+    path.write_text(path.read_text() + "1710000300.5,1,nid00001\nx\n")
+    with pytest.raises(CorruptInput, match="expected a time"):
+        list(LDMS.read(path, ReadContext()))
+
+
+def test_ldms_of_disks_as_its_documentation_shows_it(tmp_path):
+    """procdiskstats: totals and rates in turn; sectors and milliseconds."""
+    path = tmp_path / "procdiskstats.csv"
+    path.write_text(
+        "#Time,Time_usec,ProducerName,component_id,job_id,app_id,reads_comp#sda,reads_comp.rate#sda,sect_read#sda,"
+        "sect_read.rate#sda,time_read#sda,time_ios#sda,sect_written#sda,reads_comp#loop0\n"
+        "1558387831.001731,1731,s0,0,0,0,197797,0,5382606,0,69312,5000,44600000,1\n"
+        "1558387841.001731,1731,s0,0,0,0,197807,1,5382706,10,69322,7500,44600200,2\n"
+    )
+    found = {(row["component"], row["metric"]): row["value"] for row in read(LDMS, path)}
+    assert found == {
+        ("sda", "read_ops"): 10, ("sda", "read_bytes"): 51_200, ("sda", "write_bytes"): 102_400,
+        ("sda", "read_busy_seconds"): pytest.approx(0.010), ("sda", "busy_ratio"): pytest.approx(0.25),
+    }  # fmt: skip
+
+
+def test_ldms_of_lustre_clients_by_its_other_names(tmp_path):
+    path = tmp_path / "lustre2_client.csv"
+    path.write_text(
+        "#Time,Time_usec,ProducerName,component_id,client.read_bytes#llite.testfs,client.open#llite.testfs\n"
+        "1558387831.0,0,n1,1,1000,5\n1558387841.0,0,n1,1,5000,8\n"
+    )
+    assert {(row["system"], row["metric"]): row["value"] for row in read(LDMS, path)} == {
+        ("testfs", "read_bytes"): 4000, ("testfs", "open_ops"): 3,
+    }  # fmt: skip
+
+
+def test_telegraf_counts_what_a_job_did_to_the_metadata_server(tmp_path):
+    path = tmp_path / "metrics.out"
+    path.write_text(
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=800i,jobstats_unlink=3i 1465914450000000000\n"
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=900i,jobstats_unlink=4i 1465914460000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=1i,jobstats_punch=0i 1465914450000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=6i,jobstats_punch=2i 1465914460000000000\n"
+    )
+    found = {(r["job_id"], r["component"], r["operation"]): r["count"] for r in read(TELEGRAF, path)}
+    assert found == {
+        (42990218, "wrk-MDT0000", "open"): 100, (42990218, "wrk-MDT0000", "unlink"): 1,
+        (7, "wrk-OST0041", "sync"): 5, (7, "wrk-OST0041", "punch"): 2,
+    }  # fmt: skip

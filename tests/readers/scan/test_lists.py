@@ -1,0 +1,344 @@
+"""Lists of other tools: GNU find's own output gives the histograms of our own scan; GPFS and lfs find by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import os
+import subprocess
+import time
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
+from ioweather.core.units import NS
+from ioweather.readers.scan.path_lists import FIND, GPFS, LFS_FIND
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
+from scan_trees import counted
+
+SHORT = "%s %b %T@ %A@ %C@ %U %G %n %p"
+LONG = "%y %D %i " + SHORT
+# What a list cannot tell: which names lie in which directory is not put together again.
+NOT_IN_LISTS = {"directory_entries"}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    root = tmp_path / "tree"
+    now = int(time.time()) + 1
+    for number in range(12):
+        folder = root / f"p{number % 3}" / f"run {number}"
+        folder.mkdir(parents=True)
+        for index in range(8):
+            file = folder / f"out{index}.h{index % 3}"
+            file.write_bytes(b"x" * number * index * 100)
+            os.utime(file, (now - number * 86_400, now - index * number * 86_400))
+        os.link(folder / "out3.h0", root / f"again{number}.txt")
+    os.close(os.open(os.fsencode(root) + b"/odd\xff\nname.dat", os.O_CREAT | os.O_WRONLY))
+    (root / "way").symlink_to("nowhere")
+    (root / "empty").mkdir()
+    return root, now
+
+
+def find(root: Path, form: str, *conditions: str) -> bytes:
+    return subprocess.run(["find", root, *conditions, "-printf", form], capture_output=True, check=True).stdout
+
+
+def read(source, path: Path, now: int, frames: dict | None = None, **context) -> dict:
+    frames = {} if frames is None else frames
+    for table, frame in source.read(path, ReadContext(start_ns=now * 10**9, **context)):
+        frames.setdefault(table, []).extend(frame.records())
+    return frames
+
+
+def bins(frames: dict) -> dict:
+    """As `counted` gives them: (owner kind, owner, histogram) -> bin -> [count, weight]."""
+    found: dict = {}
+    for row in (row for row in frames["scan_bins"] if row["owner_kind"] != "project"):
+        name, label = row["histogram"], row["bin"]
+        owner = int(row["owner"]) if row["owner"] else ""
+        if name == "age_size":
+            index = tuple(int(part) for part in label.split("x"))
+        else:
+            index = label if HISTOGRAMS[name].edges == "label" else int(label)
+        found.setdefault((row["owner_kind"], owner, name), {})[index] = [row["count"], row["bytes"]]
+    return found
+
+
+def own_scan(root: Path, now: int) -> dict:
+    tally = Scan(plan_scan(root, start_ns=now * 10**9), ScanState()).run()
+    return {key: cells for key, cells in counted(tally).items() if key[2] not in NOT_IN_LISTS}
+
+
+@pytest.mark.parametrize("end", ["\\n", "\\0"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_long_list_of_find_gives_what_a_scan_gives(tree, tmp_path, end, zipped):
+    root, now = tree
+    text = find(root, LONG + end)
+    path = tmp_path / "list"
+    path.write_bytes(gzip.compress(text) if zipped else text)
+    assert FIND.detect(path.read_bytes()[:65_536], path) > 0.5
+    frames = read(FIND, path, now)
+    expected = own_scan(root, now)
+    # A list names the root too, as an entry like the others.
+    length = len(os.fsencode(root.name))
+    cell = expected[("all", "", "name_length")].setdefault(length, [0, 0])
+    cell[0], cell[1] = cell[0] + 1, cell[1] + length
+    assert bins(frames) == expected
+    scan = frames["scans"][0]
+    assert scan["root"] == str(root)
+    assert scan["system"] == f"mount:{root}"
+    assert scan["file_count"] == 12 * 8 + 1
+    assert scan["linked_file_count"] == 12
+    assert scan["linked_name_count"] == 24
+    assert scan["complete"]
+
+
+def test_a_short_list_of_files(tree, tmp_path):
+    """No types and no inodes: of files alone, every histogram of files but for those with several names."""
+    root, now = tree
+    path = tmp_path / "list"
+    path.write_bytes(find(root, SHORT + "\\n", "-type", "f", "-links", "1"))
+    found, expected = bins(read(FIND, path, now)), own_scan(root, now)
+    (tmp_path / "long").write_bytes(find(root, LONG + "\\0", "-type", "f", "-links", "1"))
+    assert found == bins(read(FIND, tmp_path / "long", now))
+    assert sum(c for c, _ in found[("all", "", "size")].values()) == 12 * 7 + 1
+    assert set(found[("all", "", "age_size")]) <= set(expected[("all", "", "age_size")])
+
+
+def test_a_short_list_with_directories_tells_them_by_their_neighbours(tree, tmp_path):
+    root, now = tree
+    for conditions in ((), ("-depth",)):
+        path = tmp_path / "list"
+        path.write_bytes(find(root, SHORT + "\\n", *conditions))
+        scan = read(FIND, path, now)["scans"][0]
+        assert scan["directory_count"] == 1 + 3 + 12  # the empty one looks like a file
+        assert scan["file_count"] == 12 * 8 + 12 + 1 + 2
+
+
+def test_entries_are_kept_when_asked_for(tree, tmp_path):
+    root, now = tree
+    path = tmp_path / "list"
+    path.write_bytes(find(root, LONG + "\\0"))
+    assert "scan_entries" not in read(FIND, path, now)
+    rows = read(FIND, path, now, keep_raw=True)["scan_entries"]
+    names = {original_name(row["path"], row["escaped"]) for row in rows}
+    assert names == set(find(root, "%p\\0").split(b"\0")[:-1])
+    odd = next(row for row in rows if row["escaped"])
+    assert odd["kind"] == "file"
+    one = next(row for row in rows if row["path"].endswith("run 3/out2.h2"))
+    found = (root / "p0" / "run 3" / "out2.h2").stat()
+    assert (one["size_bytes"], one["mtime_ns"], one["inode"]) == (600, found.st_mtime_ns, found.st_ino)
+    hashed = read(FIND, path, now, keep_raw=True, paths="hash")["scan_entries"]
+    assert len({row["path"] for row in hashed}) == len(rows)
+    assert not any("/" in row["path"] for row in hashed)
+
+
+def test_times_and_sizes_at_the_edge_of_what_fits(tmp_path):
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "late").write_text("x")
+    os.utime(root / "late", (15_000_000_000, 15_000_000_000))  # the year 2445
+    with (root / "huge").open("wb") as file:
+        file.truncate(2**43)
+    (tmp_path / "list").write_bytes(find(root, LONG + "\\0"))
+    frames = read(FIND, tmp_path / "list", int(time.time()), keep_raw=True)
+    late = next(row for row in frames["scan_entries"] if row["path"].endswith("late"))
+    assert late["mtime_ns"] == 2**63 - 1
+    assert bins(frames)[("all", "", "mtime")][-1] == [1, 1]
+    assert bins(frames)[("all", "", "size")][44] == [1, 2**43]
+    damaged = b"9" * 30 + b" 8 1.0 1.0 1.0 0 0 1 /x\n"
+    assert FIND.detect(damaged, tmp_path / "x") == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("f 1 9 -5 8 1.0 1.0 1.0 0 0 1 ", "size = -5"),
+        ("f 1 9 9223372036854775808 8 1.0 1.0 1.0 0 0 1 ", "size = 9223372036854775808"),
+        ("f 1 9 5 8 1.0 1.0 1.0 0 -3 1 ", "gid = -3"),
+        ("f 1 9 5 99999999999999999999 1.0 1.0 1.0 0 0 1 ", "capacity = "),
+    ],
+)
+def test_an_entry_that_cannot_be_is_left_out_alone(tree, tmp_path, wrong, said):
+    root, now = tree
+    text = find(root, LONG + "\\0")
+    path = tmp_path / "list"
+    path.write_bytes(text)
+    good = read(FIND, path, now, keep_raw=True)
+    path.write_bytes(
+        text + f"{wrong}{root}/evil\0f 1 10 7 8 {16_725_225_600}.0 1.0 1.0 0 0 1 {root}/year2500\0".encode()
+    )
+    frames: dict = {}
+    with pytest.raises(ImpossibleRows, match=f"1 entries were left out.*{said}.*evil"):
+        read(FIND, path, now, frames, keep_raw=True)
+    assert {row["path"].rpartition("/")[2] for row in frames["scan_entries"]} >= {"year2500"}
+    assert len(frames["scan_entries"]) == len(good["scan_entries"]) + 1
+    assert not frames["scans"][0]["complete"]
+    assert frames["scans"][0]["file_bytes"] == good["scans"][0]["file_bytes"] + 7
+
+
+def test_lists_that_are_cut_or_broken(tree, tmp_path):
+    root, now = tree
+    text = find(root, LONG + "\\n")
+    path = tmp_path / "list"
+    path.write_bytes(text[:-20])
+    scan = read(FIND, path, now)["scans"][0]
+    assert not scan["complete"]
+    path.write_bytes(text[:15])
+    with pytest.raises(TruncatedInput):
+        read(FIND, path, now)
+    path.write_bytes(b"what is this\n" + text)
+    assert FIND.detect(path.read_bytes(), path) == 0
+    with pytest.raises(CorruptInput, match="record 1"):
+        read(FIND, path, now)
+    path.write_bytes(text + b"rubbish\n" * 5000)
+    with pytest.raises(CorruptInput, match="most of this"):
+        read(FIND, path, now)
+    path.write_bytes(gzip.compress(text)[:-30])
+    with pytest.raises(TruncatedInput, match="unzipped"):
+        read(FIND, path, now)
+
+
+def test_a_list_without_a_date_is_refused(tree, tmp_path):
+    (tmp_path / "list").write_bytes(find(tree[0], LONG + "\\n"))
+    with pytest.raises(UndatedInput, match="--start"):
+        list(FIND.read(tmp_path / "list", ReadContext()))
+
+
+def test_the_same_list_is_the_same_scan(tree, tmp_path):
+    root, now = tree
+    path = tmp_path / "list"
+    path.write_bytes(find(root, LONG + "\\n"))
+    ids = {read(FIND, path, now)["scans"][0]["scan_id"] for _ in range(2)}
+    assert len(ids) == 1
+    assert read(FIND, path, now + 86_400)["scans"][0]["scan_id"] not in ids
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_paths_alone_are_counted(tmp_path, end):
+    path = tmp_path / "list"
+    lines = [
+        *(f"/lus/p0/f{i}" for i in range(20)),
+        "/lus/p1",
+        "/lus/p1/a.h5",
+        "/lus/p1/b.h5",
+        "/lus/p1/new\nline",
+        "/lus/p2",
+        "/lus/p2/c",
+        "/lus/p2/d.nc",
+    ]
+    path.write_text("\n".join(lines) + end)
+    assert 0 < LFS_FIND.detect(path.read_bytes(), path) < 0.5
+    frames = read(LFS_FIND, path, 1_700_000_000, system="lus", host="h")
+    scan = frames["scans"][0]
+    assert (scan["root"], scan["system"], scan["host"]) == ("/lus", "lus", "h")
+    assert scan["directory_count"] == 2
+    assert scan["file_count"] == (25 if end else 24)
+    assert scan["complete"] == bool(end)
+    assert scan["file_bytes"] is None
+    found = bins(frames)
+    assert found[("all", "", "extension")]["h5"] == [2, 0]
+    assert set(found[("all", "", "depth")]) == {2}
+    assert ("all", "", "size") not in found
+
+
+POLICY = """\
+{first}12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.250000 uid=1001 gid=7 nlink=1 mode=-rw-r--r-- -- /gpfs/a/x.h5
+13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/a/two -- dashes
+13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/b/again
+14 1 0 size=3862 kb=0 mtime=2010-01-01 00:00:00 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=drwxr-xr-x -- /gpfs/b
+"""  # noqa: E501
+ORDERED = """\
+# USER_ID FILE_SIZE KB_ALLOCATED MODIFICATION_TIME FILESET_NAME
+12 1 0  1001 1048576 1024 2010-03-25 10:00:00 root -- /gpfs/a/x.h5
+13 1 0  1002 10 0 2010-01-01 00:00:00.500000 root -- %2Fgpfs%2Fa%2Fwith%20blank
+"""
+
+
+def test_a_gpfs_policy_list(tmp_path):
+    chicago = ZoneInfo("America/Chicago")
+    scanned = int(dt.datetime(2010, 3, 25, 12, tzinfo=chicago).timestamp())
+    path = tmp_path / "list.all"
+    for first in ("", "<3> "):
+        path.write_text(POLICY.format(first=first))
+        assert GPFS.detect(path.read_bytes(), path) > 0.5
+        frames = read(GPFS, path, scanned, zone=chicago, keep_raw=True)
+        scan = frames["scans"][0]
+        assert (scan["file_count"], scan["directory_count"], scan["linked_file_count"]) == (2, 1, 1)
+        assert (scan["file_bytes"], scan["capacity_bytes"]) == (1048586, 1 << 20)
+        assert scan["root"] == "/gpfs"
+        found = bins(frames)
+        assert found[("all", "", "mtime")] == {0: [1, 1 << 20], 7: [1, 10]}  # 2 hours; 83 days
+        assert found[("user", 1002, "size")] == {4: [1, 10]}
+        assert {r["owner"] for r in frames["scan_bins"] if r["owner_kind"] == "project"} == {"uid 1001", "uid 1002"}
+        row = frames["scan_entries"][0]
+        assert row["mtime_ns"] == int(dt.datetime(2010, 3, 25, 10, tzinfo=chicago).timestamp()) * 10**9
+        assert row["atime_ns"] % 10**9 == 250_000_000
+
+
+def test_a_gpfs_list_with_named_columns(tmp_path):
+    path = tmp_path / "list.all"
+    path.write_text(ORDERED)
+    assert GPFS.detect(path.read_bytes(), path) > 0.5
+    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"), keep_raw=True)
+    assert frames["scans"][0]["file_bytes"] == 1048586
+    assert frames["scan_entries"][1]["path"] == "/gpfs/a/with blank"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("12 1 0 1048576 1024 -- /gpfs/a\n", CorruptInput, "SHOW"),
+        ("12 1 0 size=big -- /gpfs/a\n", CorruptInput, "not a number"),
+        ("12 1 0 size=1 mtime=2010-13-45 10:00:00 -- /gpfs/a\n", CorruptInput, "not a time"),
+        ("12 1 0 size=1 -- /gpfs/a\nhello\n", CorruptInput, "line 2"),
+        ("# USER_ID FILE_SIZE\n12 1 0 5 -- /gpfs/a\n", CorruptInput, "fewer"),
+    ],
+)
+def test_gpfs_lists_that_do_not_say_what_they_hold(tmp_path, text, error, words):
+    (tmp_path / "l").write_text(text)
+    with pytest.raises(error, match=words):
+        read(GPFS, tmp_path / "l", 1_269_500_000, zone=ZoneInfo("UTC"))
+
+
+def test_gpfs_times_need_a_zone(tmp_path):
+    (tmp_path / "l").write_text(POLICY.format(first=""))
+    with pytest.raises(UndatedInput, match="--zone"):
+        read(GPFS, tmp_path / "l", 1_269_500_000)
+
+
+@given(st.binary(max_size=40))
+def test_names_come_back_from_their_text(raw):
+    text, escaped = stored_text(os.fsdecode(raw))
+    assert original_name(text, escaped) == raw
+    text.encode("utf-8")
+
+
+def test_a_gpfs_line_of_blanks_is_found_out_at_once(tmp_path):
+    path = tmp_path / "list"
+    path.write_text("12 1 0 size=1 -- /gpfs/a\n1 1 1 " + " " * 200_000 + "x -- -- a\n")
+    with pytest.raises(CorruptInput, match="line 2"):
+        list(GPFS.read(path, ReadContext(zone=ZoneInfo("UTC"), start_ns=1)))
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [("[3,5]", "3,5"), ("[0,1][2,3,4]", "0,1;2,3,4"), ("[7][?,?]", "7"), ("[?]", None), ("]", None), ("", None)],
+)
+def test_stripes_as_lfs_find_prints_them(tmp_path, said, stored):
+    """A layout of several parts, one whose later parts have no objects yet, one without any, one not told."""
+    first = "8 16 1700000000 1700000100 1700000200 1000 100 1 [1] /scratch/first\n"
+    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {said} /scratch/a b\n")
+    assert FIND.detect(first.encode(), tmp_path / "list") == 0.9
+    context = ReadContext(start_ns=NS, system="scratch", keep_raw=True)
+    frames = [frame for table, frame in FIND.read(tmp_path / "list", context) if table == "scan_entries"]
+    rows = [row for frame in frames for row in frame.records()]
+    assert [(row["path"], row["osts"]) for row in rows] == [("/scratch/first", "1"), ("/scratch/a b", stored)]
+    assert rows[-1]["atime_ns"] == 1_700_000_100 * NS

@@ -1,0 +1,193 @@
+"""What mutations found, each once and as small as it gets: refused with a reason, or read as if it were not there."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import h5py
+import numpy as np
+import pytest
+from fuzz_seeds import T0, seeds_of
+from fuzzing import put
+
+from ioweather.core.contracts import ReadContext
+from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+
+CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, host="h", system="fs", keep_raw=True)
+LONG = b"9" * 5000
+DEEP = b"[" * 100_000
+
+# Source, number of its seed, what is replaced, by what (once), and the reason of the refusal; None where it is read.
+TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
+    ("diskstats", 2, b"2024-03-09T16:00:01Z", b"9999-03-09T16:00:01Z", "corrupt_input"),
+    ("collectl", 3, b",[CPU]Wait%", b",,[CPU]Wait%", "corrupt_input"),
+    ("collectl", 1, b"20240309 16:00:20", b"29990309 16:00:20", "corrupt_input"),
+    ("find", 1, b" 2049 90 ", b" 2049 99999999999999999999 ", "impossible_rows"),
+    ("find", 2, b"\0", b"\0" * 200_000, "corrupt_input"),
+    ("lfs_find", 0, b"line\n", b"line" + b"\n" * 200_000, "corrupt_input"),
+    ("find", 0, b"512 1 ", b"512 999999999999999999 ", "impossible_rows"),
+    ("fsstats", 0, b"skipped special files,3\n", b"bucket min\n1,2,3,4,5,6,7,8\n", None),
+    ("fsstats", 0, b"file size\ncount,4,items", b"file size\n----- END CSV", None),
+    ("gpfs", 0, b"10:00:00 ", b"10:00:1e999 ", "corrupt_input"),
+    ("ior", 0, b"access    bw(MiB/s)", b"access   xbw(MiB/s)", "truncated_input"),
+    ("ior", 1, b": 64 MiB", b": 1e308 MiB", None),
+    ("ior", 2, b'"summary": [', b'"summary": 1.5, "more": [', None),
+    ("ior", 2, b'"Options": {', b'"Options": "x", "more": {', None),
+    ("ior", 2, b'"Results": [', b'"Results": {"a": 1}, "more": [', "truncated_input"),
+    ("ior", 2, b'"tests": [', b'"x": ' + DEEP + b', "tests": [', "truncated_input"),
+    ("ior", 2, b'"bwMiB": 1000.5', b'"bwMiB": 1' + b"0" * 400, None),
+    ("iostat", 3, b'"r/s": 0.0', b'"r/s": ' + LONG, "corrupt_input"),
+    ("iostat", 3, b'"r/s": 0.0', b'"r/s": 1' + b"0" * 400, "corrupt_input"),
+    ("ior", 2, b'"access": "write"', b'"access": "\\ud800"', "truncated_input"),
+    ("iostat", 3, b'"nodename": "oss1"', b'"nodename": "\\ud800"', None),
+    ("iostat", 3, b'"disk_device": "sda"', b'"disk_device": "\\ud800"', "corrupt_input"),
+    ("spool", 0, b'"component": "sda"', b'"component": "\\ud800"', "corrupt_input"),
+    ("lustre", 0, b" 0 samples [bytes] 1 1048576 0", b" 0 samples [bytes] 1 1048576 " + LONG, "corrupt_input"),
+    ("lustre", 0, b"kbytestotal=123456", b"kbytestotal=" + LONG, "corrupt_input"),
+    ("lustre", 0, b"kbytestotal=123456", "kbytestotal=²".encode(), "corrupt_input"),
+    ("lustre", 1, b"1710000060.", b"9999999999.", "corrupt_input"),
+    ("lustre", 1, b"1710000060.", LONG + b".", "corrupt_input"),
+    ("mdtest", 0, b"on 1 node(s)", b"on " + LONG + b" node(s)", None),
+    ("mdtest", 0, b"(of 1 iterations)", b"(of " + LONG + b" iterations)", None),
+    ("io500", 0, b"procs           =", b"procs" + b" " * 200_000 + b"x =", None),
+    ("io500", 0, b"procs           = 640", b"procs           = \xc2\xb2", None),
+    ("sacct", 0, b"\n7|7|", b"\n" + LONG + b"|7|", "corrupt_input"),
+    ("sacct", 0, b"|2|8|n[1-2]", b"|" + LONG + b"|8|n[1-2]", None),
+    ("sacct", 0, b"|2|8|n[1-2]", "|²|8|n[1-2]".encode(), None),
+    ("sacct", 3, b"1710000000", b"99999999999", "corrupt_input"),
+    ("sacct", 0, b"2024-03-09T16:27:47", b"9999-12-31T23:59:59", "corrupt_input"),
+    ("sacct", 4, b'"jobs": [', b'"jobs": ' + DEEP, "corrupt_input"),
+    ("sacct", 4, b'"account": "climate"', b'"account": {"number": 5}', "corrupt_input"),
+    ("sacct", 4, b'"count": 64', b'"count": 1e999', "corrupt_input"),
+    ("sacct", 4, b'"job_id": 7', b'"job_id": 9223372036854775808', "corrupt_input"),
+    ("sacct", 4, b'"submission": 1710000000', b'"submission": 99999999999', "corrupt_input"),
+    ("sacct", 4, b'"current": "FAILED"', b'"current": []', "corrupt_input"),
+    ("sadf", 0, b"vm;60;", "vm;²;".encode(), "corrupt_input"),
+    ("sadf", 3, b"vm\t60\t", "vm\t²\t".encode(), "corrupt_input"),
+    ("spool", 0, b'"value": 512.5', b'"value": 1' + b"0" * 400, "corrupt_input"),
+    ("spool", 0, b'"value": 512.5', b'"value": ' + DEEP, "corrupt_input"),
+]
+
+
+def outcome_of(path: Path, source: str | None, select: Any = None) -> FileOutcome:
+    *_, outcome = read_file(path, path.stat().st_size, Reading(CONTEXT, source=source, select=select))
+    assert isinstance(outcome, FileOutcome)
+    return outcome
+
+
+@pytest.mark.parametrize(("source", "number", "before", "after", "reason"), TEXTS)
+def test_texts(source: str, number: int, before: bytes, after: bytes, reason: str | None, tmp_path: Path) -> None:
+    seed = seeds_of(source)[number]
+    assert isinstance(seed.data, bytes)
+    assert before in seed.data
+    outcome = outcome_of(put(tmp_path, seed, seed.data.replace(before, after, 1)), source)
+    assert outcome.reason == reason, outcome.message
+
+
+def test_a_counter_of_a_job_beyond_what_tables_hold(tmp_path: Path) -> None:
+    entry = "obdfilter.fs1-OST0000.job_stats=\njob_stats:\n- job_id: 7\n  snapshot_time: {}\n"
+    entry += "  read: {{ samples: {}, unit: reqs }}\n"
+    (tmp_path / "x").write_text(entry.format(T0, 5) + entry.format(T0 + 60, 1 << 63))
+    assert outcome_of(tmp_path / "x", "lustre").reason == "corrupt_input"
+
+
+def _replaced(name: str, value: object) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        attributes = dict(file[name].attrs)
+        del file[name]
+        file[name] = value
+        file[name].attrs.update(attributes)
+
+    return change
+
+
+def _attribute(name: str, key: str, value: object) -> Callable[[h5py.File], None]:
+    return lambda file: file[name].attrs.__setitem__(key, value)
+
+
+READ, WRITTEN = "OSTReadGroup/OSTBulkReadDataSet", "OSTWriteGroup/OSTBulkWriteDataSet"
+ARCHIVES: list[tuple[str, Callable[[h5py.File], None], str | None]] = [
+    ("h5lmt", _replaced(READ, h5py.Empty("f8")), "corrupt_input"),
+    ("h5lmt", _replaced(READ, 5.0), "corrupt_input"),
+    ("h5lmt", _replaced(READ, np.zeros(40)), "corrupt_input"),
+    ("h5lmt", _replaced(READ, np.zeros((0, 40))), "corrupt_input"),
+    ("h5lmt", _replaced(READ, np.array([[b"text"] * 40] * 2)), "corrupt_input"),
+    ("h5lmt", _replaced(WRITTEN, np.zeros((3, 40))), "corrupt_input"),
+    ("tts", _attribute("datatargets", "source", np.array([], "S4")), None),
+    ("tts", _replaced("datatargets/readrates", h5py.Empty("f8")), "corrupt_input"),
+    ("tts", _replaced("datatargets/timestamps", np.array([b"then"] * 40)), "corrupt_input"),
+]
+
+
+@pytest.mark.parametrize(("source", "change", "reason"), ARCHIVES)
+def test_archives(source: str, change: Callable[[h5py.File], None], reason: str | None, tmp_path: Path) -> None:
+    seed = seeds_of(source)[0]
+    path = put(tmp_path, seed, seed.data)
+    with h5py.File(path, "a") as file:
+        change(file)
+    outcome = outcome_of(path, source)
+    assert outcome.reason == reason, outcome.message
+
+
+def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
+    line = "lustre2,host=o,jobid=7,name=fs-OST0001 jobstats_write_bytes={}i 1710000000000000000\n"
+    path = tmp_path / "metrics.out"
+    path.write_text(line.format(1) + line.format("9" * 30).replace("17100000000", "17100000100"))
+    assert outcome_of(path, "telegraf").reason == "corrupt_input"
+
+
+@pytest.mark.parametrize(("ascii_only", "reason"), [(True, "corrupt_input"), (False, None)])
+def test_half_a_surrogate_in_a_name(ascii_only: bool, reason: str | None, tmp_path: Path) -> None:
+    """JSON can hold it, UTF-8 cannot: bytes that are none are replaced, as in every text."""
+    seed = next(seed for seed in seeds_of("sacct") if seed.data.startswith(b"{"))
+    document = json.loads(seed.data)
+    document["jobs"][0]["user"] = "a\ud800"
+    path = put(tmp_path, seed, json.dumps(document, ensure_ascii=ascii_only).encode(errors="surrogatepass"))
+    assert outcome_of(path, "sacct").reason == reason
+
+
+def test_names_in_an_encoding_that_there_is_not(tmp_path: Path) -> None:
+    """h5py says so by a TypeError."""
+    seed = seeds_of("h5lmt")[0]
+    path = put(tmp_path, seed, seed.data)
+    text = path.read_bytes()
+    assert b"\x13\x01\x00\x00" in text, "a type of padded text"
+    path.write_bytes(text.replace(b"\x13\x01\x00\x00", b"\x13\x81\x00\x00"))
+    assert outcome_of(path, "h5lmt").reason == "corrupt_input"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE OSS_DATA SET PCT_CPU = 'x'",
+        "UPDATE OST_DATA SET READ_BYTES = 1e999",
+        "UPDATE OST_INFO SET OST_ID = 'x'",
+        "UPDATE OST_INFO SET OST_ID = NULL",
+        "INSERT INTO TIMESTAMP_INFO VALUES (NULL, '2018-01-28 00:00:00')",
+    ],
+)
+def test_databases(change: str, tmp_path: Path) -> None:
+    seed = seeds_of("lmt")[0]
+    path = put(tmp_path, seed, seed.data)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(change)
+    connection.close()
+    assert outcome_of(path, "lmt").reason == "corrupt_input"
+
+
+@pytest.mark.parametrize(
+    "value", ["INTERVAL 3 MONTH", "'00:00:01'::TIME", "[1, 2]", "{'a': 1}", "MAP {'a': 1}", "'\\xFF'::BLOB"]
+)
+def test_types_of_parquet_that_are_no_number(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    columns = f"{T0} AS time, 'OST0' AS ost, {value} AS read_kb, 0.5 AS busy"
+    duckdb.sql(f"COPY (SELECT {columns}) TO '{path}' (FORMAT parquet)")
+    outcome = outcome_of(path, None, seeds_of("mapped_parquet")[0].select)
+    assert outcome.reason == "corrupt_input", outcome.message

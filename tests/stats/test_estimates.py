@@ -1,0 +1,152 @@
+"""Estimates with intervals: known values and coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioweather.core.results import Estimate
+from ioweather.core.units import MINUTE_NS
+from ioweather.stats.estimates import (
+    Intervals,
+    directed,
+    known,
+    mean_estimate,
+    median_estimate,
+    plain,
+    quantiles,
+    share_estimate,
+    surely,
+)
+
+
+def test_the_value_is_the_same_with_intervals_on_and_off() -> None:
+    values = np.random.default_rng(1).lognormal(size=30 * 1440)
+    values[100:200] = np.nan
+    for on in (True, False):
+        intervals = Intervals(~np.isnan(values), MINUTE_NS, on=on)
+        sums = intervals.sums(~np.isnan(values), values)
+        assert sums.shape == (30, 2)
+        mean = intervals.estimate("mean", "bytes", sums, lambda s: s[:, 1] / s[:, 0], n=len(values))
+        assert mean.value == pytest.approx(np.nanmean(values))
+        assert (mean.low is not None) is on
+        if on:
+            assert mean.low < mean.value < mean.high
+            assert "day" in mean.method
+
+
+def test_many_values_at_once() -> None:
+    rng = np.random.default_rng(2)
+    intervals = Intervals(np.ones(40, bool), MINUTE_NS, on=True, unit=1, unit_name="day")
+    per_unit = rng.random((40, 3, 2)) + 1
+    value, low, high = intervals.estimates(per_unit, lambda s: s[..., 0] / s[..., 1])
+    assert value.shape == (3,)
+    assert ((low < value) & (value < high)).all()
+    off = Intervals(np.ones(40, bool), MINUTE_NS, on=False, unit=1)
+    assert np.isnan(off.estimates(per_unit, lambda s: s[..., 0] / s[..., 1])[1]).all()
+
+
+def test_a_long_gap_does_not_count_as_data() -> None:
+    """Thirty days in the midst of three hundred give the interval of thirty days."""
+    values = np.full(300 * 1440, np.nan)
+    values[100 * 1440 : 130 * 1440] = np.random.default_rng(3).lognormal(size=30 * 1440)
+
+    def mean(series: np.ndarray) -> Estimate:
+        intervals = Intervals(~np.isnan(series), MINUTE_NS, on=True)
+        sums = intervals.sums(~np.isnan(series), series)
+        return intervals.estimate("mean", "", sums, lambda s: s[:, 1] / s[:, 0], n=1)
+
+    alone = mean(values[100 * 1440 : 130 * 1440])
+    assert (alone.low, alone.high) == (pytest.approx(mean(values).low), pytest.approx(mean(values).high))
+    empty = Intervals(np.zeros(0, bool), MINUTE_NS, on=True)
+    assert empty.estimate("x", "", np.zeros((1, 1)), lambda s: s[:, 0], n=0).low is None
+
+
+def test_an_interval_raised_by_noise_stays_within_its_bounds() -> None:
+    rng = np.random.default_rng(4)
+    intervals = Intervals(np.ones(40, bool), MINUTE_NS, on=True, unit=1)
+    largest = intervals.estimate(
+        "largest", "", rng.random((40, 9)) / 40, lambda s: s.max(axis=-1), n=40, bounds=(0.5, 0.55)
+    )
+    assert largest.low >= 0.5
+    assert largest.high <= 0.55
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "above", "below", "want"),
+    [
+        (1.1, 1.5, 1.0, None, True),
+        (0.5, 0.9, 1.0, None, False),
+        (0.9, 1.1, 1.0, None, False),
+        (0.5, 0.9, None, 1.0, True),
+        (1.1, 1.5, None, 1.0, False),
+        (-0.2, -0.1, None, 0.0, True),
+        (None, None, 1.0, None, False),
+    ],
+)
+def test_only_a_whole_interval_is_sure(
+    low: float | None, high: float | None, above: float | None, below: float | None, want: bool
+) -> None:
+    assert surely(Estimate("x", 1.0, "", low, high, 0.9, 10, "bootstrap"), above=above, below=below) is want
+
+
+def test_a_directed_sentence_is_a_note_or_says_that_nothing_is_decided() -> None:
+    for low, high, kind in ((1.1, 1.3, "note"), (0.9, 1.5, "undecided")):
+        found = directed(Estimate("x", 1.2, "", low, high, 0.9, 10, "bootstrap"), 1.0, "It is more.", "It is less.")
+        assert (found.text.startswith("It is more."), found.kind) == (True, kind)
+    off = Intervals(np.ones(5, bool), MINUTE_NS, on=False)
+    few = Intervals(np.ones(5, bool), MINUTE_NS, on=True)
+    for intervals, kind in ((off, "note"), (few, "undecided")):
+        estimate = intervals.estimate("x", "", np.ones((intervals.units, 1)), lambda s: s[:, 0], n=5)
+        assert directed(estimate, 0, "more", "less").kind == kind
+    assert directed(plain("x", None, ""), 0, "more", "less").kind == "undecided"
+    assert plain("x", float("nan"), "").value is None
+
+
+def test_nulls_are_left_out() -> None:
+    masked = np.ma.MaskedArray([1, 2, 3], mask=[False, True, False])
+    assert known(masked).tolist() == [1.0, 3.0]
+    assert known(np.array([np.nan, 5.0])).tolist() == [5.0]
+    assert mean_estimate("m", masked).value == 2.0
+
+
+def test_nothing_and_too_little() -> None:
+    for make in (mean_estimate, median_estimate):
+        assert make("x", np.array([])).value is None
+        few = make("x", np.array([1.0, 3.0]))
+        assert (few.value, few.low, few.n) == (2.0, None, 2)
+    assert share_estimate("s", 0, 0).value is None
+    assert quantiles(np.array([np.nan])) == [None] * 5
+
+
+def test_median_interval_is_that_of_the_binomial() -> None:
+    """n = 20, 90%: the 6th and the 15th value, which cover .9586 (tables of the sign test)."""
+    found = median_estimate("m", np.arange(1.0, 21.0))
+    assert (found.value, found.low, found.high) == (10.5, 6.0, 15.0)
+
+
+def test_wilson_interval_is_scipys() -> None:
+    expected = stats.binomtest(7, 30).proportion_ci(0.9, method="wilson")
+    found = share_estimate("s", 7, 30)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_large_samples_use_the_t_interval() -> None:
+    sample = np.random.default_rng(1).exponential(size=5000)
+    found = mean_estimate("m", sample)
+    expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.slow
+def test_intervals_cover_their_level() -> None:
+    rng = np.random.default_rng(5)
+    inside = np.zeros(2)
+    for _ in range(400):
+        sample = rng.gamma(2.0, size=40)
+        for i, (found, truth) in enumerate(
+            ((mean_estimate("m", sample), 2.0), (median_estimate("m", sample), float(stats.gamma(2.0).median())))
+        ):
+            inside[i] += found.low < truth < found.high  # type: ignore[operator]
+    assert (inside / 400 > 0.86).all()

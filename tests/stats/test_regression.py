@@ -1,0 +1,209 @@
+"""Learning curve, forest, conformal band and joint density against known answers."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import gaussian_kde, norm
+
+from ioweather.core.errors import UsageError
+from ioweather.stats.regression import (
+    LEAST_RUNS,
+    MIN_POINTS,
+    NeighbourQuantiles,
+    conformal_folds,
+    density,
+    excess,
+    forest_curve,
+    learning_curve,
+    runs_to,
+)
+
+
+def planted(n, spread, seed=0, keeps=0.0):
+    """Time = 3 volume^0.5 rate^-0.2, and a spread that nothing explains; neighbours in time may be alike."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((n, 2))
+    for i in range(1, n):
+        noise[i] = keeps * noise[i - 1] + np.sqrt(1 - keeps**2) * noise[i]
+    measures = np.exp(noise + 20)
+    return measures, 3 * measures[:, 0] ** 0.5 * measures[:, 1] ** -0.2 * np.exp(spread * rng.standard_normal(n))
+
+
+def test_the_error_of_few_runs_is_that_of_the_formula():
+    """Models fitted to 12 runs and tried on new ones, 5,000 times."""
+    rng = np.random.default_rng(5)
+    squares = []
+    for _ in range(5_000):
+        x = np.column_stack([np.ones(13), rng.standard_normal((13, 2))])
+        y = rng.standard_normal(13)
+        factors = np.linalg.lstsq(x[:12], y[:12], rcond=None)[0]
+        squares.append((x[12] @ factors - y[12]) ** 2)
+    assert np.mean(squares) == pytest.approx(1 + excess(12, 2), rel=0.06)
+
+
+def test_the_least_number_of_runs():
+    """With a limit of 0.2 and as much to learn, an error of 24%: the first number whose error is below."""
+    needed = runs_to(0.24, 0.04, 0.04, 2)
+    assert 0.04 * (1 + excess(needed, 2)) <= np.log(1.24) ** 2 < 0.04 * (1 + excess(needed - 1, 2))
+    assert runs_to(0.2, 0.04, 0.04, 2) == np.inf
+    assert runs_to(0.3, 0.0, 0.0, 2) == 5
+
+
+@pytest.mark.parametrize(("n", "spread", "error"), [(60, 0.2, 0.3), (200, 0.2, 0.24), (200, 0.1, 0.13)])
+def test_the_planted_number_lies_in_the_interval(n, spread, error):
+    truth = runs_to(error, spread**2, spread**2, 2)
+    held = 0
+    for seed in range(10):
+        value, low, high = learning_curve(*planted(n, spread, seed)).runs_for(error)
+        held += low <= truth <= high
+        assert low <= value <= high
+    assert held >= 8
+
+
+def test_what_no_number_of_runs_reaches_is_said():
+    curve = learning_curve(*planted(200, 0.3))
+    assert curve.runs_for(0.1) == (np.inf, np.inf, np.inf)
+    value, low, high = curve.limit()
+    assert low < np.expm1(0.3) < high
+    assert curve.error_at(10**9) == pytest.approx(value)
+
+
+def test_too_few_runs_give_no_curve():
+    measures, seconds = planted(LEAST_RUNS - 1, 0.1)
+    assert learning_curve(measures, seconds) is None
+    assert learning_curve(np.full((50, 2), np.nan), np.ones(50)) is None
+
+
+def test_runs_that_do_not_differ_need_no_more():
+    measures, _ = planted(60, 0.1)
+    curve = learning_curve(measures, np.full(60, 42.0))
+    assert curve.limit()[0] == pytest.approx(0.0, abs=1e-6)
+    assert curve.runs_for(0.05)[0] == 5
+
+
+def test_a_measure_that_never_changes():
+    _, seconds = planted(60, 0.1)
+    curve = learning_curve(np.zeros((60, 2)), seconds)
+    assert np.isfinite(curve.limit()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps", [0.0, 0.8])
+def test_intervals_hold_the_planted_number_nine_times_in_ten(keeps):
+    truth = runs_to(0.24, 0.04, 0.04, 2)
+    held = [low <= truth <= high
+            for seed in range(100)
+            for _, low, high in [learning_curve(*planted(150, 0.2, seed, keeps)).runs_for(0.24)]]  # fmt: skip
+    assert np.mean(held) >= 0.84
+
+
+def test_the_curve_follows():
+    x = np.linspace(0, 1, 300)
+    curve, explained = forest_curve(x, x**2, np.array([0.1, 0.9]))
+    assert curve == pytest.approx([0.01, 0.81], abs=0.03)
+    assert explained > 0.95
+
+
+def test_equal_times_are_foretold():
+    curve, explained = forest_curve(np.arange(40.0), np.full(40, 0.5), np.array([-1.0, 20.0, 90.0]))
+    assert (curve.tolist(), explained) == ([0.5, 0.5, 0.5], 1.0)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(UsageError, match=r"ioweather\[forest\]"):
+        forest_curve(np.arange(40.0), np.arange(40.0), np.arange(3.0))
+
+
+def loaded_jobs(n, seed):
+    """Time grows with load, and so does its spread."""
+    rng = np.random.default_rng(seed)
+    load = rng.gamma(2.0, 1.0, n)
+    return load, 1 + load + load * rng.gamma(1.0, 0.5, n)
+
+
+def test_nine_of_ten_new_values_fall_inside():
+    shares = []
+    for seed in range(25):
+        x, y = loaded_jobs(170, seed)
+        new_x, new_y = loaded_jobs(300, 1000 + seed)
+        band = conformal_folds(x, y, new_x)
+        assert (band.low <= band.median).all()
+        assert (band.median <= band.high).all()
+        shares.append(np.mean((new_y >= band.low) & (new_y <= band.high)))
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.025)
+
+
+def test_under_load_the_mean_and_its_deviation_mislead():
+    """mean +/- 1.645 sd holds far fewer than nine of ten in the top tenth of load."""
+    inside, conformal = [], []
+    for seed in range(10):
+        x, y = loaded_jobs(300, seed)
+        new_x, new_y = loaded_jobs(2000, 99 + seed)
+        top = new_x > np.quantile(new_x, 0.9)
+        inside.append(np.mean(np.abs(new_y[top] - y.mean()) < 1.645 * y.std()))
+        band = conformal_folds(x, y, new_x[top])
+        conformal.append(np.mean((new_y[top] >= band.low) & (new_y[top] <= band.high)))
+    assert np.mean(inside) < 0.75
+    assert np.mean(conformal) > 0.8
+
+
+def test_few_points_have_no_interval():
+    x, y = loaded_jobs(MIN_POINTS - 1, 1)
+    assert conformal_folds(x, y, x) is None
+
+
+def test_several_features_on_different_scales():
+    rng = np.random.default_rng(4)
+    x = np.stack([rng.random(500), 1e12 * rng.random(500)], axis=1)
+    y = x[:, 0] + x[:, 1] / 1e12
+    at = np.array([[0.5, 5e11]])
+    assert NeighbourQuantiles(x, y, 20)(at, (0.5,))[0, 0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_scott_equals_scipys_gaussian_kde():
+    rng = np.random.default_rng(1)
+    x = rng.gamma(2.0, 1e12, 170)
+    y = 300 + x / 1e10 + rng.normal(0, 40, 170)
+    found = density(x, y)
+    exact = gaussian_kde(np.stack([x, y]))
+    gx, gy = np.meshgrid(found.x, found.y, indexing="ij")
+    reference = exact(np.stack([gx.ravel(), gy.ravel()])).reshape(gx.shape)
+    assert np.abs(found.values - reference).max() < 1e-2 * reference.max()
+    assert found.values.sum() * (found.x[1] - found.x[0]) * (found.y[1] - found.y[0]) == pytest.approx(1, abs=1e-3)
+    assert found.covariance == pytest.approx(exact.covariance)
+
+
+def test_conditional_quantiles_of_the_bivariate_normal():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal(40_000)
+    y = 0.6 * x + 0.8 * rng.standard_normal(40_000)
+    found = density(x, y)
+    low, median, high = found.conditional_quantiles((0.05, 0.5, 0.95))
+    at = np.searchsorted(found.x, 1.0)
+    assert median[at] == pytest.approx(0.6, abs=0.05)
+    assert high[at] - low[at] == pytest.approx(2 * 0.8 * norm.ppf(0.95), rel=0.06)
+
+
+def test_far_from_all_points_there_is_no_quantile():
+    found = density(np.array([0.0, 1.0, 100.0, 101.0] * 20), np.arange(80.0), bandwidth="botev")
+    assert np.isnan(found.conditional_quantiles((0.5,))[0]).any()
+
+
+def test_botev_is_narrower_on_two_modes_and_alike_on_one():
+    rng = np.random.default_rng(3)
+    two = np.concatenate([rng.normal(-5, 0.5, 500), rng.normal(5, 0.5, 500)])
+    other = rng.standard_normal(1000)
+    wide, narrow = (density(two, other, bandwidth=b).covariance[0, 0] for b in ("scott", "botev"))
+    assert math.sqrt(narrow) < 0.3 * math.sqrt(wide)
+    one = density(other, rng.standard_normal(1000), bandwidth="botev").covariance
+    assert one[0, 0] == pytest.approx(1000 ** (-1 / 3), rel=0.5)
+
+
+@pytest.mark.parametrize("x", [[1.0, 2.0], [3.0] * 10, [np.nan] * 10, []])
+def test_without_spread_there_is_no_density(x):
+    assert density(np.array(x), np.arange(float(len(x)))) is None

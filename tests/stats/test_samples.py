@@ -1,0 +1,93 @@
+"""The empirical distribution; distances and their search equal plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ioweather.stats.families import Family, Normal, PowerLaw
+from ioweather.stats.samples import Group, Sample, largest_gap, least_gap, sample_of
+
+
+def test_ties_are_counted() -> None:
+    sample = sample_of([3, 1, 1, 2, 3, 3, 7, 7, 8, 9])
+    assert sample.values.tolist() == [1, 2, 3, 7, 8, 9]
+    assert sample.below.tolist() == [0, 2, 3, 6, 8, 9, 10]
+    assert sample.expanded().tolist() == [1, 1, 2, 3, 3, 3, 7, 7, 8, 9]
+    assert sample.part(2, 4).below.tolist() == [0, 3, 5]
+
+
+def test_a_resample_has_the_same_size_and_only_known_values() -> None:
+    sample = sample_of(np.repeat(np.arange(20.0), 3))
+    drawn = sample.resampled(np.random.default_rng(1))
+    assert drawn.n == 60
+    assert np.isin(drawn.values, sample.values).all()
+    counts = np.mean([sample.resampled(np.random.default_rng(s)).below[-1] for s in range(5)])
+    assert counts == 60
+
+
+@pytest.mark.parametrize(
+    ("times", "sentence"),
+    [
+        ([1.0] * 9, "at least 10 times; there are 9"),
+        ([], "there are 0"),
+        ([1.0] * 12, "all 12 times are equal"),
+        ([*range(10), np.nan], "1 of 11 times are missing"),
+        ([*range(10), np.inf], "1 of 11 times are infinite"),
+        ([*range(10), -1.0, -2.0], "2 of 12 times are negative"),
+        (np.ones((5, 5)), "one-dimensional"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_with_a_sentence(times: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        sample_of(times)  # type: ignore[arg-type]
+
+
+TIMES = st.lists(st.integers(1, 60), min_size=10, max_size=80).filter(lambda t: len(set(t)) > 3)
+
+
+def every_point(sample: Sample, model: Family, first: int, stop: int, ecdf: str) -> float:
+    observations = sample.part(first, stop).expanded()
+    gaps = []
+    for value in np.unique(observations):
+        before, after = (observations < value).mean(), (observations <= value).mean()
+        gaps.append(abs(float(model.cdf(value)) - before))
+        if ecdf == "both":
+            gaps.append(abs(float(model.cdf(value)) - after))
+    return max(gaps)
+
+
+@pytest.mark.parametrize("ecdf", ["both", "left"])
+@given(times=TIMES, location=st.floats(5, 50), scale=st.floats(0.5, 40))
+@settings(max_examples=60, deadline=None)
+def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float, scale: float, ecdf: str) -> None:
+    sample, model = sample_of(times), Normal(location, scale)
+    found = largest_gap(sample, model, ecdf=ecdf)  # type: ignore[arg-type]
+    assert found.distance == pytest.approx(every_point(sample, model, 0, sample.distinct, ecdf), abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [300, 5_000, 200_000])
+def test_the_largest_gap_equals_scipy_on_large_samples(n: int) -> None:
+    times = np.random.default_rng(n).gamma(3, 1, n)
+    model = Normal(3.0, 1.8)
+    assert largest_gap(sample_of(times), model).distance == pytest.approx(
+        stats.kstest(times, model.cdf).statistic, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("ecdf", ["both", "left"])
+@given(times=TIMES, alphas=st.lists(st.floats(1.2, 5), min_size=60, max_size=60))
+@settings(max_examples=40, deadline=None)
+def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[float], ecdf: str) -> None:
+    """Arbitrary parameters per candidate: the bounds must hold whatever the fits are."""
+    sample = sample_of(times)
+    first = np.arange(sample.distinct - 2)
+    fitted = PowerLaw(sample.values[first], np.array(alphas[: len(first)]))
+    group = Group(sample, first, np.full_like(first, sample.distinct), fitted, ecdf)  # type: ignore[arg-type]
+    found = least_gap([group], lambda rows, gaps: gaps[0])
+    plain = [every_point(sample, fitted.one(i), int(first[i]), sample.distinct, ecdf) for i in range(len(first))]
+    assert found.value == pytest.approx(min(plain), abs=1e-14)
+    assert plain[found.row] == pytest.approx(min(plain), abs=1e-14)

@@ -1,0 +1,213 @@
+"""Slowdown and episodes from planted response times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.baseline import Baseline
+from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.stats.histograms import RELATIVE_ERROR
+from ioweather.stats.rollups import roll_up
+from ioweather.stats.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    STATISTICS,
+    all_episodes,
+    episodes,
+    exact_series,
+    operation_series,
+)
+
+T = 1_790_000_000 // 3600 * 3600 * NS
+
+
+def rollups(durations: np.ndarray, *, per_minute: int = 10, op: str = "read", host: str = "a"):
+    """`durations` in seconds, one value per minute; the operations of a minute spread a little around it."""
+    spread = np.linspace(0.9, 1.1, per_minute)
+    seconds = (durations[:, None] * spread).ravel()
+    starts = (
+        T
+        + np.repeat(np.arange(len(durations)), per_minute) * MINUTE_NS
+        + np.tile(np.arange(per_minute), len(durations))
+    )
+    frame = RESPONSES.frame(
+        start_ns=starts, host=host, target="/scratch/p", op=op, request_bytes=1 << 20, mode="nocache",
+        duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/scratch", status="ok", rows=len(starts),
+    )  # fmt: skip
+    return roll_up(frame, MINUTE_NS)
+
+
+def series_of(durations, **options):
+    (series,) = operation_series(rollups(durations, **options), {"mount:/scratch": "scratch"}, MINUTE_NS)
+    return series
+
+
+def test_statistics_and_expected():
+    series = series_of(np.full(60, 0.010))
+    assert series.label == "scratch read"
+    usual, n = series.expected()
+    assert n == 600
+    assert usual == pytest.approx(0.010, rel=0.02)
+    assert series.statistics["max"].max() == pytest.approx(0.011, rel=1e-6)
+    assert series.statistics["mean"][0] == pytest.approx(0.010, rel=1e-6)
+    np.testing.assert_allclose(series.slowdown(), 1.0, rtol=0.03)
+
+
+def test_no_baseline_below_thirty():
+    series = series_of(np.full(2, 0.01), per_minute=10)
+    usual, n = series.expected()
+    assert (usual, n) == (None, 20)
+    assert n < LEAST_BASELINE
+    assert np.isnan(series.slowdown()).all()
+
+
+def test_an_episode_has_start_peak_recovery_and_end():
+    durations = np.full(600, 0.01)
+    durations[100:120] = 0.04
+    durations[110] = 0.27
+    (episode,) = all_episodes([series_of(durations)], threshold=2.0)
+    assert (episode.start_ns, episode.end_ns) == (T + 100 * MINUTE_NS, T + 120 * MINUTE_NS)
+    assert episode.peak_ns == T + 110 * MINUTE_NS
+    assert episode.peak_ratio == pytest.approx(27, rel=0.03)
+    assert episode.recovery_ns == 10 * MINUTE_NS
+    assert not episode.ongoing
+
+
+def test_one_calm_interval_does_not_end_an_episode_and_the_last_may_be_ongoing():
+    durations = np.full(300, 0.01)
+    durations[[200, 202, 298, 299]] = 0.05
+    series = series_of(durations)
+    found = episodes(series, series.slowdown(), 2.0)
+    assert [(e.start_ns - T) // MINUTE_NS for e in found] == [200, 298]
+    assert [e.ongoing for e in found] == [False, True]
+
+
+def test_hosts_are_one_series_and_operations_are_not():
+    from ioweather.core.tables import concat
+
+    together = concat(
+        [rollups(np.full(40, 0.01)), rollups(np.full(40, 0.03), host="b"), rollups(np.full(40, 1.0), op="stat")]
+    )
+    read, stat = operation_series(together, {}, HOUR_NS)
+    assert (read.op, stat.op) == ("read", "stat")
+    assert read.count.tolist() == [800]
+    assert read.filesystem == "mount:/scratch"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_longer_intervals_of_shorter_ones_are_those_of_the_operations(exact):
+    rng = np.random.default_rng(8)
+    n = 5_000
+    frame = RESPONSES.frame(
+        start_ns=T + np.sort(rng.integers(0, 30 * HOUR_NS, n)), host="h", target="/scratch/p", op="read",
+        request_bytes=1 << 20, mode="nocache", duration_ns=rng.integers(1, NS, n), system="mount:/scratch",
+        status=np.where(rng.random(n) < 0.02, "missed", "ok").tolist(), rows=n,
+    )  # fmt: skip
+    made = (lambda length: exact_series(frame, {}, length)) if exact else (
+        lambda length: operation_series(roll_up(frame, length), {}, length)
+    )  # fmt: skip
+    (short,), (long,) = made(10 * MINUTE_NS), made(4 * HOUR_NS)
+    longer = short.by(4 * HOUR_NS)
+    assert longer.interval_ns == 4 * HOUR_NS
+    for name in ("start_ns", "count", "error_count", "missed_count"):
+        np.testing.assert_array_equal(getattr(longer, name), getattr(long, name))
+    for counting in COUNTINGS:
+        for name in STATISTICS:
+            np.testing.assert_allclose(longer.counted(counting)[name], long.counted(counting)[name], rtol=1e-12)
+    assert longer.expected() == long.expected() == short.expected()
+
+
+def test_a_sliding_window_follows_a_lasting_change():
+    durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
+    series = series_of(durations)
+    sliding = series.slowdown(baseline=Baseline(window_ns=60 * MINUTE_NS))
+    assert np.isnan(sliding[0])
+    assert sliding[205] == pytest.approx(3, rel=0.05)
+    assert sliding[399] == pytest.approx(1, rel=0.05)
+
+
+def test_another_quantile_may_be_what_is_usual():
+    durations = np.concatenate([np.full(100, 0.01), np.full(300, 0.03)])
+    series = series_of(durations)
+    assert series.slowdown(baseline=Baseline(quantile=0.1))[399] == pytest.approx(3, rel=0.05)
+    sliding = Baseline(window_ns=400 * MINUTE_NS, quantile=0.1)
+    assert series.slowdown(baseline=sliding)[399] == pytest.approx(3, rel=0.05)
+    assert series.slowdown()[399] == pytest.approx(1, rel=0.05)
+
+
+def test_a_fixed_period_and_fixed_values():
+    durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
+    series = series_of(durations)
+    quiet = Baseline(period_ns=(T, T + 100 * MINUTE_NS))
+    assert series.expected(quiet) == (pytest.approx(0.01, rel=0.02), 1000)
+    assert series.slowdown(baseline=quiet)[300] == pytest.approx(3, rel=0.03)
+    given = Baseline(seconds={"read": 0.005})
+    assert series.slowdown(baseline=given)[0] == pytest.approx(2, rel=0.03)
+    others = Baseline(seconds={"write": 0.005})
+    np.testing.assert_array_equal(series.slowdown(baseline=others), series.slowdown())
+
+
+def test_a_fixed_period_with_little_in_it_is_no_baseline():
+    series = series_of(np.full(60, 0.01))
+    little = Baseline(period_ns=(T, T + 2 * MINUTE_NS))
+    assert series.expected(little) == (None, 20)
+    assert np.isnan(series.slowdown(baseline=little)).all()
+    assert series.expected(Baseline(period_ns=(0, T))) == (None, 0)
+
+
+def test_a_sliding_window_at_a_moment():
+    series = series_of(np.concatenate([np.full(200, 0.01), np.full(200, 0.03)]))
+    window = Baseline(window_ns=60 * MINUTE_NS)
+    assert series.expected(window) == (pytest.approx(0.03, rel=0.02), 600)
+    assert series.expected(window, T + 100 * MINUTE_NS) == (pytest.approx(0.01, rel=0.02), 600)
+
+
+def test_exact_series_are_the_order_statistics_and_roll_ups_are_within_a_percent():
+    rng = np.random.default_rng(5)
+    n = 20_000
+    frame = RESPONSES.frame(
+        start_ns=T + np.arange(n) * NS, host="h", target="/scratch/p", op="read", request_bytes=1 << 20,
+        mode="nocache", duration_ns=np.round(rng.lognormal(-4, 1, n) * NS).astype(np.int64), system="mount:/scratch",
+        status="ok", rows=n,
+    )  # fmt: skip
+    shuffled = frame.take(rng.permutation(n))
+    (exact,) = exact_series(shuffled, {}, HOUR_NS)
+    (rolled,) = operation_series(roll_up(shuffled, 10 * MINUTE_NS), {}, HOUR_NS)
+    seconds = np.asarray(frame.array("duration_ns")) / NS
+    hour = np.arange(n) // 3600
+    for name, q in (("median", 0.5), ("q90", 0.9), ("q95", 0.95), ("q99", 0.99)):
+        expected = [np.quantile(seconds[hour == h], q, method="inverted_cdf") for h in range(6)]
+        np.testing.assert_allclose(exact.statistics[name], expected, rtol=1e-12)
+        np.testing.assert_allclose(rolled.statistics[name], expected, rtol=RELATIVE_ERROR + 1e-9)
+    for name in ("mean", "max"):
+        np.testing.assert_allclose(rolled.statistics[name], exact.statistics[name], rtol=1e-12)
+    assert exact.expected()[0] == np.quantile(seconds, 0.5, method="inverted_cdf")
+
+
+def week_of(rng, per_interval: int, slow: slice | None = None):
+    """Operations that are slow each for itself, every tenth twice the median; or longer throughout some minutes."""
+    seconds = rng.lognormal(np.log(0.01), 0.54, (1008, per_interval))
+    if slow is not None:
+        seconds[slow] *= 5
+    start = T + np.repeat(np.arange(1008), per_interval) * MINUTE_NS + np.tile(np.arange(per_interval), 1008)
+    frame = RESPONSES.frame(
+        start_ns=start, host="a", target="/scratch/p", op="read", request_bytes=1 << 20, mode="nocache",
+        duration_ns=np.round(seconds.ravel() * NS).astype(np.int64), system="mount:/scratch", status="ok",
+        rows=seconds.size,
+    )  # fmt: skip
+    (series,) = operation_series(roll_up(frame, MINUTE_NS), {}, MINUTE_NS)
+    return series
+
+
+@pytest.mark.parametrize("per_interval", [1, 3, 10])
+def test_chance_alone_gives_no_episodes_and_planted_ones_are_kept(per_interval):
+    rng = np.random.default_rng(per_interval)
+    weeks = [week_of(rng, per_interval) for _ in range(40)]
+    assert sum(bool(all_episodes([week], threshold=2.0)) for week in weeks) <= 5  # one of twenty: 5 at most, in 95%
+    if per_interval == 1:
+        assert min(len(episodes(week, week.slowdown(), 2.0)) for week in weeks) > 50, "what is to be left out"
+    (planted,) = all_episodes([week_of(rng, per_interval, slice(400, 412))], threshold=2.0)
+    assert planted.start_ns <= T + 402 * MINUTE_NS
+    assert planted.end_ns >= T + 410 * MINUTE_NS

@@ -1,0 +1,246 @@
+"""Fits of tails, heads and whole samples against scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+from ioweather.core.arrays import Floats
+from ioweather.stats.families import (
+    GAMMA_SHAPE_MIN,
+    LOGNORMAL_OFFSET_MAX,
+    WEIBULL_SHAPE_MIN,
+    BoundedFamily,
+    BoundedGamma,
+    BoundedLogNormal,
+    BoundedWeibull,
+    Exponential,
+    PowerLaw,
+)
+from ioweather.stats.samples import sample_of
+from ioweather.stats.tail_fits import (
+    EXACT_POINTS,
+    WHOLE_FAMILIES,
+    fit_cauchy,
+    fit_cauchy_heads,
+    fit_exponential_tails,
+    fit_gamma_tails,
+    fit_lognormal_tails,
+    fit_power_law_tails,
+    fit_weibull_tail,
+    fit_weibull_tails,
+    fit_whole,
+    points_of,
+    tail_sums,
+)
+
+LOW = 1.3
+
+
+def tails() -> dict[str, Floats]:
+    rng = np.random.default_rng(5)
+    many = {
+        "power law": LOW * rng.random(500) ** -0.5,
+        "exponential": LOW + rng.exponential(0.4, 500),
+        "lognormal": np.exp(rng.normal(0, 0.6, 3000)),
+        "gamma": rng.gamma(2.5, 0.7, 3000),
+        "weibull": rng.weibull(0.6, 3000),
+        "narrow and far": rng.normal(5, 0.2, 300),
+        "narrow and near": LOW + rng.exponential(0.001, 300),
+        "beyond all means": LOW * np.exp(rng.pareto(1.5, 300)),
+    }
+    return {name: values[values > LOW] for name, values in many.items()}
+
+
+def members(fitted: BoundedFamily, place: Floats) -> BoundedFamily:
+    first, second = np.exp(place[0]), np.exp(place[-1])
+    match fitted:
+        case PowerLaw():
+            return PowerLaw(LOW, 1 + first)
+        case Exponential():
+            return Exponential(LOW, first)
+        case BoundedLogNormal():
+            return BoundedLogNormal(LOW, min(float(place[0]), LOGNORMAL_OFFSET_MAX), second)
+        case BoundedWeibull():
+            return BoundedWeibull(LOW, max(first, WEIBULL_SHAPE_MIN), second)
+        case _:
+            return BoundedGamma(LOW, max(first, GAMMA_SHAPE_MIN), second)
+
+
+def place_of(fitted: BoundedFamily) -> Floats:
+    match fitted:
+        case PowerLaw(alpha=alpha):
+            return np.log([alpha - 1])
+        case Exponential(scale=scale):
+            return np.log([scale])
+        case BoundedLogNormal(offset=offset, log_sd=sd):
+            return np.array([offset, np.log(sd)])
+        case BoundedWeibull(shape=shape, steepness=steepness):
+            return np.log([shape, steepness])
+        case BoundedGamma(shape=shape, cut=cut):
+            return np.log([shape, cut])
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", tails())
+def test_no_other_member_of_the_family_is_likelier(kind: str) -> None:
+    values = tails()[kind]
+    sums = tail_sums(sample_of(np.append(values, LOW)), np.array([LOW]), np.array([1]))
+    fits = [
+        fit(sums).one(0) for fit in (fit_power_law_tails, fit_exponential_tails, fit_lognormal_tails, fit_gamma_tails)
+    ]
+    fits.append(fit_weibull_tail(LOW, np.sort(values), np.ones(len(values))))
+    rng = np.random.default_rng(1)
+    for fitted in fits:
+        best = float(fitted.log_density(values).sum())
+
+        def loss(place: Floats, fitted: BoundedFamily = fitted) -> float:
+            with np.errstate(all="ignore"):
+                return -float(members(fitted, place).log_density(values).sum())
+
+        start = place_of(fitted)
+        for width in (0.1, 1.0):
+            found = minimize(loss, start + width * rng.normal(size=len(start)), method="Nelder-Mead",
+                             options={"xatol": 1e-9, "fatol": 1e-9, "maxiter": 2000})  # fmt: skip
+            assert -found.fun <= best + 1e-6 * max(1, abs(best) * 1e-3), (kind, fitted)
+
+
+def test_families_that_become_the_power_law_say_so() -> None:
+    values = tails()["power law"]
+    sums = tail_sums(sample_of(np.append(values, LOW)), np.array([LOW]), np.array([1]))
+    assert fit_lognormal_tails(sums).one(0).collapsed
+    assert fit_weibull_tail(LOW, values, np.ones(len(values))).collapsed
+    assert not fit_power_law_tails(sums).one(0).collapsed
+    values = tails()["lognormal"]
+    sums = tail_sums(sample_of(np.append(values, LOW)), np.array([LOW]), np.array([1]))
+    assert not fit_lognormal_tails(sums).one(0).collapsed
+
+
+def test_sums_of_every_tail_are_those_of_each_tail() -> None:
+    rng = np.random.default_rng(3)
+    sample = sample_of(np.round(5 * rng.random(400) ** -0.5, 2))
+    cuts = np.arange(0, sample.distinct - 3, 7)
+    sums = tail_sums(sample, sample.values[cuts], cuts + 1)
+    for row, cut in enumerate(cuts):
+        ratio = sample.part(int(cut) + 1, sample.distinct).expanded() / sample.values[cut]
+        assert sums.excess[row] == pytest.approx((ratio - 1).mean(), rel=1e-10)
+        assert sums.log[row] == pytest.approx(np.log(ratio).mean(), rel=1e-10)
+        assert sums.log_square[row] == pytest.approx((np.log(ratio) ** 2).mean(), rel=1e-10)
+
+
+def test_long_runs_of_gamma_tails_equal_single_solves() -> None:
+    rng = np.random.default_rng(4)
+    sample = sample_of(rng.gamma(2.0, 1.0, 20_000))
+    cuts = np.arange(100, sample.distinct - 200)
+    sums = tail_sums(sample, sample.values[cuts], cuts + 1)
+    fitted = fit_gamma_tails(sums)
+    for row in (0, 5_000, 12_345, len(cuts) - 1):
+        alone = fit_gamma_tails(sums.at(np.array([row]))).one(0)
+        assert fitted.one(row).shape == pytest.approx(alone.shape, rel=1e-6, abs=1e-9)
+        assert fitted.one(row).cut == pytest.approx(alone.cut, rel=1e-6)
+
+
+@pytest.mark.parametrize("draw", ["cauchy", "normal", "exponential", "rounded"])
+def test_the_cauchy_fit_is_the_maximum_likelihood(draw: str) -> None:
+    rng = np.random.default_rng(0)
+    values = {
+        "cauchy": rng.standard_cauchy(300) + 500,
+        "normal": rng.normal(5, 1, 200),
+        "exponential": rng.exponential(1, 60),
+        "rounded": np.round(rng.normal(5, 1, 500), 1),
+    }[draw]
+    ours = fit_cauchy(np.sort(values), np.ones(len(values)))
+    theirs = stats.cauchy.fit(values)
+    assert ours.log_density(values).sum() >= stats.cauchy.logpdf(values, *theirs).sum() - 1e-6
+    assert ours.location == pytest.approx(theirs[0], abs=1e-3)
+    assert ours.scale == pytest.approx(theirs[1], rel=1e-3)
+
+
+def test_half_tied_values_end_at_the_smallest_scale() -> None:
+    values = np.array([1.0] * 6 + [2, 3, 4, 9])
+    fitted = fit_cauchy(values, np.ones(10))
+    assert fitted.location == pytest.approx(1)
+    assert 0 < float(fitted.scale) < 1e-6
+
+
+def test_points_keep_weight_and_mean_at_every_cut() -> None:
+    sample = sample_of(np.random.default_rng(1).lognormal(0, 2, 30_000))
+    cuts = np.array([500, 12_000, 29_000])
+    points = points_of(sample, cuts)
+    assert len(points.values) < 10_000
+    for cut, split in zip(cuts, points.split, strict=True):
+        assert points.weights[:split].sum() == sample.below[cut + 1]
+        mean = points.weights[:split] @ points.values[:split] / sample.below[cut + 1]
+        assert mean == pytest.approx(sample.values[: cut + 1].mean(), rel=1e-6)
+    few = sample.part(0, EXACT_POINTS)
+    assert points_of(few, cuts[:1]).values is few.values
+
+
+def test_runs_of_values_lose_next_to_nothing() -> None:
+    rng = np.random.default_rng(2)
+    sample = sample_of(np.concatenate([rng.normal(5, 0.5, 17_000), rng.weibull(0.7, 3_000) + 6]))
+    cuts = np.linspace(5_000, sample.distinct - 500, 20).astype(int)
+    heads, tails = fit_cauchy_heads(sample, cuts), fit_weibull_tails(sample, cuts)
+    for row, cut in enumerate(cuts):
+        head = fit_cauchy(sample.values[: cut + 1], sample.counts[: cut + 1])
+        tail = fit_weibull_tail(float(sample.values[cut]), sample.values[cut + 1 :], sample.counts[cut + 1 :])
+        assert heads.one(row).location == pytest.approx(head.location, rel=1e-6)
+        assert heads.one(row).scale == pytest.approx(head.scale, rel=1e-4)
+        assert tails.one(row).shape == pytest.approx(tail.shape, rel=1e-3)
+        assert tails.one(row).steepness == pytest.approx(tail.steepness, rel=1e-3)
+
+
+SCIPY = {
+    "uniform": (stats.uniform, {}),
+    "normal": (stats.norm, {}),
+    "cauchy": (stats.cauchy, {}),
+    "gamma": (stats.gamma, {"floc": 0}),
+    "weibull": (stats.weibull_min, {"floc": 0}),
+    "lognormal": (stats.lognorm, {"floc": 0}),
+    "exponential": (stats.expon, {"floc": 0}),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["gamma", "lognormal", "normal", "heavy", "tied"])
+def test_fits_equal_scipy(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = {
+        "gamma": rng.gamma(2, 3, 400),
+        "lognormal": np.exp(rng.normal(0, 1, 300)),
+        "normal": rng.normal(10, 1, 300),
+        "heavy": rng.pareto(1.2, 300) + 0.1,
+        "tied": np.round(rng.gamma(2, 3, 400) + 0.1, 1),
+    }[kind]
+    fits = fit_whole(times)
+    assert [fit.family for fit in fits] != list(WHOLE_FAMILIES)
+    assert [fit.ks for fit in fits] == sorted(fit.ks for fit in fits if fit.ks is not None)
+    for fit in fits:
+        assert fit.distribution is not None
+        if fit.family == "power_law":
+            low = times.min()
+            frozen = stats.pareto(len(times) / np.log(times / low).sum(), 0, low)
+        else:
+            family, options = SCIPY[fit.family]
+            frozen = family(*family.fit(times, **options))
+        likelihood = frozen.logpdf(times).sum()
+        degrees = WHOLE_FAMILIES[fit.family][1]
+        assert fit.aic is not None
+        assert (2 * degrees - fit.aic) / 2 >= likelihood - 1e-6 * abs(likelihood)
+        assert fit.ks == pytest.approx(stats.kstest(times, frozen.cdf).statistic, abs=2e-4)
+
+
+def test_zeros_rule_out_the_families_that_cannot_make_them() -> None:
+    fits = {fit.family: fit for fit in fit_whole([0.0, 0.0, *np.linspace(1, 2, 20)])}
+    for name in ("gamma", "weibull", "lognormal", "power_law"):
+        assert fits[name].distribution is None
+        assert fits[name].problem == "2 of 22 times are 0, which this family cannot produce"
+    assert fits["normal"].ks is not None
+    assert fits["exponential"].ks is not None
+
+
+def test_an_unknown_family_is_named() -> None:
+    with pytest.raises(ValueError, match="unknown family zeta: there are uniform"):
+        fit_whole(np.arange(1.0, 20), ["zeta"])

@@ -1,0 +1,284 @@
+"""Contents of planted scans, their growth, and files that were overwritten."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted_jobs import cells, estimate, exhibits, planted
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility, ProjectRule
+from ioweather.core.frames import Frame
+from ioweather.core.papers import published
+from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
+from ioweather.core.tables import TABLES, concat, encode_text
+from ioweather.core.units import DAY_NS, KIB, MIB, TIB
+from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, view
+
+JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
+PARAMS = {"root": "/gpfs", "project": None, "files_target": None}
+M, TB, PB = 10**6, 10**12, 10**15
+
+
+def ns(moment: dt.datetime) -> int:
+    return int(moment.timestamp()) * 10**9
+
+
+def scan_row(name: str, start_ns: int, files: int, used: int | None, **more):
+    counts = {"complete": True, "entry_count": files, "file_count": files, "file_bytes": used, "capacity_bytes": used}
+    return TABLES["scans"].frame(
+        rows=1, scan_id=name, start_ns=start_ns, root="/gpfs", system="mount:/gpfs", **{**counts, **more}
+    )
+
+
+def bin_rows(name: str, owner: str, histogram: str, bins: list[tuple[int, int, int]]):
+    """Bins as (low, files, bytes)."""
+    return TABLES["scan_bins"].frame(
+        rows=len(bins), scan_id=name, start_ns=0, root="/gpfs", owner_kind="project" if owner else "all", owner=owner,
+        histogram=histogram, bin=[str(low) for low, _, _ in bins], low=[low for low, _, _ in bins],
+        high=[2 * low or 1 for low, _, _ in bins], count=[n for _, n, _ in bins], bytes=[held for _, _, held in bins],
+    )  # fmt: skip
+
+
+def study_data(scans: list, bins: list, projects: list = ()) -> StudyData:
+    empty = TABLES["scan_bins"].frame(rows=0, **{c.name: [] for c in TABLES["scan_bins"].columns})
+    return StudyData(
+        {
+            "scans": concat(scans),
+            "bins": concat([empty, *bins]),
+            "project_bins": concat([empty, *projects]),
+        }
+    )
+
+
+def intrepid() -> StudyData:
+    """car11's table3 and figure 8: two scans, one dominant project whose users no rule of the scan named."""
+    scans, bins, projects = [], [], []
+    months = {
+        "january": (JANUARY, 96.2 * M, 1.14 * PB, 12.3 * M, 274.4 * TB),
+        "march": (MARCH, 191.4 * M, 1.28 * PB, 96.2 * M, 295.1 * TB),
+    }
+    for name, (moment, files, used, own_files, own_used) in months.items():
+        scans.append(scan_row(name, ns(moment), int(files), int(used), largest_file_bytes=16 * TIB))
+        # 71 M files of 64-128 KiB, all of the project's among them; the rest's mode is 512 KiB - 1 MiB.
+        rest = int(files - own_files)
+        own = int(own_files)
+        others = [(64 * KIB, rest * 20 // 100), (512 * KIB, rest * 57 // 100), (MIB, rest * 18 // 100)]
+        last = rest - sum(n for _, n in others)
+        sizes = [(64 * KIB, own + others[0][1]), *others[1:], (64 * MIB, last)]
+        bins.append(bin_rows(name, "", "size", [(low, n, n * low) for low, n in sizes]))
+        bins.append(bin_rows(name, "", "capacity", [(64 * KIB, int(files), int(used))]))
+        for owner, share in (("uid 1001", 0.5), ("uid 1002", 0.5)):
+            n = int(own * share)
+            projects.append(bin_rows(name, owner, "size", [(64 * KIB, n, n * 64 * KIB)]))
+            projects.append(bin_rows(name, owner, "capacity", [(64 * KIB, n, int(own_used * share))]))
+        projects.append(bin_rows(name, "Others", "size", [(low, n, n * low) for low, n in [*others, (64 * MIB, last)]]))
+    return study_data(scans, bins, projects)
+
+
+EARTH = Facility(projects=(ProjectRule("EarthScience", uid=1001), ProjectRule("EarthScience", uid=1002)))
+
+
+def run(data: StudyData, facility: Facility = EARTH, **params) -> dict[str, Exhibit]:
+    return {exhibit.id: exhibit for exhibit in CONTENTS.run(data, facility, {**PARAMS, **params})}
+
+
+def values(exhibit: Exhibit) -> dict[str, float | None]:
+    return {estimate.name: estimate.value for estimate in exhibit.estimates}
+
+
+def test_table3_of_the_paper_is_found_again():
+    made = run(intrepid())["car11.table3"]
+    found = values(made)
+    printed = {item.quantity: item.value for item in published("car11.table3")}
+    for name in ("used_growth", "files_growth", "used_growth_project", "files_growth_project"):
+        assert found[name] == pytest.approx(printed[name], abs=0.0005), name
+    for name in ("new_files_project_ratio", "new_bytes_project_ratio"):
+        assert found[name] == pytest.approx(printed[name], abs=0.005), name
+    assert found["files_forecast"] == printed["files_forecast"] == 10**9
+    reached = dt.datetime.fromtimestamp(found["files_forecast_month"] / 1e9, dt.UTC)
+    assert reached.strftime("%Y-%m") == printed["files_forecast_month"] == "2011-09"
+    month = next(e for e in made.estimates if e.name == "files_forecast_month")
+    assert (month.low, month.high) == (None, None)
+    assert "no interval" in month.method
+    assert any("EarthScience is responsible for 88% of the new files" in f.text for f in made.findings)
+    assert [row[0] for row in made.tables[0].rows] == ["2010-01-25", "2010-03-28", "change"]
+    assert made.tables[0].rows[2][2:] == ("+99.0%", "+7.5%", "+682.1%")
+
+
+def test_fig8_of_the_paper_is_found_again():
+    made = run(intrepid())["car11.fig8"]
+    found = values(made)
+    assert (found["mode_low"], found["mode_high"]) == (64 * KIB, 128 * KIB)
+    assert found["mode_files"] > 71 * M
+    assert (found["mode_low_without"], found["mode_high_without"]) == (512 * KIB, MIB)
+    assert found["below_ratio_without[1 MiB]"] == pytest.approx(0.77, abs=0.001)
+    assert found["largest"] == 16 * TIB
+    names = {item.quantity for item in published("car11.fig8")}
+    assert names <= set(found), "every printed number stands beside one of ours"
+    cdf = made.charts[0].table
+    assert {row[0] for row in cdf.rows} == {"all files", "without EarthScience"}
+    for name in ("all files", "without EarthScience"):
+        shares = [share for series, _, share in cdf.rows if series == name]
+        assert shares == sorted(shares)
+        assert shares[-1] == pytest.approx(1.0)
+    assert exhibit_from_json(to_jsonable(made)) == made
+
+
+def test_more_scans_give_an_interval_and_it_holds_a_planted_date():
+    """Steady growth with noise: the truth lies inside, and the interval is neither a point nor everything."""
+    rng = np.random.default_rng(3)
+    days = np.arange(0, 400, 30)
+    files = (M + 20_000 * days + rng.normal(0, 20_000, len(days)).cumsum()).astype(int)
+    scans = [scan_row(f"s{d}", int(d) * DAY_NS, int(n), int(n) * 1000) for d, n in zip(days, files, strict=True)]
+    made = run(study_data(scans, []), files_target=12 * M)["car11.table3"]
+    month = next(e for e in made.estimates if e.name == "files_forecast_month")
+    truth = (12 * M - M) / 20_000 * DAY_NS
+    assert month.low < truth < month.high
+    assert month.high - month.low < 400 * DAY_NS
+    rate = next(e for e in made.estimates if e.name == "files_per_day")
+    assert rate.low < 20_000 < rate.high
+    assert any("90%" in finding.text for finding in made.findings)
+
+
+def test_one_scan_says_that_growth_needs_two():
+    data = intrepid()
+    only = StudyData({**data.frames, "scans": data.frames["scans"].take(slice(1, 2))})
+    made = run(only)["car11.table3"]
+    assert made.findings[0].kind == "undecided"
+    assert not made.estimates
+    assert len(made.tables[0].rows) == 1
+
+
+def test_what_shrinks_has_no_date():
+    scans = [scan_row("a", 0, 1000, 10), scan_row("b", 10 * DAY_NS, 900, 10)]
+    made = run(study_data(scans, []))["car11.table3"]
+    assert values(made)["files_forecast_month"] is None
+    assert made.findings[-1].kind == "undecided"
+
+
+def test_inodes_that_run_out():
+    more = {"total_inodes": 3000, "used_inodes": 2000}
+    scans = [scan_row("a", 0, 1000, 10, **more), scan_row("b", 10 * DAY_NS, 1100, 10, **more)]
+    made = run(study_data(scans, []))["car11.table3"]
+    assert values(made)["inodes_used_up"] == pytest.approx(110 * DAY_NS)
+
+
+def test_sizes_without_owners_and_without_allocation():
+    """A list of paths and sizes: no project to leave out, and used means size."""
+    scans = [scan_row("a", 0, 3, 100, capacity_bytes=None), scan_row("b", DAY_NS, 6, 300, capacity_bytes=None)]
+    bins = [bin_rows(name, "", "size", [(0, 1, 0), (16, 2, 40)]) for name in ("a", "b")]
+    made = run(study_data(scans, bins))
+    assert any(f.kind == "undecided" for f in made["car11.fig8"].findings)
+    assert values(made["car11.table3"])["used_growth"] == 2.0
+    assert any("allocation is not known" in caveat for caveat in made["car11.table3"].caveats)
+
+
+def test_everything_belongs_to_one_project():
+    scans = [scan_row("a", 0, 3, 100)]
+    rows = [(16, 3, 60)]
+    made = run(study_data(scans, [bin_rows("a", "", "size", rows)], [bin_rows("a", "P", "size", rows)]))["car11.fig8"]
+    assert any("All files belong to P" in f.text for f in made.findings)
+    assert "mode_low_without" not in values(made)
+
+
+def test_a_project_can_be_named_and_the_facility_renames_users():
+    made = run(intrepid(), project="Others")["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without Others"}
+    unnamed = run(intrepid(), Facility())["car11.fig8"]
+    assert {row[0] for row in unnamed.charts[0].table.rows} == {"all files", "without Others"}  # two users are less
+
+
+def test_users_stand_for_the_account_of_all_their_jobs():
+    jobs = Frame(
+        {
+            "uid": np.ma.MaskedArray([1001, 1001, 1002, 1003, 1003, 0], mask=[0, 0, 0, 0, 0, 1]),
+            "account": encode_text(["earth", "earth", "earth", "a", "b", None]),
+        }
+    )
+    data = intrepid()
+    made = run(StudyData({**data.frames, "jobs": jobs}), Facility())["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without earth"}
+    named = Facility(projects=(ProjectRule("EarthScience", account="earth"),))
+    made = run(StudyData({**data.frames, "jobs": jobs}), named)["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
+    assert view({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
+
+
+def test_incomplete_scans_say_so():
+    scans = [scan_row("a", 0, 3, 100, complete=False, unreadable_count=7)]
+    made = run(study_data(scans, [bin_rows("a", "", "size", [(16, 3, 60)])]))
+    assert any("7 directories could not be read" in caveat for caveat in made["car11.fig8"].caveats)
+    assert made["car11.table3"].coverage[0].present == 0
+
+
+def test_no_scans_no_exhibits():
+    assert (
+        run(StudyData({"scans": TABLES["scans"].frame(rows=0, **{c.name: [] for c in TABLES["scans"].columns})})) == {}
+    )
+
+
+AGES = [(0, 10, 5), (1, 5, 5), (32, 3, 10), (64, 4, 10), (128, 6, 60), (256, 2, 10)]
+
+
+def aged() -> StudyData:
+    data = study_data([scan_row("a", 0, 30, 100)], [bin_rows("a", "", "mtime", AGES)])
+    late = bin_rows("a", "", "mtime", [(0, 1, 999)])  # a time to come has no age and counts nowhere
+    frame = late.with_columns(low=np.ma.MaskedArray([0], mask=[True]), bin=late.text("bin"))
+    return StudyData({**data.frames, "bins": concat([data.frames["bins"], frame])})
+
+
+def test_the_age_of_data():
+    (made,) = OVERWRITING.run(aged(), Facility(), {})
+    found = {e.name: e.value for e in made.estimates}
+    assert found == {"unmodified_ratio[64 d]": 0.8, "unmodified_ratio[128 d]": 0.7, "files_present": 30}
+    ages = {row[0]: row for row in made.tables[0].rows}
+    assert ages[64] == (64, 12, 0.4, 80, 0.8)
+    assert "80.0%" in made.findings[0].text
+
+
+def test_the_overwriting_exhibit_has_both_halves_or_either():
+    runs = TABLES["job_io"].frame(rows=0, **{c.name: [] for c in TABLES["job_io"].columns})
+    age_only = next(OVERWRITING.run(replace(aged(), frames={**aged().frames, "job_io": runs}), Facility(), {}))
+    assert age_only.id == "car11.overwrite"
+    assert any("Darshan" in caveat for caveat in age_only.caveats)
+    assert {e.name for e in age_only.estimates} >= {"unmodified_ratio[64 d]", "unmodified_ratio[128 d]"}
+    assert list(OVERWRITING.run(StudyData({"job_io": runs}), Facility(), {})) == []
+
+
+@pytest.mark.parametrize(("written", "deleted"), [(209, True), (10, False)])
+def test_files_written_against_files_present(written: int, deleted: bool):
+    runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}])["job_io"]
+    (made,) = OVERWRITING.run(StudyData({**aged().frames, "job_io": runs}), Facility(), {})
+    (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
+    assert ("deleted soon" in text) == deleted
+
+
+def test_sizes_at_open_where_they_are_and_the_proxy_where_not() -> None:
+    old = {"write_only_file_count": 900, "read_write_file_count": 100, "size_known_file_count": 1000,
+           "new_or_empty_file_count": 993, "create_count": 993, "create_rule": "size_at_open"}  # fmt: skip
+    new = {"write_only_file_count": 10, "create_count": 5, "create_rule": "written_whole"}
+    made = exhibits("overwriting", planted([old, new]))["car11.overwrite"]
+    assert estimate(made, "files_written").value == 1010
+    share = estimate(made, "new_or_empty_ratio")
+    assert (share.value, share.n) == (0.993, 1000)
+    assert estimate(made, "proxy_created_ratio").value == 0.5
+    assert made.coverage[0].excluded == {"size at open not recorded": 10}
+    assert [row["ratio"] for row in cells(made)] == [0.993, 0.5]
+    assert "were new or empty" in made.findings[1].text
+
+
+def test_darshan_3_alone_is_undecided() -> None:
+    made = exhibits("overwriting", planted([{"write_only_file_count": 1, "create_rule": "written_whole"}]))[
+        "car11.overwrite"
+    ]
+    assert estimate(made, "new_or_empty_ratio").value is None
+    assert made.findings[1].kind == "undecided"
+
+
+def test_nothing_written() -> None:
+    made = exhibits("overwriting", planted([{"read": 1}]))["car11.overwrite"]
+    assert estimate(made, "files_written").value == 0

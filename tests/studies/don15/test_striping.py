@@ -1,0 +1,93 @@
+"""Striped transfers: predictions against the planted truth, the best width, independence of targets."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ioweather.core.results import Exhibit
+from ioweather.core.units import MIB
+from ioweather.facts.response_samples import samples_of
+from ioweather.facts.striping import concurrent_rounds
+from ioweather.stats.order_statistics import BySize
+from ioweather.studies.don15 import STRIPING as STUDY
+from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
+
+
+@pytest.fixture(scope="module")
+def exhibit() -> Exhibit:
+    data = data_of(*(rows(size, 300, targets=8) for size in SIZES))
+    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=10))
+    return made
+
+
+def test_quantiles_follow_the_planted_truth(exhibit: Exhibit) -> None:
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    found = {e.name: e for e in exhibit.estimates}
+    for width in (1, 4, 16, 64):
+        law = truth.transfer(64 * MIB, width)
+        assert found[f"median[{width}]"].value == pytest.approx(float(law.quantile(0.5)), rel=0.06)
+        assert found[f"q90[{width}]"].value == pytest.approx(float(law.quantile(0.9)), rel=0.15)
+        assert found[f"median[{width}]"].low <= found[f"median[{width}]"].value  # type: ignore[operator]
+    assert [row[0] for row in exhibit.tables[0].rows] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_the_best_width_is_the_narrowest_that_is_good_enough(exhibit: Exhibit) -> None:
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    q90 = {2**k: float(truth.transfer(64 * MIB, 2**k).quantile(0.9)) for k in range(7)}
+    wanted = next(width for width, seconds in q90.items() if seconds <= 1.05 * min(q90.values()))
+    found = {e.name: e.value for e in exhibit.estimates}
+    assert found["best_width"] in (wanted // 2, wanted, wanted * 2)
+    assert found["best_width_agreement"] is not None
+
+
+def test_independent_targets_pass_and_maxima_agree(exhibit: Exhibit) -> None:
+    found = {e.name: e.value for e in exhibit.estimates}
+    assert abs(found["target_correlation"]) < 0.1  # type: ignore[arg-type]
+    assert "consistent with targets that are slow independently" in exhibit.findings[1].text
+    ratios = [row[4] for row in exhibit.tables[1].rows if row[1] == 0.5]
+    assert all(ratio == pytest.approx(1, abs=0.1) for ratio in ratios)
+
+
+def test_targets_that_are_slow_together_are_found() -> None:
+    data = data_of(*(rows(size, 200, targets=4, shared=0.4) for size in SIZES[:2]))
+    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0))
+    assert "slow together" in made.findings[1].text
+    assert "slow together" in made.findings[1].text
+
+
+def test_one_target_or_one_size_is_said_or_refused() -> None:
+    data = data_of(*(rows(size, 200) for size in SIZES[:2]))
+    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0))
+    assert made.findings[1].kind == "undecided"
+    assert "cannot be tested" in made.findings[1].text
+    assert list(STUDY.run(data_of(rows(MIB, 200)), FACILITY, params_of(STUDY))) == []
+
+
+def test_a_transfer_outside_the_sampled_sizes_is_not_predicted() -> None:
+    data = data_of(*(rows(size, 200) for size in SIZES[:2]))
+    assert list(STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, transfer_size=1000))) == []
+    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, transfer_size=64 * MIB, overhead=10**9))
+    assert [row[0] for row in made.tables[0].rows] == [16, 32, 64]
+    assert made.tables[0].rows[0][2] > 1  # type: ignore[operator]
+
+
+def test_rounds_are_complete_and_in_order() -> None:
+    sample = samples_of(data_of(rows(MIB, 100, targets=5)), FACILITY, params_of(STUDY)).samples[0]
+    table = concurrent_rounds(sample)
+    assert table is not None
+    assert table.shape == (100, 5)
+    np.testing.assert_allclose(table.ravel(), sample.seconds)
+
+
+def test_no_width_is_wider_than_there_are_targets() -> None:
+    targets = next(param for param in STUDY.params if param.name == "targets")
+    assert targets.choose is not None
+
+    class Inventory:
+        def series(self):
+            return [SimpleNamespace(component_kind=kind, components=n) for kind, n in (("ost", 16), ("oss", 99))]
+
+    assert targets.choose(Inventory(), {}) == 16  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""Planted heads and tails come back: pivots, shares, winners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+from ioweather.core.frames import Frame
+from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
+from ioweather.core.units import MIB, NS
+from ioweather.stats.mixture import fit_mixture
+from ioweather.studies.don15 import RESPONSE_TAILS as STUDY
+from ioweather.studies.don15 import _one_line_each
+from judging import stands
+from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
+
+
+@pytest.fixture(scope="module")
+def exhibits() -> dict[str, Exhibit]:
+    data = data_of(*(rows(size, 1200, op=op) for size in SIZES[:2] for op in ("read", "write")))
+    params = params_of(STUDY, request_size=4 * MIB, replicates=10)
+    return {exhibit.id: exhibit for exhibit in STUDY.run(data, FACILITY, params)}
+
+
+def test_the_split_is_where_it_was_planted(exhibits: dict[str, Exhibit]) -> None:
+    fig4 = exhibits["don15.fig4"]
+    found = {e.name: e for e in fig4.estimates}
+    law = law_of(4 * MIB)
+    assert found["pivot"].value == pytest.approx(law.pivot, rel=0.1)
+    assert found["tail_share"].value == pytest.approx(TAIL_SHARE, abs=0.04)
+    assert found["tail_alpha"].value == pytest.approx(ALPHA, abs=0.6)
+    assert found["tail_alpha"].low < found["tail_alpha"].value < found["tail_alpha"].high  # type: ignore[operator]
+    assert "write" in fig4.findings[0].text
+    assert [chart.title for chart in fig4.charts] == [
+        "scratch-nocache write 4 MiB: all response times", "Head: Normal", "Tail: Power Law",
+    ]  # fmt: skip
+    assert sum(row[3] for row in fig4.tables[0].rows) == pytest.approx(1)  # type: ignore[misc]
+
+
+def test_shares_stand_beside_what_a_normal_would_give(exhibits: dict[str, Exhibit]) -> None:
+    fig5 = exhibits["don15.fig5"]
+    found = {e.name: e for e in fig5.estimates}
+    assert found["tail_ratio_mean"].value == pytest.approx(TAIL_SHARE, abs=0.03)
+    assert found["tail_ratio_read[scratch-nocache]"].value == pytest.approx(TAIL_SHARE, abs=0.04)
+    assert found["head_ratio_mean"].value == pytest.approx(1 - found["tail_ratio_mean"].value)  # type: ignore[operator]
+    assert found["tail_ratio_normal"].value == 0.025
+    assert found["tail_ratio_normal_searched"].value is not None
+    assert stands(fig5, "heavy_tail") == "supported"
+    assert len(fig5.tables[0].rows) == 2
+
+
+def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:
+    fig6 = exhibits["don15.fig6"]
+    found = {e.name: e for e in fig6.estimates}
+    assert found["head_normal_ratio"].value == 1
+    assert stands(fig6, "normal_head") == "undecided"  # of so few samples
+    assert {e.name: e.value for e in fig6.estimates}["head_normal_ratio"] == 1
+    assert found["head_around_average_ratio"].value == pytest.approx(0.94, abs=0.03)
+    assert found["goodness_p[scratch-nocache read 4 MiB]"].value >= 0  # type: ignore[operator]
+    assert len(fig6.tables[1].rows) == 10
+    overlay = fig6.charts[0].table
+    named = {part for name in overlay.column("series") for part in str(name).split(", ")}
+    assert named == {"measured", "Power Law", "LogNormal", "Weibull", "Gamma", "Exponential"}
+    assert min(overlay.column("share")) > 0, "the axis is logarithmic"
+    measured, fitted = (
+        np.array([(row[1], row[2]) for row in overlay.rows if name in str(row[0]).split(", ")])
+        for name in ("measured", "Power Law")
+    )
+    assert np.max(np.abs(np.interp(fitted[:, 0], *measured.T) - fitted[:, 1])) < 0.05
+
+
+def test_nearer_than_one_normal_is_told_of_distances_from_all_times() -> None:
+    data = data_of(rows(MIB, 600))
+    seconds = np.asarray(data.frames["responses"].array("duration_ns")) / NS
+    fig6 = list(STUDY.run(data, FACILITY, params_of(STUDY, replicates=0)))[-1]
+    single = kstest(seconds, norm(seconds.mean(), seconds.std()).cdf).statistic
+    both = kstest(seconds, fit_mixture(seconds).distribution.cdf).statistic
+    assert fig6.findings[-1].text.startswith(f"Head and tail together come {single / both:.2g}x nearer")
+
+
+def test_exhibits_survive_the_cache(exhibits: dict[str, Exhibit]) -> None:
+    for exhibit in exhibits.values():
+        assert to_jsonable(exhibit_from_json(to_jsonable(exhibit))) == to_jsonable(exhibit)
+
+
+def test_without_replicates_there_are_no_intervals() -> None:
+    data = data_of(rows(MIB, 300))
+    made = {e.id: e for e in STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, combination="sum"))}
+    assert made["don15.fig5"].estimates[0].low is None
+    assert made["don15.fig4"].estimates[0].method == "no interval asked for"
+    assert "(sum)" in made["don15.fig4"].caveats[0]
+
+
+def test_a_sample_that_cannot_be_split_is_told() -> None:
+    frame = rows(4 * MIB, 150)
+    same = Frame({**frame, "duration_ns": np.full(150, 10**6)})
+    made = list(STUDY.run(data_of(rows(MIB, 300), same), FACILITY, params_of(STUDY, replicates=0)))
+    assert "all 150 times are equal" in made[0].caveats[-1]
+    assert list(STUDY.run(data_of(same), FACILITY, params_of(STUDY, replicates=0))) == []
+
+
+def test_curves_that_lie_on_each_other_are_one_line_with_all_their_names():
+    curve = np.geomspace(1.0, 0.001, 50)
+    found = _one_line_each(
+        {"a": curve, "b": curve * 0.5, "c": curve * 1.01, "d": np.where(curve < 0.01, 0, curve)}, 0.01
+    )
+    assert list(found) == ["a, c, d", "b"]

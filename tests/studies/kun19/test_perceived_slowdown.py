@@ -1,0 +1,150 @@
+"""kun19.fig4-6 and episodes from planted roll-ups: an afternoon five times as slow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.tables import concat, encode_text
+from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.stats.rollups import roll_up
+from ioweather.studies.kun19.perceived_slowdown import STUDY, TWO_LENGTHS
+from judging import stands
+
+T = 1_790_000_000 // 86400 * 86400 * NS
+FACILITY = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
+PARAMS = {"interval": 4 * HOUR_NS, "threshold": 2.0}
+LENGTHS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS}
+
+
+def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
+    """One request a minute; every `sampled_every`-th is a sampler's, of a size of its own."""
+    rng = np.random.default_rng(3)
+    starts = T + np.arange(days * 24 * 60) * MINUTE_NS
+    seconds = 0.01 * rng.lognormal(0, 0.2, len(starts))
+    if slow_day is not None:
+        slow = (starts >= T + slow_day * DAY_NS + 12 * HOUR_NS) & (starts < T + slow_day * DAY_NS + 16 * HOUR_NS)
+        seconds[slow] *= 5
+    sizes = np.full(len(starts), 1 << 20)
+    if sampled_every:
+        sizes[::sampled_every] = 1 << 30
+        seconds[::sampled_every] *= 1000
+    return RESPONSES.frame(
+        start_ns=starts, host="h", target="/work/p", op="read", request_bytes=sizes, mode="nocache",
+        duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/work/p", status="ok", rows=len(starts),
+    )  # fmt: skip
+
+
+def made(frame):
+    data = StudyData({"rollups": roll_up(frame, 10 * MINUTE_NS)})
+    of_both = [*STUDY.run(data, FACILITY, PARAMS), *TWO_LENGTHS.run(data, FACILITY, LENGTHS)]
+    return {exhibit.id: exhibit for exhibit in of_both}
+
+
+def test_the_planted_slowdown_is_found_at_both_lengths():
+    exhibits = made(responses())
+    values = {e.name: e.value for e in exhibits["kun19.fig6"].estimates}
+    assert values["slowdown_read[work, 4 h]"] == pytest.approx(5, rel=0.1)
+    assert values["slowdown_read[work, 10 min]"] == pytest.approx(5, rel=0.5)
+    (episode,) = exhibits["kun19.episodes"].tables[0].rows
+    assert episode[:4] == ("work", "read", T + 2 * DAY_NS + 12 * HOUR_NS, T + 2 * DAY_NS + 16 * HOUR_NS)
+    assert {e.name for e in exhibits["kun19.fig4"].estimates} == {"read_median[work]", "interval", "worst_over_usual"}
+    assert set(exhibits["kun19.fig4"].tables[0].column("counted")) == {"raw"}, "nothing was hidden"
+
+
+def test_of_several_episodes_the_strongest_is_the_estimate():
+    calm = responses(slow_day=None)
+    seconds = np.asarray(calm.array("duration_ns")).copy()
+    hour = (np.asarray(calm.array("start_ns")) - T) // HOUR_NS
+    seconds[(hour >= 12) & (hour < 20)] *= 3
+    seconds[(hour >= 60) & (hour < 64)] *= 8  # eight times for four hours, then four times for eight
+    seconds[(hour >= 64) & (hour < 72)] *= 4
+    episodes = made(calm.with_columns(duration_ns=seconds))["kun19.episodes"]
+    values = {e.name: e.value for e in episodes.estimates}
+    assert len(values) == len(episodes.estimates) == 5
+    peak = next(e for e in episodes.estimates if e.name == "peak_slowdown_read[work]")
+    assert peak.low <= peak.value <= peak.high
+    assert peak.high < 1.1 * peak.low
+    assert stands(episodes, "slow_recovery") == "refuted"
+    assert values["peak_slowdown_read[work]"] == pytest.approx(8, rel=0.1)
+    assert values["recovery_read[work]"] == 12 * 3600
+
+
+def test_another_statistic_of_the_interval_may_be_compared():
+    calm = responses(slow_day=None)
+    seconds = np.asarray(calm.array("duration_ns")).copy()
+    seconds[2880:3120:10] *= 20  # a tenth of the operations of four hours
+    data = StudyData({"rollups": roll_up(calm.with_columns(duration_ns=seconds), 10 * MINUTE_NS)})
+    found = {
+        statistic: next(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": statistic})).estimates[0].value
+        for statistic in ("median", "mean", "q95")
+    }
+    assert found["median"] < 1.2 < found["mean"] < 4 < found["q95"]
+    (episodes,) = (e for e in STUDY.run(data, FACILITY, PARAMS | {"statistic": "q95"}) if e.id == "kun19.episodes")
+    assert episodes.tables[0].rows[0][2] == T + 2 * DAY_NS
+    with pytest.raises(UsageError, match="no statistic 'q42'"):
+        list(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": "q42"}))
+
+
+def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
+    exhibits = made(responses(sampled_every=10))
+    for exhibit in exhibits.values():
+        assert exhibit.coverage[0].excluded == {"of_another_size_or_mode": 576}
+    slowest, _, of_all = exhibits["kun19.fig5"].estimates
+    assert slowest.value == of_all.value < 1
+    assert len(exhibits["kun19.fig4"].estimates) == 3
+
+
+@pytest.mark.parametrize(
+    ("study", "asked"),
+    [
+        (STUDY, {"interval": 90 * MINUTE_NS}),
+        (STUDY, {"interval": 30 * MINUTE_NS}),
+        (TWO_LENGTHS, {"interval": 4 * HOUR_NS, "short_interval": 15 * MINUTE_NS}),
+    ],
+)
+def test_lengths_that_rollups_do_not_add_up_to_are_refused(study, asked):
+    data = StudyData({"rollups": roll_up(responses(), HOUR_NS if study is STUDY else 10 * MINUTE_NS)})
+    with pytest.raises(UsageError, match="not a multiple"):
+        list(study.run(data, FACILITY, PARAMS | asked))
+
+
+def test_every_operation_allows_shorter_intervals():
+    data = StudyData({"responses": responses()})
+    exhibits = {e.id: e for e in STUDY.run(data, FACILITY, PARAMS | {"interval": 30 * MINUTE_NS})}
+    assert exhibits["kun19.fig4"].charts[0].title == "Statistics of intervals of 30 min"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_failed_or_came_from_a_cache_is_counted_however_it_is_read(exact):
+    fine = responses(slow_day=None)
+    n = fine.rows
+    failing = fine.with_columns(op=encode_text(["write"] * n), status=encode_text(["error"] * n))
+    cached = fine.with_columns(cached=np.arange(n) < 100)
+    frame = concat([cached, failing])
+    data = StudyData({"responses": frame} if exact else {"rollups": roll_up(frame, HOUR_NS)})
+    for exhibit in STUDY.run(data, FACILITY, PARAMS):
+        (coverage,) = exhibit.coverage
+        assert coverage.excluded == {"answered_by_the_cache": 100, "failed": n}
+        assert coverage.expected == 2 * n
+
+
+def test_calm_storage_is_called_calm():
+    exhibits = made(responses(slow_day=None))
+    assert "No interval" in exhibits["kun19.episodes"].findings[0].text
+    assert "No operation" in exhibits["kun19.fig6"].findings[0].text
+    assert exhibits["kun19.episodes"].tables[0].rows == ()
+
+
+def test_little_data_has_no_baseline():
+    exhibits = made(responses().take(np.arange(20)))
+    assert any("No baseline yet" in caveat for caveat in exhibits["kun19.fig6"].caveats)
+    assert not exhibits["kun19.fig6"].estimates
+
+
+def test_nothing_gives_nothing():
+    assert made(responses().take(np.arange(0))) == {}

@@ -1,0 +1,227 @@
+"""All exhibits of a planted climate, and the boxed observations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Matrix
+from ioweather.core.papers.claims import Claim, claims
+from ioweather.core.results import Estimate, Exhibit, Finding, exhibit_from_json, to_jsonable
+from ioweather.core.units import MINUTE_NS
+from ioweather.studies.pat19.exhibits import OBSERVATIONS, observations
+from ioweather.topics.study_catalogue import STUDIES
+
+Exhibits = dict[str, Exhibit]
+
+
+def test_every_exhibit_is_made_small_and_survives_json(climate_exhibits: Exhibits) -> None:
+    assert sorted(climate_exhibits) == sorted(STUDIES["climate"].exhibits)
+    for exhibit in climate_exhibits.values():
+        text = json.dumps(to_jsonable(exhibit), allow_nan=False)
+        assert len(text) < 200_000
+        again = exhibit_from_json(json.loads(text))
+        assert to_jsonable(again) == to_jsonable(exhibit)
+        for chart in exhibit.charts:
+            assert len(chart.table.rows) <= 2000
+        assert exhibit.coverage
+
+
+def test_every_interval_holds_its_value(climate_exhibits: Exhibits) -> None:
+    for exhibit in climate_exhibits.values():
+        for e in exhibit.estimates:
+            assert e.method, (exhibit.id, e.name)
+            if e.low is not None and e.value is not None:
+                assert e.level == (0.98 if e.name == "spike_over_usual_peak" else 0.9)
+                slack = 1e-9 * max(1.0, abs(e.value))
+                assert e.low - slack <= e.value <= e.high + slack, (exhibit.id, e.name)
+
+
+def test_without_intervals_values_stay_and_no_finding_is_called_supported(
+    planted_climate: Any, climate_exhibits: Exhibits
+) -> None:
+    off = planted_climate.run(intervals=False)
+    for key, exhibit in climate_exhibits.items():
+        for a, b in zip(exhibit.estimates, off[key].estimates, strict=True):
+            assert a.value == (None if b.value is None else pytest.approx(b.value, rel=1e-12))
+    undecided = off["pat19.observations"].findings[:8]
+    assert {f.kind for f in undecided} == {"undecided"}
+    assert all(f.kind in ("note", "undecided") for f in off["pat19.fig4"].findings)
+
+
+def test_volume_equals_the_arrays(planted_climate: Any, climate_exhibits: Exhibits, estimate_of: Any) -> None:
+    read, write = (planted_climate.values[m].sum(axis=1) for m in ("read_bytes", "write_bytes"))
+    three, four = climate_exhibits["pat19.fig3"], climate_exhibits["pat19.fig4"]
+    assert estimate_of(three, "read_over_written").value == pytest.approx(read.sum() / write.sum())
+    assert estimate_of(three, "total_read").value == pytest.approx(read.sum())
+    # Of each series its last point.
+    drawn = dict(zip(three.charts[0].table.column("series"), three.charts[0].table.column("value"), strict=True))
+    assert drawn["burst buffer write"] == pytest.approx(estimate_of(three, "burst_buffer_write").value)
+    with_it = estimate_of(three, "read_over_written_with_burst_buffer").value
+    assert with_it == pytest.approx((read.sum() + 1e11 * len(read)) / (write.sum() + 1e12 * len(read)))
+    for way, series in (("read", read), ("write", write)):
+        assert estimate_of(four, f"mean_rate_{way}").value == pytest.approx(series.mean() / 300)
+        assert estimate_of(four, f"variation_{way}").value == pytest.approx(series.std() / series.mean())
+        below = estimate_of(four, f"below_mean_ratio_{way}").value
+        assert below == pytest.approx(np.mean(series < series.mean()))
+    assert three.charts[0].table.rows[499][2] == pytest.approx(read.sum())
+
+
+def test_system_correlations_equal_corrcoef(planted_climate: Any, climate_exhibits: Exhibits, estimate_of: Any) -> None:
+    read = planted_climate.values["read_bytes"].sum(axis=1)
+    write = planted_climate.values["write_bytes"].sum(axis=1)
+    nine = climate_exhibits["pat19.fig9"]
+    for word, window in (("5 min", 1), ("25 min", 5)):
+        x, y = (series[: len(read) // window * window].reshape(-1, window).sum(axis=1) for series in (read, write))
+        assert estimate_of(nine, f"auto_read[{word}]").value == pytest.approx(np.corrcoef(x[:-1], x[1:])[0, 1])
+        rows = [r for r in nine.charts[0].table.rows if r[0] == "read then write" and r[1] == word]
+        want = [np.corrcoef(x[: len(x) - k], y[k:])[0, 1] for k in range(6)]
+        assert [r[3] for r in rows] == pytest.approx(want)
+
+
+def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None:
+    summary, claims = climate_exhibits["pat19.observations"].tables
+    assert [row[0] for row in summary.rows] == list(range(1, 9))
+    for number, _, _, verdict, _ in summary.rows:
+        here = [row[2] for row in claims.rows if row[0] == number]
+        if "contradicts" in here:
+            assert verdict == "false"
+        elif all(word == "agrees" for word in here):
+            assert verdict == "true"
+        else:
+            assert verdict == "undecided"
+    # Planted: smooth reads and white writes on every target; quiet processors and bursty, smooth metadata.
+    assert [row[3] for row in summary.rows][6:] == ["true", "true"]
+    advice = [f.text for f in climate_exhibits["pat19.observations"].findings[8:]]
+    assert any("hours 02" in text for text in advice)
+    assert any("Move often-read files off OST000b" in text for text in advice)
+    assert any("foresee the system's reads" in text for text in advice)
+
+
+def test_only_what_the_lake_holds_is_made(planted_climate: Any) -> None:
+    whole = planted_climate.data()
+    alone = StudyData({}, {"targets": whole.matrices["targets"]}, whole.period_ns, whole.step_ns)
+    made = planted_climate.run(alone)
+    assert "pat19.fig3" in made
+    for name in ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16"):
+        assert "ioweather agent run" in made[name].empty_because
+    last = made["pat19.observations"].tables[0].rows[-1]
+    assert last[3] == "undecided"
+    servers = StudyData({}, {"servers": whole.matrices["servers"]}, whole.period_ns, whole.step_ns)
+    assert with_content(planted_climate.run(servers)) == ["pat19.fig15", "pat19.fig16"]
+    metadata = StudyData({"metadata": whole.frames["metadata"]}, {}, whole.period_ns, whole.step_ns)
+    found = planted_climate.run(metadata)
+    assert with_content(found) == ["pat19.fig13", "pat19.fig14"]
+    assert "No step of the period" in found["pat19.observations"].empty_because
+
+
+def with_content(made: dict[str, Any]) -> list[str]:
+    return [name for name, exhibit in made.items() if not exhibit.empty_because]
+
+
+PARAMS = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+
+
+def tiny(values: np.ndarray) -> StudyData:
+    names = tuple(map(str, range(values.shape[1])))
+    both = {
+        m: Matrix(m, 0, MINUTE_NS, names, values, np.ones(values.shape, np.float32))
+        for m in ("read_bytes", "write_bytes")
+    }
+    return StudyData({}, {"targets": both}, (0, len(values) * MINUTE_NS), MINUTE_NS)
+
+
+def test_a_few_minutes_are_enough_for_something_and_decide_nothing() -> None:
+    rng = np.random.default_rng(0)
+    made = {e.id: e for e in STUDIES["climate"].run(tiny(rng.lognormal(10, 1, (30, 3))), Facility(), PARAMS)}
+    assert "Two whole days are needed" in made["pat19.fig5"].empty_because
+    assert "Every day of the week" in made["pat19.fig6"].empty_because
+    assert made["pat19.fig3"].estimates[2].value == 1.0
+    json.dumps(to_jsonable(list(made.values())), allow_nan=False)
+    assert any("set component_limit_bytes_per_s and peak_bytes_per_s" in c for c in made["pat19.fig3"].caveats)
+
+
+def test_two_days_far_apart_are_two_days() -> None:
+    """Most of the period is a gap: nothing breaks, and what is empty is not taken for data."""
+    values = np.full((40 * 1440, 3), np.nan)
+    rng = np.random.default_rng(8)
+    values[:700] = rng.lognormal(10, 1, (700, 3))
+    values[-5:] = rng.lognormal(10, 1, (5, 3))
+    made = {e.id: e for e in STUDIES["climate"].run(tiny(values), Facility(), PARAMS)}
+    json.dumps(to_jsonable(list(made.values())), allow_nan=False)
+    assert all(e.low is None for e in made["pat19.fig4"].estimates)
+    assert made["pat19.fig4"].coverage[0].present == 705
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 26])
+def test_very_short_series_do_not_break_it(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    made = list(STUDIES["climate"].run(tiny(rng.lognormal(10, 1, (rows, 2))), Facility(), PARAMS))
+    json.dumps(to_jsonable(made), allow_nan=False)
+
+
+def test_idle_missing_and_constant_systems() -> None:
+    empty = list(STUDIES["climate"].run(tiny(np.full((50, 3), np.nan)), Facility(), PARAMS))
+    assert all(exhibit.empty_because for exhibit in empty)
+    for level in (0.0, 5e9):
+        made = {e.id: e for e in STUDIES["climate"].run(tiny(np.full((3000, 3), level)), Facility(), PARAMS)}
+        json.dumps(to_jsonable(list(made.values())), allow_nan=False)
+        assert any("no low phase" in f.text for f in made["pat19.fig8"].findings)
+    nothing = list(STUDIES["climate"].run(StudyData(), Facility(), PARAMS))
+    assert all(exhibit.empty_because for exhibit in nothing)
+
+
+BOXED = [claim for claim in claims("pat19") if claim.observation]
+
+
+def exhibit(claim: Claim, holds: bool | None) -> Exhibit:
+    """An exhibit that supports, refutes or leaves open one claim."""
+    side = 1 if (claim.above is not None) == bool(holds) else -1
+    value = claim.number + side * 0.1
+    low, high = (value - 0.05, value + 0.05) if holds is not None else (claim.number - 1, claim.number + 1)
+    estimates = [Estimate(claim.estimate, value, "", low, high, 0.9, 10, "bootstrap")]
+    if claim.scale:
+        estimates.append(Estimate(claim.scale, claim.scale_of, "count"))
+    return Exhibit(claim.exhibit, "", estimates=tuple(estimates))
+
+
+def verdicts(made: list[Exhibit]) -> list[object]:
+    """From the claims' exhibits, those of one id as one."""
+    by_id: dict[str, tuple[Estimate, ...]] = {}
+    for each in made:
+        by_id[each.id] = (*by_id.get(each.id, ()), *each.estimates)
+    joined = [Exhibit(name, estimates=estimates) for name, estimates in by_id.items()]
+    return [row[3] for row in observations(joined, [], ()).tables[0].rows]
+
+
+def test_there_are_eight_and_each_follows_from_its_claims() -> None:
+    assert len(OBSERVATIONS) == 8
+    assert len(BOXED) == 36
+    assert {claim.observation for claim in BOXED} == set(range(1, 9))
+    assert verdicts([exhibit(claim, True) for claim in BOXED]) == ["true"] * 8
+    assert verdicts([exhibit(claim, False) for claim in BOXED]) == ["false"] * 8
+    assert verdicts([]) == ["undecided"] * 8
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_one_refuted_claim_makes_it_false_and_one_open_claim_undecided(number: int) -> None:
+    first = next(claim for claim in BOXED if claim.observation == number)
+    refuted = verdicts([exhibit(claim, claim is not first) for claim in BOXED])
+    assert refuted == ["false" if i == number else "true" for i in range(1, 9)]
+    opened = verdicts([exhibit(claim, None if claim is first else True) for claim in BOXED])
+    assert opened == ["undecided" if i == number else "true" for i in range(1, 9)]
+
+
+def test_evidence_and_advice_are_shown() -> None:
+    claim = next(claim for claim in BOXED if claim.id == "pat19.minute_of_reads")
+    made = observations([exhibit(claim, True)], [Finding("advice")], ("caveat",))
+    row = next(r for r in made.tables[1].rows if r[0] == 4)
+    assert row[1:4] == (claim.text, "agrees", "0.4, 90% interval 0.35 to 0.45")
+    assert made.tables[1].rows[0][2] == "not testable"
+    assert made.findings[-1].text == "advice"
+    assert "caveat" in made.caveats

@@ -1,0 +1,247 @@
+"""Matrices reduced by stretches against the same statistics of the whole, with gaps, excess and maintenance."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.facility import Facility, FileSystem, Window
+from ioweather.core.frames import Matrix
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.stats.phases import count_clusters, sorted_activity
+from ioweather.stats.series import correlation, window_sums
+from ioweather.studies.pat19 import matrices as climate_matrices
+from ioweather.studies.pat19.matrices import (
+    LAGS,
+    NEAREST_LAG,
+    PAIRS,
+    Grid,
+    Limits,
+    Targets,
+    common_grid,
+    limits_of,
+    reduce_targets,
+)
+from lagged_correlations import lagged_correlation
+
+TARGETS, DAYS = 11, 23
+ROWS = DAYS * 1440
+METRICS = ("read_bytes", "write_bytes")
+
+
+def matrices(values: dict[str, np.ndarray]) -> dict[str, Matrix]:
+    names = tuple(f"OST{i:04x}" for i in range(TARGETS))
+    return {
+        metric: Matrix(metric, 0, MINUTE_NS, names, array, np.broadcast_to(np.float32(1), array.shape))
+        for metric, array in values.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def planted() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(19)
+    values = {metric: rng.lognormal(20, 1, (ROWS, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[rng.random(array.shape) < 0.1] = 0
+        array[20_000:20_100] = np.nan
+        array[rng.random(array.shape) < 1e-4] = np.nan
+        array[5000:5003, :2] = np.nan
+    values["read_bytes"][:, 4] = np.nan  # one target of eleven: 9% are missing, the steps still count
+    return values
+
+
+@pytest.fixture(scope="module")
+def passed(planted: dict[str, np.ndarray]) -> Targets:
+    return reduce_targets(matrices(planted), Limits())
+
+
+def usable(planted: dict[str, np.ndarray]) -> np.ndarray:
+    """At least 90% of the targets that the day knows."""
+    present = []
+    for metric in METRICS:
+        there = ~np.isnan(planted[metric])
+        known = there.reshape(DAYS, 1440, TARGETS).any(axis=1).sum(axis=1)
+        present.append(there.sum(axis=1) / np.repeat(known, 1440))
+    return np.min(present, axis=0) >= 0.9 - 1e-9
+
+
+def test_system_sums_and_exclusions(planted: dict[str, np.ndarray], passed: Targets) -> None:
+    keep = usable(planted)
+    for metric in METRICS:
+        want = np.where(keep, np.nansum(planted[metric], axis=1), np.nan)
+        np.testing.assert_allclose(passed.system.values[metric], want)
+    assert passed.system.excluded["not recorded"] == 100
+    assert passed.system.excluded["less than 90% recorded"] == (~keep).sum() - 100
+    assert passed.unit == 1440
+
+
+def test_totals_by_unit(planted: dict[str, np.ndarray], passed: Targets) -> None:
+    keep = usable(planted)
+    for metric in METRICS:
+        kept = np.where(keep[:, None], np.nan_to_num(planted[metric]), 0)
+        np.testing.assert_allclose(passed.totals[metric], kept.reshape(DAYS, 1440, TARGETS).sum(axis=1))
+
+
+@pytest.mark.parametrize("window", [1, 5, 25])
+def test_lagged_correlations(planted: dict[str, np.ndarray], passed: Targets, window: int) -> None:
+    keep = usable(planted)[:, None]
+    for pair, (x, y) in PAIRS.items():
+        left, right = (window_sums(np.where(keep, planted[m], np.nan), window) for m in (x, y))
+        for target in range(TARGETS):
+            want = lagged_correlation(left[:, target], right[:, target], LAGS)
+            np.testing.assert_allclose(passed.lags[pair, window][:, target], want, atol=1e-9, equal_nan=True)
+
+
+def test_nearest_lags_by_unit_add_up(passed: Targets) -> None:
+    for pair in PAIRS:
+        assert passed.nearest[pair].shape == (DAYS, TARGETS, 6)
+        whole = correlation(passed.nearest[pair].sum(axis=0))
+        np.testing.assert_allclose(whole, passed.lags[pair, 1][NEAREST_LAG[pair]], atol=1e-9, equal_nan=True)
+
+
+def test_degrees(planted: dict[str, np.ndarray], passed: Targets) -> None:
+    keep = usable(planted)[:, None]
+    for (metric, tolerance, window), found in passed.degrees.items():
+        activity = sorted_activity(window_sums(np.where(keep, planted[metric], np.nan), window))
+        counts = count_clusters(activity, tolerance)
+        assert np.array_equal(found.histogram, counts.histogram)
+        assert np.array_equal(found.per_interval, counts.per_interval)
+
+
+def test_excess_and_maintenance_are_left_out_and_counted() -> None:
+    rng = np.random.default_rng(3)
+    values = {metric: rng.lognormal(20, 0.3, (3000, TARGETS)) for metric in METRICS}
+    values["read_bytes"][7, 2] = 1e15  # one cell: 1 of 11 is missing then, the step stays
+    values["write_bytes"][9] *= 50  # the whole system above its peak
+    facility = Facility(
+        filesystems=(FileSystem("scratch", component_limit_bytes_per_s=1e12, peak_bytes_per_s=2e9),),
+        maintenance=(Window(100 * MINUTE_NS, 160 * MINUTE_NS, "work"),),
+    )
+    found = reduce_targets(matrices(values), limits_of(facility, "scratch", MINUTE_NS))
+    assert found.over_limit_cells == 1
+    assert dict(found.system.excluded) == {"maintenance": 60, "above the peak of the system": 1}
+    assert np.isnan(found.system.values["write_bytes"][9])
+    assert not np.isnan(found.system.values["read_bytes"][7])
+    assert found.system.values["read_bytes"][7] < 1e12
+    assert limits_of(Facility(), "scratch", MINUTE_NS) == Limits()
+
+
+def test_long_silence_of_many_targets_is_a_shutdown() -> None:
+    rng = np.random.default_rng(5)
+    values = {metric: rng.lognormal(20, 0.3, (3000, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[500:620] = 0
+        array[900:905] = 0  # too short
+    found = reduce_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"nothing moved for 10 min": 120}
+    assert np.isnan(found.system.values["read_bytes"][500:620]).all()
+    at_midnight = {metric: np.concatenate([array, array]) for metric, array in values.items()}
+    for array in at_midnight.values():
+        array[1435:1447] = 0  # five minutes of one day and seven of the next
+    crossing = reduce_targets(matrices(at_midnight), Limits())
+    assert np.isnan(crossing.system.values["read_bytes"][1435:1447]).all()
+    assert dict(crossing.system.excluded) == {"nothing moved for 10 min": 252}
+    few = {m: Matrix(m, 0, MINUTE_NS, ("a",), v[:, :1], np.ones((3000, 1), np.float32)) for m, v in values.items()}
+    assert not reduce_targets(few, Limits()).system.excluded, "one disk may rest"
+
+
+def test_targets_that_came_later_are_no_gap_before() -> None:
+    values = {metric: np.random.default_rng(6).lognormal(20, 0.3, (30 * 1440, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[: 15 * 1440, 7:] = np.nan
+        array[100, :3] = np.nan  # three of the seven that there were
+    found = reduce_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"less than 90% recorded": 1}
+
+
+def test_units_need_not_fit_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours as units, stretches of about a day, and a step that does not divide the day."""
+    monkeypatch.setattr(climate_matrices, "_STRETCH_DAYS", 1)
+    rng = np.random.default_rng(4)
+    step = 7 * 60 * 10**9
+    values = rng.lognormal(20, 1, (700, TARGETS))
+    names = tuple(map(str, range(TARGETS)))
+    made = {m: Matrix(m, 0, step, names, values, np.ones(values.shape, np.float32)) for m in METRICS}
+    found = reduce_targets(made, Limits())
+    np.testing.assert_allclose(found.totals["read_bytes"].sum(axis=0), values.sum(axis=0))
+    edges = np.arange(0, 700, found.unit)
+    np.testing.assert_allclose(found.totals["read_bytes"], np.add.reduceat(values, edges, axis=0))
+    np.testing.assert_allclose(found.lags["read", 25], found.lags["write", 25])
+    for target in range(TARGETS):
+        for window in (1, 5, 25):
+            wide = window_sums(values[:, target], window)
+            want = lagged_correlation(wide, wide, LAGS)
+            np.testing.assert_allclose(found.lags["read", window][:, target], want, atol=1e-9)
+
+
+def test_stretches_are_the_same_from_other_processes(planted: dict[str, np.ndarray], passed: Targets) -> None:
+    """Each as if in a process of its own: what it is given and what it leaves are pickled, and only order is kept."""
+
+    def elsewhere(task: Any, inputs: Any) -> Any:
+        later = [pickle.loads(pickle.dumps((task, given))) for given in inputs]
+        left = {n: pickle.dumps(run(*given)) for n, (run, given) in reversed(list(enumerate(later)))}
+        assert len(left) > 1
+        return (pickle.loads(left[n]) for n in sorted(left))
+
+    found = reduce_targets(matrices(planted), Limits(), spread=elsewhere)
+    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.nearest, passed.nearest)):
+        for key in theirs:
+            np.testing.assert_array_equal(mine[key], theirs[key])
+    for metric in METRICS:
+        np.testing.assert_array_equal(found.system.values[metric], passed.system.values[metric])
+    for name, counts in passed.degrees.items():
+        np.testing.assert_array_equal(found.degrees[name].per_interval, counts.per_interval)
+    assert found.system.excluded == passed.system.excluded
+
+
+def grid_matrix(start_hours: int, names: str, hours: int, coverage: float = 1.0) -> Matrix:
+    values = np.arange(hours * len(names), dtype=float).reshape(hours, len(names))
+    covered = np.broadcast_to(np.float32(coverage), values.shape)
+    return Matrix("read_bytes", start_hours * HOUR_NS, HOUR_NS, tuple(names), values, covered)
+
+
+def test_a_shorter_matrix_with_other_components_is_padded() -> None:
+    a, b = grid_matrix(0, "xy", 50), grid_matrix(5, "yz", 70)
+    grid = common_grid([a, b])
+    assert (grid.start_ns, grid.steps, grid.components) == (0, 75, ("x", "y", "z"))
+    left, right = (grid.rows(each, 0, 75) for each in (a, b))
+    np.testing.assert_array_equal(left[:50, :2], a.values)
+    np.testing.assert_array_equal(right[5:, 1:], b.values)
+    assert np.isnan(left[50:]).all()
+    assert np.isnan(left[:, 2]).all()
+    assert np.isnan(right[:5]).all()
+    for first, last in ((0, 3), (2, 6), (5, 50), (49, 75), (60, 60)):
+        for whole, each in ((left, a), (right, b)):
+            np.testing.assert_array_equal(grid.rows(each, first, last), whole[first:last])
+
+
+def test_cells_that_are_half_recorded_are_missing() -> None:
+    whole = grid_matrix(0, "xy", 24)
+    covered = np.ones(whole.values.shape, np.float32)
+    covered[3, 1] = 0.5
+    part = Matrix("read_bytes", 0, HOUR_NS, whole.components, whole.values, covered)
+    values = common_grid([part]).rows(part, 0, 24)
+    assert np.isnan(values[3, 1])
+    assert np.isnan(values).sum() == 1
+    half = grid_matrix(0, "x", 24, coverage=0.5)
+    assert np.isnan(common_grid([half]).rows(half, 0, 24)).all()
+
+
+def test_grids_that_do_not_meet_are_a_mistake() -> None:
+    a = grid_matrix(0, "x", 3)
+    shifted = Matrix("write_bytes", DAY_NS // 7, HOUR_NS, ("x",), a.values, a.coverage)
+    with pytest.raises(ValueError, match="different grids"):
+        common_grid([a, shifted])
+
+
+@pytest.mark.parametrize("step_ns", [MINUTE_NS, 7 * MINUTE_NS, HOUR_NS, DAY_NS])
+def test_stretches_join_and_are_whole_windows_and_units(step_ns: int) -> None:
+    grid = Grid(0, step_ns, 100 * DAY_NS // step_ns, ("x",))
+    stretches = grid.stretches()
+    assert [first for first, _ in stretches] == [0, *(last for _, last in stretches[:-1])]
+    assert stretches[-1][1] == grid.steps
+    assert all((last - first) % 25 == 0 and (last - first) % grid.unit == 0 for first, last in stretches[:-1])
+    assert Grid(0, step_ns, 0, ("x",)).stretches() == []
