@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.job_io.advisor.advise import advise
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import SCREEN
 
 Dimensions = frozenset[str]
 

@@ -15,7 +15,7 @@
 A change may leave a part of the pattern: a checkpoint with 4 files per process instead of 64 still has a file per
 process. What the model said of a pair is therefore what it says of the run before, less what it says of the run after.
 
-`--write` makes `advice/advisor/record.toml`, from which promises and intervals are made. Coverage is that of each pair
+`--write` makes `job_io/advisor/record.toml`, from which promises and intervals are made. Coverage is that of each pair
 by all others (leave one out).
 """
 
@@ -36,12 +36,10 @@ import numpy as np
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.job_io.advisor import profile as record_module
-from ioweather.job_io.advisor.advise import FLOOR_SECONDS as FLOOR
-from ioweather.job_io.advisor.advise import RULES, advise
+from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
 from ioweather.job_io.advisor.profile import Past, Promise, promised_from, record
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import view_of_log
-from ioweather.job_io.view import JobView
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import SCREEN, JobView
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.darshan_logs import LogWriter
@@ -56,7 +54,6 @@ from programs import PROGRAMS
 
 RECORD = Path(record_module.__file__).with_name("record.toml")
 # What is promised below this is not said.
-FLOOR_SECONDS = float(FLOOR.default)
 PART_OF = {rule.name: rule.part for rule in RULES}
 # What undoes each change of a simulated run.
 UNDONE_BY = {

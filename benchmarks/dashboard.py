@@ -36,7 +36,7 @@ from ioweather.lake.delta_tables import make_table
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import _write_seal
 from ioweather.lake.table_files import DataFile, TableFiles
-from ioweather.ui.web.topics import TOPICS, exhibits_of
+from ioweather.ui.web.requests import TOPICS, exhibits_of
 from weather import fill, write_agent_status
 
 NOW = ("/", "/static/app.js", "/static/app.css", "/figures.css", "/fragments/now", "/fragments/events")

@@ -31,8 +31,17 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
-from ioweather.planning.forecast_model import AHEAD_NS, by_jobs, forecast_answer, outlook, timed
+from ioweather.planning.forecast_model import (
+    AHEAD_NS,
+    History,
+    KnownJobs,
+    Quantity,
+    Seen,
+    by_jobs,
+    forecast_answer,
+    outlook,
+    timed,
+)
 from ioweather.simulate.fluid import Flow
 from ioweather.simulate.monitoring import job_key
 from ioweather.simulate.presets import for_days, preset_named

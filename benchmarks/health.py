@@ -23,8 +23,7 @@ from typing import Any
 
 import duckdb
 
-from ioweather.core.outcomes import HealthOutcome
-from ioweather.core.run_outcomes import Unhealthy, WhyOutcome
+from ioweather.core.outcomes import HealthOutcome, Unhealthy, WhyOutcome
 from ioweather.core.units import DAY_NS
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate

@@ -12,7 +12,7 @@ import time
 import warnings
 from pathlib import Path
 
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
 
 BATCH = 256

@@ -13,8 +13,8 @@ import numpy as np
 
 from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.facts.groups import LEAST_RUNS
-from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans
+from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import job_system
 from ioweather.stats.grid import SystemGrid
 

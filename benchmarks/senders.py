@@ -33,7 +33,7 @@ from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
-from ioweather.ui.web.server import bind
+from ioweather.ui.web.app import bind
 
 PAGES = (
     "/",

@@ -33,8 +33,8 @@ from ioweather.core.results import to_jsonable
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
 from ioweather.ingestion.mappings import select_of
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import view_of_log
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import SCREEN
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 

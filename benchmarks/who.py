@@ -32,13 +32,13 @@ import numpy as np
 
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
-from ioweather.core.run_outcomes import WhyOutcome
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, or_by_verdict
-from ioweather.job_io.job_in_lake import Which, view_in, view_of_run
+from ioweather.job_io.job_query import Which, view_in, view_of_run
 from ioweather.lake.lake import open_lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.simulate.generate import generate

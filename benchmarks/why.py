@@ -22,7 +22,7 @@ from ioweather.core.frames import Text
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import APPLICATIONS, FILES
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact

@@ -17,26 +17,25 @@ from typing import Any
 import click
 
 import ioweather
-from ioweather.job_io.advisor.advise import RULES
-from ioweather.ui.cli.main import COMMANDS, cli
-from ioweather.ui.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
-from ioweather.core.papers import PAPERS, published
-from ioweather.core.papers.catalogue import document
+from ioweather.core.papers import PAPERS, document, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
-from ioweather.ui.report.page import equation_html
-from ioweather.readers.reader_catalogue import SOURCES, FileReader
-from ioweather.readers.darshan.log import DarshanLog
-from ioweather.stats.mixture import MixtureFit
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.ingestion.ingest import IngestReport
+from ioweather.job_io.advisor.advise import RULES
 from ioweather.lake.lake import Lake
 from ioweather.lake.sandbox import SqlResult
 from ioweather.lake.snapshot import Snapshot
+from ioweather.readers.darshan.log import DarshanLog
+from ioweather.readers.reader_catalogue import SOURCES, FileReader
+from ioweather.stats.mixture import MixtureFit
+from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 from ioweather.topics.study_catalogue import STUDIES
-from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.ui.cli.main import COMMANDS, cli
+from ioweather.ui.publish import answer_schema
 from ioweather.ui.python_api import signature_of
-from ioweather.ingestion.ingest import IngestReport
+from ioweather.ui.report.write import equation_html
 
 REFERENCE = Path(__file__).parent / "reference"
 MAN = REFERENCE.parents[1] / "deploy" / "man"
@@ -319,8 +318,8 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
-from ioweather.ui.report.api import write_report as write_report
 from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
+from ioweather.ui.python_api import write_report as write_report
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.lake.lake import Lake
 from ioweather.lake.lake import open_lake as open_lake
@@ -386,8 +385,8 @@ def advice_page() -> str:
         "# Rules of the advisor\n",
         "What `ioweather job` and `ioweather why` look for in a log, when a pattern counts as seen, how its seconds "
         "are reckoned, who described it, and a program's lines before and after the change. [The advisor](../explanation/"
-        "advisor.md) says what the seconds mean. A new rule is one function in `advice/advisor/rules` and one line in its "
-        "`catalogue.py`; `tests/planted_advice.py` has a log that triggers it and one that just does not.\n",
+        "advisor.md) says what the seconds mean. A new rule is one function in `job_io/advisor` and its words in "
+        "`rules.toml`; `tests/planted_advice.py` has a log that triggers it and one that just does not.\n",
         "| rule | shown as | about | part | seen when | model of the seconds |",
         "|---|---|---|---|---|---|",
     ]

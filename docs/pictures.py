@@ -18,10 +18,10 @@ import vl_convert
 
 from ioweather.core.papers import exhibits
 from ioweather.core.results import Exhibit
-from ioweather.ui.charts.render import exhibit_figure
 from ioweather.lake.lake import open_lake
 from ioweather.topics.analyse import make_exhibits
-from ioweather.ui.demo import make_demo
+from ioweather.ui.charts.render import exhibit_figure
+from ioweather.ui.local_setup import make_demo
 
 PICTURES = Path(__file__).parent / "reference" / "pictures"
 _LINE, _COLUMN, _MARGIN = 18, 7.85, 14
@@ -42,7 +42,7 @@ def draw(exhibit: Exhibit) -> bytes:
 
 
 def _screen(exhibit: Exhibit) -> bytes:
-    from ioweather.ui.cli.render import print_exhibit
+    from ioweather.ui.cli.terminal import print_exhibit
 
     with redirect_stdout(io.StringIO()) as out:
         print_exhibit(exhibit, "text")

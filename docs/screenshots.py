@@ -18,10 +18,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.local_setup import make_demo
+from ioweather.ui.web.app import bind, create_app, running
 from ioweather.ui.web.shell import NAVIGATION
-from ioweather.ui.demo import make_demo
 
 SCREENSHOTS = Path(__file__).parent / "reference" / "screenshots"
 SIZES = ((1440, 900), (1024, 900), (390, 844))

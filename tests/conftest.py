@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ioweather.core import whole_files
+from ioweather.core import safe_files
 
 # Builders that several test modules share lie beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,7 +24,7 @@ settings.load_profile("house")
 
 
 # No test takes the power away: what is on its way to the disk need not be waited for. Commands that a test starts do.
-whole_files.fsync = lambda fd: None
+safe_files.fsync = lambda fd: None
 
 # Modules and thousands of tests stay to the end: to look through them for garbage again and again finds none.
 gc.disable()

@@ -14,7 +14,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import FILES
 from ioweather.core.tables.jobs import JOBS
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS
 

@@ -10,7 +10,7 @@ from store_lakes import series_frame
 
 from ioweather.core.tables.applications import FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS, system_load
 

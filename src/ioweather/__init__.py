@@ -22,7 +22,7 @@ _PLACES = {
     "show": "ioweather.ui.python_api",
     "simulate_facility": "ioweather.ui.python_api",
     "sql": "ioweather.ui.python_api",
-    "write_report": "ioweather.ui.report.api",
+    "write_report": "ioweather.ui.python_api",
 }
 __all__ = sorted(["__version__", *_PLACES, *TITLES])
 

@@ -15,7 +15,7 @@ from ioweather.ui.python_api import ingest as ingest
 from ioweather.ui.python_api import show as show
 from ioweather.ui.python_api import simulate_facility as simulate_facility
 from ioweather.ui.python_api import sql as sql
-from ioweather.ui.report.api import write_report as write_report
+from ioweather.ui.python_api import write_report as write_report
 
 def claims(
     *,

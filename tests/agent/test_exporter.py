@@ -24,7 +24,7 @@ from ioweather.agent.status import (
     write_status,
 )
 from ioweather.ingestion.queue_metrics import QueueCollector, _of_verdicts
-from ioweather.ui.web.lake_metrics import Seen, _of_components, _of_users
+from ioweather.ui.web.live import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ioweather.agent import live_baseline as baseline
 from ioweather.agent.live_baseline import RunningMedian, load_baselines, save_baselines
 from ioweather.agent.sensor import Operation
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.counters.monotonic_samples import ForwardTime
+from ioweather.core.counters.growth import ForwardTime
 
 S = 1_000_000_000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent.counters import NfsClient, has_nfs
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
 

@@ -17,7 +17,7 @@ from ioweather.agent import probe_files as claim
 from ioweather.agent import probe_files as datafile
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.core.errors import SourceError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from live_reporter import Heard
 
 SMALL = ProbeSettings(file_bytes=4 << 20, pool_files=5)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent.counters import LustreServer, ServerCpu
-from ioweather.core.counters.growth import Target
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks, Target
 from live_reporter import Heard
 
 NS = 10**9

@@ -7,8 +7,7 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.agent.counters import ServerCpu
-from ioweather.core.counters.growth import Target
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks, Target
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.lake.lake import open_lake

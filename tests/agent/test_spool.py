@@ -16,7 +16,7 @@ from ioweather.agent import spool as module
 from ioweather.agent.spool import Spool, SpoolBusy, row_line
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.readers.segments import SPOOL
 
 

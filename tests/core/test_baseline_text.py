@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.baseline import WHOLE, Baseline, parse_baseline
 from ioweather.core.clock import zone_named
 from ioweather.core.errors import FacilityError, UndatedInput
-from ioweather.core.facility import parse_facility
+from ioweather.core.facility import WHOLE, Baseline, parse_baseline, parse_facility
 from ioweather.core.units import DAY_NS
 
 

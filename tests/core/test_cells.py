@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from ioweather.core.cells import as_text, csv_text, inert, plain
+from ioweather.core.tabular import as_text, csv_text, inert, plain
 
 NAME = 'job\nforged,"x" \x1b[31m'
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import FacilityError
-from ioweather.core.facility import parse_facility
-from ioweather.core.visibility import Owner, parse_visibility
+from ioweather.core.facility import Owner, parse_facility, parse_visibility
 
 
 def test_without_a_section_everything_is_open_but_not_said_to_be():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.outcomes import Amount
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Party,

@@ -17,11 +17,11 @@ from ioweather.core.units import NS
 from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import similar_runs
-from ioweather.job_io.job_in_lake import view_of_run
+from ioweather.job_io.job_query import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.topics.ask import ask
-from ioweather.ui.demo import _SEED, PRESET, Step, make_demo, tour
+from ioweather.ui.local_setup import _SEED, PRESET, Step, make_demo, tour
 from made_once import made_once
 
 ALL_TIME = (0, 2**62)

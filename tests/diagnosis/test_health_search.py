@@ -9,8 +9,7 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
-from ioweather.core.outcomes import HealthOutcome, StripeOutcome
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, MINUTE_NS, NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.run_outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome
+from ioweather.core.outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis.recorded_verdicts import JobText, job_text

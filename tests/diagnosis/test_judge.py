@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted_jobs import planted
 
-from ioweather.core.run_outcomes import Reason
+from ioweather.core.outcomes import Reason
 from ioweather.diagnosis.comparison_pool import MEASURES, _exceeds_day_limit, find_patterns
 from ioweather.diagnosis.time_model import _quantile, _typical_effect
 from ioweather.diagnosis.verdict import judge

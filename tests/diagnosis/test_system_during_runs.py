@@ -13,7 +13,7 @@ from asking import why
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import FILES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import open_lake
 
 MINUTES = 2 * 1440

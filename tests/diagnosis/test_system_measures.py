@@ -8,7 +8,7 @@ from planted_jobs import planted
 
 from ioweather.diagnosis.comparison_pool import run_slowdowns
 from ioweather.diagnosis.verdict_wording import measure_system
-from ioweather.facts.groups import group_runs
+from ioweather.facts.runs import group_runs
 from ioweather.studies.mad17.run_groups import association_data
 from planted_association import PARAMS, planted_association, site
 

@@ -9,8 +9,8 @@ import pytest
 
 from asking import why
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Owner
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.core.visibility import Owner
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis import verdict as judging
 from ioweather.diagnosis.recorded_verdicts import Judged, counts, due_verdicts, judge_due, recorded

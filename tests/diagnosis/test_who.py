@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, FileSystem, Owner
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome
+from ioweather.core.outcomes import Amount, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
-from ioweather.core.visibility import Owner
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects, shortest_half
 from ioweather.diagnosis.blame_query import met_jobs, touching
 from ioweather.diagnosis.job_records import _on_filesystem

@@ -46,8 +46,7 @@ from ioweather.ingestion.receive import receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import is_lake
 from ioweather.lake.tokens import create_token
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 from planted_logs import write_climate
 from scan_trees import runs_tree
 from shipments import outcome

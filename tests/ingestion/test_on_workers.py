@@ -25,7 +25,7 @@ from ioweather.simulate.presets import LAPTOP
 from ioweather.simulate.score import score
 from ioweather.studies.pat19 import matrices
 from ioweather.topics.analyse import make_exhibits
-from ioweather.ui.report import gather as gathering
+from ioweather.ui.report import write
 from lake_contents import contents
 from made_once import made_once
 from scan_trees import counted, runs_tree
@@ -130,9 +130,9 @@ def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
     """None of it from what is kept."""
     _, lake, _ = alone
     lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
-    few = [gathering._Task((name,), "", {}, True) for name in QUICK]
-    monkeypatch.setattr(gathering, "_tasks", lambda *_: iter(few))
-    there = gathering.gather(lake, executor=workers)
+    few = [write._Task((name,), "", {}, True) for name in QUICK]
+    monkeypatch.setattr(write, "_tasks", lambda *_: iter(few))
+    there = write.gather(lake, executor=workers)
     assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone[: len(QUICK)]))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
+from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
-from ioweather.core.visibility import Owner
 from ioweather.lake import caches, inventory
 from ioweather.lake.caches import CachedLake, LakeCache, mark_of
 from ioweather.lake.lake import open_lake

@@ -57,7 +57,7 @@ def test_what_was_added_is_on_the_disk(lake, monkeypatch, sealed):
     def fsync(fd: int) -> None:
         written.add(os.fstat(fd).st_ino)
 
-    monkeypatch.setattr("ioweather.core.whole_files.fsync", fsync)
+    monkeypatch.setattr("ioweather.core.safe_files.fsync", fsync)
     lake.append("series", series_frame(np.arange(40.0).reshape(20, 2)), source="tts")
     lake.append("series", series_frame(np.ones((9, 2)), start_ns=DAY + 20 * MINUTE_NS), source="tts")
     if sealed:

@@ -14,7 +14,7 @@ import pytest
 
 from ioweather.agent.spool import Spool
 from ioweather.core.errors import LakeError, UnsafePlace
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ingestion.scan_tree import ScanRequest, scan
 from ioweather.lake.copies import backup, restore
 from ioweather.lake.lake import open_lake
@@ -114,7 +114,7 @@ def test_the_doctor_and_the_cache_change_nothing_of_others(place, uid):
     assert place.ioweather(uid, "doctor", "--lake", place.shared / "x").returncode != 0
     read = (
         f"import os; os.environ['XDG_CACHE_HOME'] = {str(place.shared)!r}\n"
-        "from ioweather.ui.charts.bundle import vega_bundle; print(len(vega_bundle()))"
+        "from ioweather.ui.charts.render import vega_bundle; print(len(vega_bundle()))"
     )
     done = place.run_as(uid, sys.executable, "-c", read)
     assert int(done.stdout) > 100_000, done.stderr

@@ -7,9 +7,9 @@ import pytest
 from planted_jobs import NS, T, planted
 
 from ioweather.core.clock import utc_day
+from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS
-from ioweather.core.visibility import Owner
 from ioweather.lake import database
 from ioweather.lake.lake import open_lake
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.cells import csv_text, plain
+from ioweather.core.tabular import csv_text, plain
 from ioweather.core.units import format_value
 from ioweather.lake.lake import open_lake
 from ioweather.lake.sandbox import run_user_sql

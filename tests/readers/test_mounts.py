@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.mounts import mount_point, system_of
+from ioweather.core.safe_files import mount_point, system_of
 
 INFO = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 22 0:26 / /scratch rw - lustre mgs@o2ib:/fs1 rw

@@ -50,11 +50,11 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 _EXCEPT = (
     "ioweather.readers.darshan.binary._ENTRY",
     "ioweather.readers.darshan.binary._ENTRIES",
-    "ioweather.core.papers.catalogue._PRINTED",
-    "ioweather.core.tables.texts._NUMBERS",
-    "ioweather.core.tables.texts._HISTOGRAM",
-    "ioweather.lake.workers.settings._WALLTIME",
-    "ioweather.lake.workers.settings._MEMORY",
+    "ioweather.core.papers._PRINTED",
+    "ioweather.core.tables.schema._NUMBERS",
+    "ioweather.core.tables.schema._HISTOGRAM",
+    "ioweather.lake.workers._WALLTIME",
+    "ioweather.lake.workers._MEMORY",
 )
 PATTERNS = [found for name in _modules() for found in _patterns(name) if found[0] not in _EXCEPT]
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from ioweather.core.arrays import Floats
-from ioweather.facts.response_fits import parameter_estimates
+from ioweather.facts.response_samples import parameter_estimates
 from ioweather.stats.families import BoundedLogNormal, Cauchy, Exponential, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture, fits_no_better
 from ioweather.stats.order_statistics import MaximumOf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.baseline import Baseline
+from ioweather.core.facility import Baseline
 from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.histograms import RELATIVE_ERROR

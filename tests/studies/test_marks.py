@@ -11,7 +11,7 @@ from small_facility import make_small_lake
 import ioweather
 from ioweather.core.papers.claims import claim_of, judged
 from ioweather.core.results import Exhibit
-from ioweather.ui.report.gather import gather
+from ioweather.ui.report.write import gather
 
 SOURCE = Path(ioweather.__file__).parent
 # They take the mark from judgements of claims.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.topics.analyse import Availability
-from ioweather.ui.report.gather import LeftOut, _outcome
+from ioweather.ui.report.write import LeftOut, _outcome
 
 ROWS = ResultTable("t", (ResultColumn("x"), ResultColumn("y")), ((1.0, 2.0),))
 NONE = ResultTable("t", ROWS.columns, ())

@@ -24,9 +24,9 @@ from ioweather.agent.sensor import LiveSource, Origin, event_row
 from ioweather.agent.spool import Spool, row_line
 from ioweather.agent.status import SpoolStatus, Status, read_status, status_bytes, write_status
 from ioweather.core.clock import boot_id
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import IoweatherError
-from ioweather.core.mounts import system_of
+from ioweather.core.safe_files import system_of
 from ioweather.core.units import MINUTE_NS, NS
 
 _LAST_SHIP_NS = 2 * MINUTE_NS

@@ -27,9 +27,9 @@ from ioweather.agent.live_baseline import Key, ObservedOperation, RunningMedian
 from ioweather.agent.sensor import LiveSource, Operation, Origin, Ready, Reporter, event_row, unfinished_row
 from ioweather.agent.spool import READABLE, row_line
 from ioweather.agent.status import InFlight, SourceStatus, State, TargetStatus
-from ioweather.core.counters.monotonic_samples import Clocks
+from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import IoweatherError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import NS
 
 _PROGRESS_NS = NS // 2

@@ -17,15 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.sensor import LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
+from ioweather.core.counters.client_counters import Mount, growth_of, parse_mountstats, samples
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
-from ioweather.core.counters.growth import Differ, Growth, Origin, Sample, Target
-from ioweather.core.counters.lustre_job_rows import job_rows
-from ioweather.core.counters.lustre_job_stats import JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, Origin, Sample, Step, Target
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
-from ioweather.core.counters.lustre_text import ENTRY
-from ioweather.core.counters.mmpmon import samples
-from ioweather.core.counters.monotonic_samples import Clocks, ForwardTime, Step
-from ioweather.core.counters.mountstats import Mount, growth_of, parse_mountstats
+from ioweather.core.counters.lustre_text import ENTRY, JobAmounts, TargetJobs, job_rows, parse_entry, unquoted
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 

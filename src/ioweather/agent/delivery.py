@@ -33,7 +33,7 @@ from urllib.parse import quote, urlsplit
 from ioweather.agent.spool import READABLE
 from ioweather.agent.status import SourceStatus
 from ioweather.core.errors import DataUnavailable, UnsafePlace, UsageError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 _MAX_FILES: Final = 200

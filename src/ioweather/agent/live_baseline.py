@@ -20,7 +20,7 @@ from typing import Any
 
 from ioweather.agent.sensor import Operation
 from ioweather.agent.status import BUCKETS_NS, OperationStatus, Outcome, Recent
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import MINUTE_NS
 
 _LOG_WIDTH = math.log(1.02)

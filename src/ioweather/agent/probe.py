@@ -23,7 +23,7 @@ from typing import Final
 from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check_space
 from ioweather.agent.sensor import Operation, Progress, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 
 _NAME: Final = re.compile(r"[0-9]{12}")

@@ -29,8 +29,7 @@ from typing import Any, Final
 from ioweather.agent.sensor import LiveSource, Origin, Progress, Ready, Reporter, ShortTransfer
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import SourceError
-from ioweather.core.mounts import is_inside, mount_point, system_of
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory, is_inside, mount_point, system_of
 from ioweather.core.units import MIB, NS, format_bytes
 
 _LOCK: Final = "lock"
@@ -212,8 +211,9 @@ def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirect
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Start time in ticks since boot (proc_pid_stat(5), field 22), which tells if a pid is reused. None if the process is
-    dead, even if not reaped yet (field 3)."""
+    """Start time in ticks since boot (proc_pid_stat(5), field 22), which shows whether a pid is reused.
+
+    None if the process is dead, even if not reaped yet (field 3)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -18,7 +18,7 @@ from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check
 from ioweather.agent.sensor import Operation, Reporter, response_row, timed, timed_open
 from ioweather.agent.target_probe import osts_of, place_on_ost
 from ioweather.core.errors import SourceError
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import KIB, MIB, format_bytes
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)

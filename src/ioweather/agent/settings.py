@@ -17,7 +17,7 @@ from ioweather.agent.target_probe import TargetProbe
 from ioweather.core.counters.lustre_snapshot import is_tree
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.mounts import is_inside
+from ioweather.core.safe_files import is_inside
 from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
 
 

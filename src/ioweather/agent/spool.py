@@ -29,7 +29,7 @@ from typing import Literal
 
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import UnsafePlace, UsageError
-from ioweather.core.private_directory import PrivateDirectory, write_all
+from ioweather.core.safe_files import PrivateDirectory, write_all
 from ioweather.core.units import GIB, MIB, MINUTE_NS
 
 SPOOL_VERSION = 1

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, LakeError, UnsupportedVersion
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
 
 STATUS_VERSION = 1

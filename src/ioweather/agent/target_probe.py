@@ -29,10 +29,8 @@ from ioweather.agent.probe import ProbeSettings
 from ioweather.agent.probe_files import DataFile, FileProbe, check_space
 from ioweather.agent.sensor import Operation, Reporter, Timing, response_row, run_tool, timed, timed_open
 from ioweather.core.errors import IoweatherError, SourceError, UnsafePlace
-from ioweather.core.mounts import file_system_of
-from ioweather.core.private_directory import PrivateDirectory
-from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
-from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS
+from ioweather.core.safe_files import PrivateDirectory, file_system_of
+from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, TARGET_PROBE_BYTES
 
 _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
 _COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")

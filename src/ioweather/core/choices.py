@@ -1,16 +1,27 @@
-"""Default parameters that several studies share: found in what the lake holds, never asked for."""
+"""Parameters that several questions or studies share, with defaults chosen from the lake."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ioweather.core.contracts import Inventory, Need, Param, Params, SeriesGroup
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
+
+JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
+_HELP = "Processes per node, where accounting has no nodes."
+PROCESSES_PER_NODE: Final = Param("processes_per_node", _HELP, "int", least=1, option="ppn", metavar="N")
+PATHS: Final = Param(
+    "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
+)
+UID: Final = Param("uid", "Of several jobs with this id, the one of this user.", "int", metavar="N")
+FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
+MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
+
 
 TRAFFIC = ("read_bytes", "write_bytes")
 _TARGET_KINDS = ("ost", "device", "host")

@@ -21,10 +21,12 @@ _ISO = re.compile(
 
 
 def now_ns() -> int:
+    """UTC nanoseconds since 1970."""
     return time.time_ns()
 
 
 def zone_named(name: str) -> ZoneInfo:
+    """The IANA time zone of this name. Raises UsageError."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -34,7 +36,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def datetime_to_ns(moment: dt.datetime) -> int:
-    """Exact: no float on the way."""
+    """UTC nanoseconds of an aware datetime, exact: no float on the way."""
     delta = moment - EPOCH
     return (delta.days * 86_400 + delta.seconds) * NS + delta.microseconds * 1000
 
@@ -61,7 +63,8 @@ def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = No
 
 
 def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
-    """A moment typed by a person or written by a program: ISO 8601, or epoch seconds as '@1794724337' ."""
+    """Parse a time of a user or a program: ISO 8601, or epoch seconds as '@1794724337'. Raises ValueError, or
+    UndatedInput without a zone."""
     stripped = text.strip()
     if stripped.startswith("@"):
         whole, _, fraction = stripped[1:].partition(".")
@@ -91,7 +94,7 @@ _AGO_NS = {"s": NS, "min": 60 * NS, "h": 3600 * NS, "d": DAY_NS, "w": 7 * DAY_NS
 
 
 def parse_moment_ns(text: str, zone: ZoneInfo) -> int:
-    """A moment typed by a person: as `parse_time_ns`, or 'now', 'today', 'yesterday' (their midnight), '7d' (ago)."""
+    """Parse a time of a user: as `parse_time_ns`, or 'now', 'today', 'yesterday' (their midnight), '7d' (ago)."""
     words = text.strip().lower()
     if words == "now":
         return now_ns()
@@ -109,16 +112,17 @@ def parse_moment_ns(text: str, zone: ZoneInfo) -> int:
 
 
 def utc_day(value: int) -> str:
-    """The partition a moment belongs to."""
+    """UTC date of a time, as partitions are named: '2026-11-15'."""
     return (EPOCH + dt.timedelta(days=value // DAY_NS)).date().isoformat()
 
 
 def day_start_ns(day: str) -> int:
+    """UTC nanoseconds of the start of a day such as '2026-11-15'."""
     return (dt.date.fromisoformat(day) - dt.date(1970, 1, 1)).days * DAY_NS
 
 
 def boot_id() -> str:
-    """Tells two starts of a machine apart; counters start again with it."""
+    """Identifier of this boot of the machine; counters restart with a new one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:

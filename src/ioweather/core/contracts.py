@@ -1,4 +1,4 @@
-"""The contracts between the parts: what a source, a study, its needs and its parameters are."""
+"""Interfaces between packages: readers, studies with their needs and parameters, questions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Cell, Exhibit
-    from ioweather.core.run_outcomes import Outcome
     from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
@@ -26,7 +26,7 @@ PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What the person at the keyboard knows about a file that the file does not say."""
+    """What a user knows about a file that the file does not say."""
 
     zone: ZoneInfo | None = None
     start_ns: int | None = None
@@ -35,15 +35,22 @@ class ReadContext:
     system: str | None = None
     cluster: str | None = None
     paths: PathPolicy = "keep"
-    # Server archives are kept as 1-minute rows; their samples of 5 s only where somebody asks for them.
+    # Server archives are stored as 1-minute rows; their samples of 5 s only on request.
     keep_raw: bool = False
-    # Whose rows the segment of a spool may hold, as a pattern of hosts; None: anybody's.
+    # Pattern of hosts whose rows a segment of a spool may have; None: all hosts.
     hosts: str | None = None
-    # Users whose files may speak of anybody; None: all. From others a source takes only what they say of themselves:
-    # where Darshan writes, all may, and anybody could lay a file there that speaks of somebody else.
+    # Users whose files may have rows of any user; None: all. From others a reader takes only rows of themselves: all
+    # users can write where Darshan writes, so a file there may claim to be of another user.
     believed_owners: frozenset[int] | None = None
-    # Of labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the person's own.
+    # For labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the user.
     mapping: Mapping[str, Any] | None = None
+
+    def doubted_owner(self, path: Path) -> int | None:
+        """Uid of the file's owner, if only rows of their own runs are taken; else None."""
+        if self.believed_owners is None:
+            return None
+        owner = path.stat().st_uid
+        return None if owner in self.believed_owners else owner
 
 
 class Source(Protocol):
@@ -51,8 +58,7 @@ class Source(Protocol):
 
     `detect` looks at the first bytes and the path and gives 0 (not mine) to 1 (surely mine).
     `read` yields (table, Frame) pairs whose columns are those of `ioweather.core.tables`, without `source`, `ingest_id`
-    and `day`: the lake adds them. A generator may return a sentence: what the file holds besides, and why it is not
-    taken.
+    and `day`: the lake adds them. A generator may return a sentence on what it left out of the file, and why.
     """
 
     @property
@@ -67,15 +73,14 @@ class Source(Protocol):
 
 @runtime_checkable
 class DivisibleSource(Source, Protocol):
-    """A source that says whether its files may be cut after any line: the parts, each read by itself, then give the
-    rows of the whole."""
+    """A source whose files may be cut after any line if `is_divisible`: the parts give the rows of the whole."""
 
     @property
     def is_divisible(self) -> bool: ...
 
 
 class Content(NamedTuple):
-    """All that is in a file, and the first 32 hexadecimal digits of its SHA-256."""
+    """The bytes of a file, and the first 32 hexadecimal digits of their SHA-256."""
 
     data: bytes
     digest: str
@@ -85,8 +90,8 @@ class Content(NamedTuple):
 class BatchSource(Source, Protocol):
     """A source of many small files, whose rows cost less when they are made together.
 
-    `parse` reads one file (its errors are that file's alone), of which `content` is what is in it where that was read
-    before; `rows` makes the rows of all of them: (table, Frame, position of the file that each row came from).
+    `parse` reads one file, whose bytes are `content` if they were read before; an error is that file's alone. `rows`
+    makes the rows of all of them: (table, Frame, position of the file that each row came from).
     """
 
     def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> Any: ...
@@ -139,9 +144,9 @@ class Need:
 
 @dataclass(frozen=True)
 class SeriesGroup:
-    """One line of the lake's inventory of `series`: what a day holds of one metric of one kind of component.
+    """One line of the lake's inventory of `series`: one metric of one kind of component on one day.
 
-    `selection` tells raw and 1-minute rows of the same samples apart, where a day holds both; otherwise it is 'all'.
+    `selection` distinguishes raw from 1-minute rows of the same samples, if a day has both; otherwise it is 'all'.
     """
 
     day: str
@@ -163,7 +168,7 @@ class SeriesGroup:
 
 
 class Inventory(Protocol):
-    """What the lake holds, for default choosers and for availability."""
+    """What a lake has, for functions that choose defaults and for `show`."""
 
     def tables(self) -> Mapping[str, int]: ...
     def series(self) -> Sequence[SeriesGroup]: ...
@@ -172,11 +177,13 @@ class Inventory(Protocol):
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a study or a question. A chooser finds a default in the lake, for the parameters declared before
-    this one as they are: typed or chosen. The rest is of questions: `required` ones are arguments of the command, and
-    those that are `positional`, which may be left out; `many` takes several; `option` is the command's spelling where
-    it differs ('read/write': a pair of flags); `local` names something on this machine and is not taken from the
-    network; `shown` False is no option."""
+    """A parameter of a study or a question.
+
+    `choose` finds a default in the lake, given the values of the parameters before this one. The other fields are for
+    questions: `required` and `positional` (optional) ones are arguments of the command; `many` takes several values;
+    `option` is the command's spelling if it differs ('read/write': a pair of flags); `local` names something on this
+    machine and is refused from the network; without `shown` the command has no such option.
+    """
 
     name: str
     help: str
@@ -219,9 +226,11 @@ class StudyData:
 
 @dataclass(frozen=True)
 class Study:
-    """A pure function from fetched data to exhibits of a paper. `spreads`: its long work goes through
-    StudyData.spread, so it is worth several workers by itself. `too_few`: why an exhibit does not come of rows that are
-    there."""
+    """A pure function from fetched data to exhibits of a paper.
+
+    `titles` are those of exhibits without a paper, which other packages add, by id. `spreads`: its long work goes
+    through StudyData.spread, so one study uses several workers. `too_few`: why rows may give no exhibit.
+    """
 
     name: str
     exhibits: tuple[str, ...]
@@ -229,7 +238,6 @@ class Study:
     run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
     spreads: bool = False
-    # Of exhibits that no paper has, those of other packages, by id.
     titles: Mapping[str, str] = field(default_factory=dict)
     too_few: str = "the lake has rows for it, but too few or of another kind in this period"
 

@@ -1,35 +1,7 @@
 """One tree of errors. Every message says where, what was expected, and what to do.
 
-IoweatherError              caught by the command line: message, exit code 2
-├── UsageError              the request itself is wrong (an unknown exhibit, a bad option)
-├── FacilityError           facility.toml does not say what it should
-├── SourceError             one input file cannot be used; the file is quarantined, the rest goes on
-│   ├── UnknownFormat       no source recognises the file
-│   ├── AmbiguousFormat     two sources claim the file equally
-│   ├── EmptyInput          nothing in it
-│   ├── TruncatedInput      it ends before it should
-│   ├── ChangedInput        it was written to or replaced while it was read
-│   ├── CorruptInput        its own checks fail, or it contradicts itself
-│   ├── UnsupportedVersion  a known format in a version we do not read
-│   ├── ImpossibleRows      its rows hold what no row of their table can
-│   ├── ForeignRows         it holds rows of a host that its sender may not speak for
-│   ├── TooManyDays         its rows spread over more days than one push may
-│   ├── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
-│   ├── TooMuchTime         reading it took more processor time than a file of its size may
-│   ├── TooMuchMemory       reading it took more memory than a file of its size may
-│   └── TooManyRows         it holds more rows than a file of its size may
-├── LakeError               the lake cannot be opened, read or written
-│   ├── LakeVersionError    the lake was written by another schema version
-│   └── LakeConflict        racing writers did not come to an end in time
-├── SearchIncomplete        a search of new rows reached its limit; what was found until then is stored
-├── UnsafePlace             a directory or file is not ours alone; nothing was written
-├── QueryRefused            a user's SQL is not allowed, or ran past its limits
-├── AccessDenied            whoever asks may not see or do this
-│   └── TokenRefused        no token, or one that is not known here
-├── Busy                    too many ask at once; later it goes
-│   └── QueueFull           what others pushed is not in the lake yet; later it goes
-├── SlowSender              a request did not come in the time it has
-└── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
+`IoweatherError` is caught by the command line: message, exit code 2. A `SourceError` quarantines one input file; the
+others go on. `DataUnavailable` is a state, not a failure.
 """
 
 from __future__ import annotations
@@ -64,7 +36,7 @@ class FacilityError(IoweatherError):
 
 
 class SourceError(IoweatherError):
-    """One input file cannot be used. `reason` is the class name in snake case and stands in the ledger."""
+    """One input file cannot be used. `reason` is the class name in snake case, as in the ledger."""
 
     @property
     def reason(self) -> str:
@@ -73,11 +45,11 @@ class SourceError(IoweatherError):
 
 
 class UnknownFormat(SourceError):
-    """No source recognises the file."""
+    """No reader recognises the file."""
 
 
 class AmbiguousFormat(SourceError):
-    """Two sources claim the file equally."""
+    """Two readers claim the file equally."""
 
 
 class EmptyInput(SourceError):
@@ -145,7 +117,7 @@ class SearchIncomplete(IoweatherError):
 
 
 class UnsafePlace(IoweatherError):
-    """A directory or file is not ours alone: somebody else may have put it there. Nothing was written."""
+    """A directory or file is not ours alone: another user may have put it there. Nothing was written."""
 
 
 class QueryRefused(IoweatherError):
@@ -153,27 +125,27 @@ class QueryRefused(IoweatherError):
 
 
 class AccessDenied(IoweatherError):
-    """Whoever asks may not see or do this."""
+    """The user may not see or do this."""
 
 
 class TokenRefused(AccessDenied):
-    """No token, or one that is not known here."""
+    """No token, or an unknown one."""
 
 
 class Busy(IoweatherError):
-    """Too many ask at once."""
+    """Too many requests at once; try again later."""
 
     after_seconds = 5
 
 
 class QueueFull(Busy):
-    """What others pushed is not in the lake yet."""
+    """Pushed files wait to be ingested; try again later."""
 
     after_seconds = 20
 
 
 class SlowSender(IoweatherError):
-    """A request did not come in the time it has."""
+    """A request did not arrive within its time limit."""
 
 
 class DataUnavailable(IoweatherError):

@@ -1,22 +1,185 @@
-"""facility.toml: who is who. Raw names become canonical names when read, so a correction needs no re-ingest."""
+"""facility.toml: names, baselines, and who may see whose jobs.
+
+Raw names become canonical names when they are read, so a correction needs no re-ingest.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
+import ipaddress
 import json
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, cast
+from zoneinfo import ZoneInfo
 
-from ioweather.core.baseline import WHOLE, Baseline, parse_baseline
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
-from ioweather.core.units import GIB, MIB, NS, parse_duration_ns, parse_size
-from ioweather.core.visibility import Visibility, parse_visibility
+from ioweather.core.units import GIB, MIB, NS, format_seconds, format_time_ns, parse_duration_ns, parse_size
 from ioweather.core.words import names_of
+
+FORMS = (
+    "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "
+    "in place of the median); or read=12ms,stat=1ms"
+)
+_QUANTILE = re.compile(r"q([1-9]\d?):(.+)")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What response times are compared with: at most one of a window before each interval, a period, or given seconds;
+    else the whole period. `quantile` of it is the usual time."""
+
+    window_ns: int | None = None
+    period_ns: tuple[int, int] | None = None
+    seconds: Mapping[str, float] | None = None  # by operation; others are compared with the whole period
+    quantile: float = 0.5
+
+    @property
+    def statistic(self) -> str:
+        return "median" if self.quantile == 0.5 else f"{self.quantile:.0%} quantile"
+
+    def __str__(self) -> str:
+        if self.window_ns is not None:
+            return f"the {format_seconds(self.window_ns / NS)} before each interval"
+        if self.period_ns is not None:
+            return " to ".join(format_time_ns(moment) for moment in self.period_ns)
+        if self.seconds is not None:
+            given = ", ".join(f"{op} {format_seconds(value)}" for op, value in self.seconds.items())
+            return f"as given ({given}), for other operations the whole period"
+        return "the whole period"
+
+
+WHOLE = Baseline()
+
+
+def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
+    """Parse one of FORMS, as on the command line and in facility.toml. Raises ValueError, or an error about a missing
+    zone."""
+    stripped = text.strip()
+    if found := _QUANTILE.fullmatch(stripped):
+        whole = parse_baseline(found[2], zone)
+        if whole.seconds is not None:
+            raise ValueError(f"{text!r} is not a baseline: values that are given have no quantile")
+        return replace(whole, quantile=int(found[1]) / 100)
+    if stripped == "whole":
+        return WHOLE
+    if ".." in stripped:
+        first, _, last = stripped.partition("..")
+        period = (parse_time_ns(first, zone), parse_time_ns(last, zone))
+        if period[1] <= period[0]:
+            raise ValueError(f"the baseline {text!r} ends before it begins")
+        return Baseline(period_ns=period)
+    if "=" in stripped:
+        pairs = [entry.partition("=") for entry in stripped.split(",")]
+        seconds = {op.strip(): parse_duration_ns(value.strip()) / NS for op, _, value in pairs}
+        if not all(value > 0 for value in seconds.values()):
+            raise ValueError(f"the baseline {text!r} has an operation that takes no time")
+        return Baseline(seconds=seconds)
+    try:
+        window_ns = parse_duration_ns(stripped)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a baseline: expected {FORMS}") from None
+    if window_ns <= 0:
+        raise ValueError(f"a baseline of {text!r} has no length")
+    return Baseline(window_ns=window_ns)
+
+
+Mode: TypeAlias = Literal["open", "own"]
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+_KEYS: Final = {"mode", "user_header", "trusted_proxies", "operators", "uids"}
+_HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_LOOPBACK: Final = ("127.0.0.1", "::1")
+SOCKET: Final = "socket"  # in place of an address: clients that may open the server's socket
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The user whose rows may be seen. `uids` are those of facility.toml; the accounting may know more."""
+
+    user: str
+    uids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Who may see whose jobs through the web server. `open`: everybody who reaches it sees everything. `own`: users see
+    their own jobs, operators see all. The user's name comes in a header that counts only from a trusted proxy.
+    `is_said`: the file sets the mode. Only then may a server be open to other machines."""
+
+    mode: Mode = "open"
+    user_header: str = "X-Remote-User"
+    trusted_proxies: tuple[Network, ...] = tuple(ipaddress.ip_network(name) for name in _LOOPBACK)
+    trusts_socket: bool = False
+    operators: frozenset[str] = frozenset()
+    uids: Mapping[str, int] = field(default_factory=dict)
+    is_said: bool = False
+
+    def trusts(self, peer: str) -> bool:
+        if peer == SOCKET:
+            return self.trusts_socket
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)  # an IPv4 peer of a socket that listens at ::
+        return any((mapped or address) in network for network in self.trusted_proxies)
+
+    def owner(self, user: str) -> Owner:
+        return Owner(user, (self.uids[user],) if user in self.uids else ())
+
+
+def parse_visibility(section: Any) -> Visibility:
+    where = "[visibility]"
+    if not isinstance(section, Mapping):
+        raise FacilityError(f"{where} must be a table.")
+    unknown = sorted(set(section) - _KEYS)
+    if unknown:
+        raise FacilityError(f"unknown key {', '.join(unknown)} in {where}.", hint=f"Known: {', '.join(sorted(_KEYS))}.")
+    mode = section.get("mode", "own" if section else "open")  # who writes the section wants something of it
+    if mode not in ("open", "own"):
+        raise FacilityError(f'{where} mode must be "open" or "own", not {mode!r}.')
+    header = section.get("user_header", "X-Remote-User")
+    if not isinstance(header, str) or _HEADER.fullmatch(header) is None:
+        raise FacilityError(f"{where} user_header must be the name of an HTTP header, not {header!r}.")
+    proxies = _names(section, "trusted_proxies", list(_LOOPBACK))
+    return Visibility(
+        mode=cast(Mode, mode),
+        user_header=header,
+        trusted_proxies=tuple(_network(text) for text in proxies if text != SOCKET),
+        trusts_socket=SOCKET in proxies,
+        operators=frozenset(_names(section, "operators", [])),
+        uids=_uids(section.get("uids", {})),
+        is_said=bool(section),
+    )
+
+
+def _names(section: Mapping[str, Any], key: str, default: list[str]) -> list[str]:
+    value = section.get(key, default)
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise FacilityError(f"`{key}` in [visibility] must be a list of names.")
+    return value
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise FacilityError(
+            f"trusted_proxies in [visibility]: {text!r} is neither an address nor a network.",
+            hint='For example "10.1.2.3" or "10.1.2.0/24".',
+        ) from None
+
+
+def _uids(value: Any) -> dict[str, int]:
+    if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
+        raise FacilityError("`uids` in [visibility] must be a table of names and numbers, as { anna = 1001 }.")
+    return {str(name): int(uid) for name, uid in value.items()}
+
 
 _TOP_KEYS = set(
     names_of("""
@@ -42,7 +205,7 @@ class FileSystem:
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def server_of(self, component: str) -> str | None:
-        """The server that has this target, where the file says so."""
+        """The server of this target, if the file says so."""
         return next(
             (name for name, targets in self.servers.items() if any(fnmatch.fnmatchcase(component, t) for t in targets)),
             None,
@@ -111,7 +274,7 @@ class Facility:
         return next((fs for fs in self.filesystems if fs.name == name), None)
 
     def filesystem_of_path(self, path: str) -> FileSystem | None:
-        """The file system a file lies on: the longest matching mount wins."""
+        """The file system of a path: the one with the longest matching mount."""
         best: tuple[int, FileSystem] | None = None
         for fs in self.filesystems:
             for mount in fs.mounts:
@@ -209,9 +372,9 @@ def _reading_limits(ingest: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    """Of what results depend on; where the work was done is not part of that."""
-    told = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Hash of what results depend on, without sections on where the work is done."""
+    relevant = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
+    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _filesystem(name: str, body: Any) -> FileSystem:

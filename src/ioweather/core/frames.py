@@ -1,12 +1,14 @@
 """Frame: columns of one length. Matrix: time x component. Both immutable; numpy arrays inside.
 
-Null is NaN in floats, the mask of a masked array in integers, code -1 in text.
+Null is NaN in floats, the mask of a masked array in integers, code -1 in text. pandas, polars and Arrow are imported
+only when asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.errors import UsageError
 from ioweather.core.tabular import Tabular
 from ioweather.core.units import DAY_NS
 
@@ -38,7 +41,7 @@ class Text:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> object:
         # polars takes a Frame for a dictionary, and asks each column.
-        return import_module("ioweather.core.dataframes").text_to_arrow(self).__arrow_c_array__(requested_schema)
+        return text_to_arrow(self).__arrow_c_array__(requested_schema)
 
     def equals(self, value: str) -> Bools:
         """Mask of the rows that hold `value`."""
@@ -221,3 +224,77 @@ def in_blocks(matrix: BlockwiseMatrix, days: int) -> Iterator[Matrix]:
     length = max(1, days * DAY_NS // matrix.step_ns)
     for first in range(0, matrix.steps, length):
         yield matrix.stretch(first, min(first + length, matrix.steps))
+
+
+def needed(package: str, instead: str) -> Any:
+    """The library, or an error that says what to do without it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise UsageError(
+            f"{package} is not installed.", hint=f"Install it (`pip install {package}`), or use {instead}."
+        ) from error
+
+
+def to_pandas(frame: Frame) -> Any:
+    pandas = needed("pandas", "`.records()`")
+    kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
+
+    def column(values: Column) -> Any:
+        if isinstance(values, Text):
+            return np.array([*values.categories, None], dtype=object)[values.codes]
+        if np.ma.is_masked(values) and values.dtype.kind in kinds:
+            return kinds[values.dtype.kind](np.ma.getdata(values).copy(), np.ma.getmaskarray(values).copy())
+        return np.array(np.ma.getdata(values))
+
+    # An index of its own keeps the rows of a frame without columns.
+    return pandas.DataFrame({name: column(values) for name, values in frame.items()}, index=range(frame.rows))
+
+
+def to_polars(frame: Frame) -> Any:
+    return needed("polars", "`.records()`").DataFrame(to_arrow(frame))
+
+
+def to_arrow(frame: Frame) -> Any:
+    arro = needed("arro3.core", "`.records()`")
+    types = {"f": arro.DataType.float64(), "b": arro.DataType.bool()}
+
+    def column(values: Column) -> Any:
+        if isinstance(values, Text):
+            return text_to_arrow(values)
+        kind = values.dtype.kind
+        if np.ma.is_masked(values) or (kind == "f" and np.isnan(values).any()):
+            cells = [None if cell != cell else cell for cell in values.tolist()]
+            return arro.Array(cells, type=types.get(kind, arro.DataType.int64()))
+        return arro.Array.from_numpy(np.ascontiguousarray(np.ma.getdata(values)))
+
+    return arro.Table({name: column(values) for name, values in frame.items()})
+
+
+def text_to_arrow(text: Text) -> Any:
+    arro = needed("arro3.core", "`.tolist()`")
+    return arro.Array(text.tolist(), type=arro.DataType.utf8())
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]]) -> Frame:
+    """Cells of Python as a Frame: whole numbers, numbers or truth values where all cells are, else their text."""
+    return Frame({name: _column(cells) for name, cells in columns.items()})
+
+
+def _column(cells: Sequence[Any]) -> Column:
+    known = [cell for cell in cells if cell is not None]
+    missing = [cell is None for cell in cells]
+    if known and all(isinstance(cell, bool) for cell in known):
+        return _masked([bool(cell) for cell in cells], missing, np.bool_)
+    if known and all(isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 2**63 for cell in known):
+        return _masked([cell or 0 for cell in cells], missing, np.int64)
+    if all(isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in known):
+        return np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+    texts = {text: code for code, text in enumerate(dict.fromkeys(map(str, known)))}
+    codes = [-1 if cell is None else texts[str(cell)] for cell in cells]
+    return Text(np.array(codes, dtype=np.int32), tuple(texts))
+
+
+def _masked(values: list[Any], missing: list[bool], dtype: Any) -> Column:
+    data: NDArray[Any] = np.array(values, dtype=dtype)
+    return np.ma.MaskedArray(data, mask=missing) if any(missing) else data

@@ -1,4 +1,4 @@
-"""Where events go: one line each, to standard error and, if asked, to a file. The standard library's logging.
+"""Logging to standard error and, on request, to a file: one line per event.
 
 Quiet by default: warnings and errors alone. Under systemd lines carry the journal's priority and no time of their own.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from ioweather.core.errors import UsageError
-from ioweather.core.printable import joined, many_lines
+from ioweather.core.foreign_text import joined, many_lines
 
 ROOT: Final = "ioweather"
 # sd-daemon(3): a line that begins with <N> has that syslog priority.
@@ -22,7 +22,7 @@ _PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Whatever standard error is when a line comes, as it may be replaced meanwhile."""
+    """The current standard error, which a program may replace."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -70,7 +70,7 @@ def _text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def to_journal() -> bool:
-    """Whether standard error is the journal's. Terminals and pipes inherit the variable alone (systemd.exec(5))."""
+    """Whether standard error is the journal. Terminals and pipes inherit only the variable (systemd.exec(5))."""
     try:
         here = os.fstat(2)
     except OSError:
@@ -79,7 +79,7 @@ def to_journal() -> bool:
 
 
 def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False) -> None:
-    """Called once, at the start of a command. A file gets start, stop and refusals even if the terminal does not."""
+    """Set up logging at the start of a command. A file gets start, stop and refusals even if the terminal does not."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     terminal = _StandardError()
     terminal.setLevel(level)

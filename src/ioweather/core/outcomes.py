@@ -1,15 +1,195 @@
-"""What a program reads of an answer: one dataclass per question, plain data with stable names.
-
-Words of an answer may change; these fields do not. The published JSON Schema is made from them.
-"""
+"""Results of answers for programs: one dataclass per question, with stable names in JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Literal, TypeAlias
 
-from ioweather.core.run_outcomes import Amount, Culprit, Outcome, Unhealthy, VerdictKind
+VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
+
+
+class Reason(StrEnum):
+    """Why there is no verdict."""
+
+    NO_LAKE = "no_lake"
+    NO_SYSTEM_DATA = "no_system_data"
+    NO_IO_TIME = "no_io_time"
+    FEW_SIMILAR_RUNS = "few_similar_runs"
+    PARTLY_SAMPLED = "partly_sampled"
+    COARSE_SAMPLES = "coarse_samples"
+    COST_NOT_KNOWN = "cost_not_known"
+    LOW_PROBABILITY = "low_probability"
+
+
+@dataclass(frozen=True)
+class AdviceItem:
+    """One pattern of a run, and the seconds that changing it alone would save, with their 90% interval. Without a
+    measured pair of runs the saving is 0, and `high` is the estimate of the model. `dimension` is small_or_misaligned,
+    interface, random, imbalance, shared_file or metadata; `fix` has the lines to type; `headline` names the pattern."""
+
+    name: str
+    dimension: str
+    evidence: str
+    seconds: float
+    low: float
+    high: float
+    fix: tuple[str, ...]
+    headline: str = ""
+
+
+class Outcome:
+    """The base of all: `Answer.result` is one of these."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A value with its 90% interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class SplitSeconds:
+    """Where the I/O time went. None: not known."""
+
+    usual: Amount | None = None
+    system: Amount | None = None
+    own: Amount | None = None
+    unexplained: Amount | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A measure of the run's I/O pattern that differs from similar runs."""
+
+    name: str
+    value: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A job that loaded the storage during the run; of one without a number, `program` tells what it was."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    probability: float | None
+    seconds: float | None
+    low: float | None = None
+    high: float | None = None
+    program: str | None = None
+
+
+@dataclass(frozen=True)
+class Unhealthy:
+    """A component that was unhealthy. `kind` is how it showed: slow, stalled (its device is not slow), capped, absent,
+    busy (its processors), overloaded. `factor`: how many times longer operations took than expected; `runs` that used
+    it lost `lost_seconds` together."""
+
+    component: str | None
+    kind: str | None
+    cause: str
+    start_ns: int
+    end_ns: int | None
+    probability: float | None = None
+    filesystem: str | None = None
+    factor: float | None = None
+    runs: int | None = None
+    lost_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordedVerdict:
+    """A verdict that the lake holds. `as_of_ns`: only runs that had ended by then were compared; `at_end`: that is the
+    end of the run. `probability` is that of `likeliest`."""
+
+    as_of_ns: int
+    at_end: bool
+    kind: VerdictKind
+    likeliest: VerdictKind
+    probability: float | None
+    headline: str
+    model_version: int
+    judged_ns: int
+
+
+@dataclass(frozen=True)
+class WhyOutcome(Outcome):
+    """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
+    `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
+    `recorded` are the verdicts that were made before, the first as of the run's end. Of a job with several logs `run`
+    is the one that is judged, counted from 1 in the order of start; bytes are those of this run. `slowness`: its I/O
+    time over the median of the similar runs."""
+
+    kind: VerdictKind
+    reason: Reason | None
+    likeliest: VerdictKind = "unknown"
+    probability: float | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    filesystem: str | None = None
+    io_seconds: float | None = None
+    harm_seconds: float | None = None
+    seconds: SplitSeconds = SplitSeconds()
+    changed: tuple[Change, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
+    n: int = 0
+    coverage: float | None = None
+    worth: tuple[AdviceItem, ...] = ()
+    model_version: int | None = None
+    as_of_ns: int | None = None
+    recorded: tuple[RecordedVerdict, ...] = ()
+    run: int = 1
+    logs: int = 1
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    slowness: float | None = None
+
+
+@dataclass(frozen=True)
+class AllRuns:
+    """Sums over all runs of a job. I/O times are added up, also of runs at the same time."""
+
+    count: int
+    io_seconds: float
+    read_bytes: int
+    write_bytes: int
+
+
+@dataclass(frozen=True)
+class JobOutcome(Outcome):
+    """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
+    a log (`logs` 0) the amounts are what the servers counted. Of a job with several logs they are those of the run that
+    `why` judges, number `run` in the order of start; `all_runs` are their sums. `slowness` and the seconds of `worth`
+    are those of `why`; where the lake cannot tell what is usual, `slowness` is None, and the seconds are at the speed
+    of this run."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str
+    logs: int
+    processes: int | None
+    nodes: int | None
+    start_ns: int
+    end_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    bytes_per_s: float | None
+    metadata_ratio: float | None
+    files: int
+    seen: tuple[AdviceItem, ...] = ()
+    worth: tuple[AdviceItem, ...] = ()
+    run: int = 1
+    all_runs: AllRuns | None = None
+    slowness: float | None = None
 
 
 @dataclass(frozen=True)

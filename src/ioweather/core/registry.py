@@ -1,6 +1,6 @@
-"""Lazy catalogues: one line adds a source, a study or a chart kind; so does an entry point of an installed package.
+"""Lazy catalogues of readers, studies, questions and chart kinds: ours, then entry points of installed packages.
 
-Nothing is imported until used. Our own entries come first, in alphabetical order; then those of other packages.
+Nothing is imported until used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OURS = "ioweather"
 
 
 class Catalogue(Mapping[str, T], Generic[T]):
-    """Names to objects, each written as 'package.module:attribute' and loaded when first asked for.
+    """Names to objects, each given as 'package.module:attribute' and loaded on first use.
 
     `entries` may be a function, which is called at the first use of the catalogue.
 
@@ -39,8 +39,6 @@ class Catalogue(Mapping[str, T], Generic[T]):
         group: str = "",
         fault: Callable[[str, Any], str] = lambda name, found: "",
     ) -> None:
-        if not callable(entries) and list(entries) != sorted(entries):
-            raise ValueError(f"the catalogue of {noun}s is not in alphabetical order")
         self.noun = noun
         self.group = group
         self._fault = fault
@@ -56,7 +54,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     @property
     def plugins(self) -> Mapping[str, str]:
-        """Entries of other packages: name to package. All are loaded, so that none of them can fail later."""
+        """Entries of other packages: name to package. All are loaded, so that none can fail later."""
         with self._lock:
             if self._packages is None:
                 self._packages = {}  # a plug-in that looks into the catalogue while it is loaded sees ours alone
@@ -65,7 +63,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Plug-ins that are not entries: name to the sentence that says why."""
+        """Plug-ins that are not entries: name to the reason, as a sentence."""
         return self._left_out if self.plugins is not None else {}
 
     def is_ours(self, name: str) -> bool:
@@ -75,7 +73,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return OURS if self.is_ours(name) else self.plugins.get(name, OURS)
 
     def leave_out(self, name: str, why: str) -> None:
-        """A plug-in that failed where it must not is no entry from now on."""
+        """Remove a plug-in that failed, and log why."""
         with self._lock:
             if name not in self.plugins:
                 return
@@ -104,7 +102,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return packages
 
     def _say(self, name: str, package: str, why: str, *, is_error: bool = False) -> None:
-        import logging  # a third of the time that a process that walks takes to start
+        import logging  # slow to import, and few processes need it
 
         text = f"The {self.noun} {name!r} of the package {package} is left out: {why.rstrip('.')}."
         self._left_out[name] = text
@@ -124,7 +122,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return name in self._places or name in self.plugins
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._places  # whoever finds what it looks for among ours need not look for others
+        yield from self._places  # plug-ins are searched only if none of ours is the one wanted
         yield from self.plugins
 
     def __len__(self) -> int:
@@ -132,8 +130,8 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    """Of installed packages. Most often none has any, which their files tell before the library that reads them is
-    loaded: that takes as long as a small command does."""
+    """Entry points of installed packages. Usually there are none, and searching the files for the name is much faster
+    than importing importlib.metadata, which takes as long as a small command."""
     if not _may_be_named(group.encode()):
         return ()
     from importlib.metadata import entry_points
@@ -142,7 +140,7 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
 
 
 def _may_be_named(group: bytes) -> bool:
-    """Whether a package names the group; True, too, where packages may be elsewhere than in directories."""
+    """Whether the files of a package have the name; also True if packages may be outside of directories."""
     from importlib.machinery import PathFinder
     from pathlib import Path
 

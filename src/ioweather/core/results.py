@@ -1,4 +1,4 @@
-"""What an analysis gives back: estimates with intervals, findings in words, charts as data, exhibits and answers.
+"""Results of analyses: estimates with intervals, findings in words, charts as data, exhibits and answers.
 
 All of it is plain data (str, int, float, None, tuples), so that one renderer each serves terminal, HTML and JSON.
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
-from ioweather.core.printable import joined
+from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
 
 if TYPE_CHECKING:
-    from ioweather.core.run_outcomes import Outcome
+    from ioweather.core.outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[
@@ -89,9 +89,9 @@ class ResultTable(Tabular):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number never stands alone: interval, level, sample size and method go with it.
+    """A number with its interval, level, sample size and method.
 
-    `low` and `high` are None where no interval was asked for or none exists; `method` then says which.
+    `low` and `high` are None if no interval was requested or none exists; `method` then says which.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Estimate:
 
 
 def quantity_label(name: str, unit: str) -> str:
-    """The name of an estimate as a person reads it; what stands in brackets is somebody's own name."""
+    """The name of an estimate in words; the part in brackets is a name from the data and stays."""
     words, bracket, own = name.partition("[")
     words = _BETWEEN_WORDS.sub(" ", words)
     if unit == "ratio":
@@ -119,10 +119,10 @@ def quantity_label(name: str, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A plain sentence, and its mark. `supported` and `refuted` speak of a paper's statement, the `claim`, and are
-    given by core.papers.claims alone: this site agrees with the paper, or contradicts it. `undecided`: these data do
-    not decide it. A note is what was measured, without a paper's word on it; an alarm is something that somebody should
-    look at now. In an answer a finding has a `name`, which stays when the words change."""
+    """A plain sentence, and its mark. `supported` and `refuted` are about a paper's statement, the `claim`, and are set
+    only by core.papers.claims: this site agrees with the paper, or contradicts it. `undecided`: these data do not
+    decide it. A note is a measurement without a claim; an alarm needs attention now. In an answer a finding has a
+    `name`, which stays when the words change."""
 
     text: str
     kind: Literal["supported", "refuted", "undecided", "note", "alarm"] = "note"
@@ -181,7 +181,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of what should be there is there. `excluded` counts what was left out, by reason."""
+    """How many of the expected items are present. `excluded` counts those left out, by reason."""
 
     expected: int
     present: int
@@ -204,7 +204,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Published:
-    """A number a paper prints: what it is, and where it stands."""
+    """A number printed in a paper, with its place."""
 
     exhibit: str
     quantity: str
@@ -341,7 +341,7 @@ class Answer:
 
 
 def identifier(text: str) -> str:
-    """A name made from one that people or estimates have: what stands in brackets is data, and left out."""
+    """A snake_case name made from a title or the name of an estimate, without the part in brackets."""
     kept = (letter if letter.isascii() and letter.isalnum() else " " for letter in text.partition("[")[0].lower())
     return "_".join("".join(kept).split()) or "finding"
 
@@ -350,7 +350,7 @@ Named = TypeVar("Named", Fact, FactGroup, Finding)
 
 
 def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
-    """Of items with one name, of which the data may give several, the second is NAME_2, and so on."""
+    """Make names unique by appending _2, _3, ... to repeated ones."""
     counts: dict[str, int] = {}
     named = []
     for item in items:
@@ -360,10 +360,10 @@ def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
 
 
 def result_json(result: Exhibit | Answer) -> dict[str, Any]:
-    """An exhibit or an answer as every door gives it to programs; beside an exhibit, what the paper prints."""
+    """An exhibit or an answer as JSON, the same for commands, Python and HTTP; an exhibit with the paper's values."""
     body = {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
     if isinstance(result, Exhibit):
-        from ioweather.core.papers.comparison import comparison_table  # which is made of what is here
+        from ioweather.core.papers.claims import comparison_table  # which is made of what is here
 
         body["comparison"] = to_jsonable(comparison_table(result))
     return body

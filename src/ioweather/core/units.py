@@ -1,7 +1,4 @@
-"""Units: what a number means, how a person types it, how it is shown.
-
-A unit is one of the names in `UNITS`; column names end in it (`read_bytes`, `await_seconds`).
-"""
+"""Units: sizes, durations and numbers, parsed and formatted."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import math
 import re
 from typing import Final
 
-from ioweather.core.printable import one_line
+from ioweather.core.foreign_text import one_line
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -162,3 +159,7 @@ def _plain(value: float) -> str:
     if 1e-3 <= magnitude < 1e15:
         return f"{value:,.0f}" if magnitude >= 1000 else f"{value:.3g}"
     return f"{value:.3g}"
+
+
+# Of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers take.
+TARGET_PROBE_BYTES: Final = 61_440

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 
 def names_of(text: str) -> tuple[str, ...]:
+    """The words of a text."""
     return tuple(text.split())
 
 

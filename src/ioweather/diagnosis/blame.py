@@ -19,7 +19,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Amount
+from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
 from ioweather.diagnosis.time_model import MAD_TO_SD

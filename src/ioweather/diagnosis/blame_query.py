@@ -52,7 +52,7 @@ from ioweather.diagnosis.job_records import (
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
 from ioweather.diagnosis.verdict import Explained
-from ioweather.job_io.job_source import JOB_ID, find_job
+from ioweather.job_io.job_query import JOB_ID, find_job
 from ioweather.job_io.view import JobView
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import Lake

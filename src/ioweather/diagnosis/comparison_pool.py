@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Change
+from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.facts.file_records import file_records
-from ioweather.facts.groups import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
-from ioweather.facts.ratios import quotient
+from ioweather.facts.file_records import file_records, quotient
+from ioweather.facts.runs import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
 
 # Measures of a run's pattern: name, label, and the factor from which two runs differ.
 MEASURES: Final = (

@@ -18,7 +18,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.diagnosis.blame import Party, Suspect, Suspects
 from ioweather.diagnosis.job_loads import JobLoads, Samples, overlapping_stretches, redistribute
 from ioweather.diagnosis.job_records import Records
-from ioweather.facts.run_environment import used_targets
+from ioweather.facts.run_targets import used_targets
 
 # Time is cut where a job begins or ends something, into at most this many pieces. [ours]
 MOST_PIECES: Final = 64

@@ -27,8 +27,8 @@ from ioweather.core.results import (
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import events_of, newest_first
 from ioweather.diagnosis.now import SLOW
-from ioweather.facts.load_query import loads as loads_of
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
+from ioweather.facts.loads import loads as loads_of
 from ioweather.topics.source import DataSource
 
 # Events that are shaded in time lines.

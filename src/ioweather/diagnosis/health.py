@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.outcomes import HealthOutcome
+from ioweather.core.outcomes import HealthOutcome, Unhealthy
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
-from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import format_time_ns
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.topics.source import DataSource

@@ -41,10 +41,9 @@ from ioweather.diagnosis.health_evidence import (
 from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
 from ioweather.facts.file_records import file_records
-from ioweather.facts.groups import group_runs
-from ioweather.facts.load_query import servers_of
-from ioweather.facts.run_environment import DATA_OPERATIONS, own_target_bytes
-from ioweather.facts.run_targets import target_contrast
+from ioweather.facts.loads import servers_of
+from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
+from ioweather.facts.runs import group_runs
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ioweather.core.choices import JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.question_parameters import JOB, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import format_value
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines, priced
 from ioweather.job_io.job_page import page_exhibits
-from ioweather.job_io.job_source import LOG_TABLES, named_log
+from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.server_counts import beside_log, server_answer
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import JobView, as_one_run, only_files, target_exhibit
@@ -58,7 +58,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
-    from ioweather.job_io.job_in_lake import Which, counted_by_servers  # a log alone needs no database
+    from ioweather.job_io.job_query import Which, counted_by_servers  # a log alone needs no database
 
     source.note_logs("job")
     return counted_by_servers(source.snapshot, params["job"], Which(params["uid"], source.period_ns))
@@ -68,7 +68,7 @@ def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:
     """What servers counted of a job that has logs, if there is a lake."""
     if not source.has_lake:
         return None
-    from ioweather.job_io.job_in_lake import counted_beside_log
+    from ioweather.job_io.job_query import counted_beside_log
 
     try:
         return counted_beside_log(source.snapshot, log)

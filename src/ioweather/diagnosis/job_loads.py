@@ -22,7 +22,7 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
 from ioweather.facts.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
-from ioweather.facts.run_environment import target_number
+from ioweather.facts.run_targets import target_number
 
 AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")
 _JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre

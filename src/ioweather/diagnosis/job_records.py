@@ -38,8 +38,8 @@ from ioweather.diagnosis.job_loads import (
     place_in_samples,
 )
 from ioweather.diagnosis.similar_runs import health_events
-from ioweather.facts.io_spans import on_mounts
-from ioweather.facts.signatures import program_of
+from ioweather.facts.job_metrics import on_mounts
+from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.database import fetch_frame, literal

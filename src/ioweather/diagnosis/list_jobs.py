@@ -11,15 +11,13 @@ from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import RunOutcome, RunsOutcome
+from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, columns_of
-from ioweather.core.run_outcomes import VerdictKind
 from ioweather.core.units import format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.file_records import maximum, rows_of
-from ioweather.facts.runs import NEEDS, instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
 

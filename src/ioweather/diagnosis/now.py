@@ -13,11 +13,11 @@ import numpy as np
 from ioweather.agent.status import OperationStatus, Remote, Status, TargetStatus, read_status, remote_agents, troubles
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import AgentOutcome, HangOutcome, NowOutcome, OperationOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, numbered
+from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.sparkline import sparkline
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
 from ioweather.lake.snapshot import Snapshot

@@ -20,23 +20,14 @@ from ioweather._version import __version__
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.printable import one_line
+from ioweather.core.foreign_text import one_line
+from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.run_outcomes import (
-    AdviceItem,
-    Amount,
-    Reason,
-    RecordedVerdict,
-    SplitSeconds,
-    VerdictKind,
-    WhyOutcome,
-)
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.verdicts import PARTS
+from ioweather.core.tables.schema import PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
-from ioweather.job_io.job_in_lake import raw_id_of, view_of_run
-from ioweather.job_io.job_source import JOB_ID, find_named_log
+from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot

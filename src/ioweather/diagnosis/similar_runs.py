@@ -20,7 +20,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Cells, Frame
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS
@@ -37,30 +37,28 @@ from ioweather.diagnosis.comparison_pool import (
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
-from ioweather.facts.groups import find_similar_runs, group_runs, program_names
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
-from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans, on_mounts
-from ioweather.facts.run_environment import (
-    neighbour_slowdown,
-    own_target_bytes,
-    probe_means,
-    probe_slowdowns,
-    sick_during,
-    used_targets,
-)
+from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, on_mounts
 from ioweather.facts.run_targets import (
     BUSY,
     TargetAmounts,
     found_healthy,
+    neighbour_slowdown,
     on_busiest_target,
     on_targets,
+    own_target_bytes,
+    probe_means,
+    probe_slowdowns,
     service_slowdown,
     shared_contrast,
+    sick_during,
     target_amounts,
     target_contrast,
+    used_targets,
 )
+from ioweather.facts.runs import find_similar_runs, group_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
-from ioweather.job_io.job_source import find_named_log
+from ioweather.job_io.job_query import find_named_log
 from ioweather.job_io.view import JobView
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame

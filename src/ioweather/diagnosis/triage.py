@@ -30,8 +30,7 @@ from ioweather.core.units import format_seconds
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.file_records import rows_of
-from ioweather.facts.runs import NEEDS, instances_of
-from ioweather.facts.signatures import program_of
+from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.view import JobView, printable
 from ioweather.topics.source import DataSource

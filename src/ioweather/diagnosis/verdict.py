@@ -18,8 +18,8 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import Changes, Pool, find_changes
 from ioweather.diagnosis.time_model import STUDENT, Prediction, find_states, predict, scale_to_size

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats
+from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Frame
-from ioweather.core.printable import one_line
+from ioweather.core.outcomes import Amount, Change, Culprit, Reason, SplitSeconds, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -26,13 +27,12 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.run_outcomes import Amount, Change, Culprit, Reason, SplitSeconds, WhyOutcome
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_value
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
-from ioweather.facts.groups import program_names
-from ioweather.facts.ratios import quotient
+from ioweather.facts.file_records import quotient
+from ioweather.facts.runs import program_names
 from ioweather.job_io.summary import ALWAYS_SAID, notes
 from ioweather.job_io.view import JobView
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from ioweather.core.choices import UID
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome
-from ioweather.core.question_parameters import UID
+from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -20,7 +20,6 @@ from ioweather.core.results import (
     columns_of,
     numbered,
 )
-from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
@@ -49,7 +48,7 @@ from ioweather.diagnosis.verdict_wording import (
     tell_words,
     without_words,
 )
-from ioweather.job_io.job_source import LOG_TABLES
+from ioweather.job_io.job_query import LOG_TABLES
 from ioweather.topics.source import DataSource
 
 _MOST_TALKERS: Final = 10

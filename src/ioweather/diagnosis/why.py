@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from ioweather.core.choices import JOB, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.question_parameters import JOB, UID
+from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
-from ioweather.core.run_outcomes import Reason, WhyOutcome
 from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.advisor.advise import with_advice
-from ioweather.job_io.job_source import LOG_TABLES, named_log
+from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.summary import ALWAYS_SAID
 from ioweather.topics.source import DataSource
 

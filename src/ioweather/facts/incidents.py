@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Bools
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.run_outcomes import Unhealthy
+from ioweather.core.outcomes import Unhealthy
 
 EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 
@@ -20,10 +20,17 @@ def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unh
     """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
     details = json.loads(event["details"] or "{}")
     return Unhealthy(
-        event["component"], details.get("direction"), details.get("cause") or event["label"], event["start_ns"],
-        event["end_ns"], details.get("probability"), filesystem, event["strength_ratio"], details.get("runs"),
-        details.get("lost_seconds"),
-    )  # fmt: skip
+        component=event["component"],
+        kind=details.get("direction"),
+        cause=details.get("cause") or event["label"],
+        start_ns=event["start_ns"],
+        end_ns=event["end_ns"],
+        probability=details.get("probability"),
+        filesystem=filesystem,
+        factor=event["strength_ratio"],
+        runs=details.get("runs"),
+        lost_seconds=details.get("lost_seconds"),
+    )
 
 
 def without_incidents(responses: Frame, events: Frame | None, facility: Facility) -> tuple[Frame, tuple[str, ...]]:

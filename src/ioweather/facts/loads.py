@@ -1,14 +1,28 @@
-"""What file systems and their components moved over a period, on one grid of time, and how slow probes found them."""
+"""Load of a facility, a file system or one component in a period, on one grid of time, and how slow probes found it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.choices import TRAFFIC, traffic_kind
+from ioweather.core.contracts import Period, SeriesGroup
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.tables import METRICS
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.words import names_of
+from ioweather.lake import grid
+from ioweather.lake.database import literal
+from ioweather.lake.snapshot import Snapshot
+from ioweather.stats.rollups import ROLLUP_COLUMNS
+from ioweather.stats.slowdown import OperationSeries, operation_series, usual_requests
 
 _STEPS_NS = (
     *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),
@@ -20,8 +34,8 @@ _MOST_STEPS = 400
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Of one file system, in bytes per second; NaN is a gap. `parts` are those of each component, where asked for:
-    steps by components."""
+    """Rates of one file system in bytes per second; NaN is a gap. `parts_*`, of each component, are optional: (step,
+    component)."""
 
     filesystem: str
     component_kind: str
@@ -35,13 +49,13 @@ class Traffic:
 
     @property
     def total(self) -> Floats:
-        """Where one of the two is missing, the other."""
+        """Reads and writes together; where one is missing, the other."""
         return np.where(np.isnan(self.read), self.write, self.read + np.nan_to_num(self.write))
 
 
 @dataclass(frozen=True, eq=False)
 class Slowness:
-    """Of the slowest operation in each interval: how many times its usual time, and which it is."""
+    """The slowest operation of each interval, and the ratio of its time to the usual time."""
 
     filesystem: str
     start_ns: Ints
@@ -51,8 +65,8 @@ class Slowness:
 
 @dataclass(frozen=True)
 class LastHour:
-    """The state of a file system at the end of a period, however long that is: mean rates of the last hour with samples
-    in bytes per second, and how many times its usual time the slowest operation took in the last hour with probes."""
+    """State of a file system at the end of a period, whatever its length: mean rates in the last hour with samples, in
+    bytes per second, and the slowest operation in the last hour with probes, as the ratio to its usual time."""
 
     filesystem: str
     read: float | None = None
@@ -63,8 +77,8 @@ class LastHour:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One metric of one component, beside the median of the others of its kind; amounts are per second. `peer_mean` is
-    the median over the others of each one's mean: work in bursts has lower medians than means."""
+    """One metric of one component, and the median of the others of its kind; amounts are per second. `peer_mean` is the
+    median of the others' means: bursty work has lower medians than means."""
 
     metric: str
     per_second: bool
@@ -93,8 +107,8 @@ class Loads:
 
 
 def step_for(span_ns: int, interval_ns: int) -> int:
-    """The finest step that does not give more points than a screen has, and is whole intervals of the data, or several
-    that are short. What is sampled live comes some milliseconds off."""
+    """Return the finest step with at most as many points as a screen, of whole intervals of the data, or of several
+    short ones. Live samples are some milliseconds off."""
     interval_ns = max(round(interval_ns / NS), 1) * NS
     for step in _STEPS_NS:
         whole = step % interval_ns == 0 or interval_ns <= MINUTE_NS // 2
@@ -102,3 +116,278 @@ def step_for(span_ns: int, interval_ns: int) -> int:
             return step
     weeks = -(-span_ns // (_STEPS_NS[-1] * _MOST_STEPS))
     return max(weeks * _STEPS_NS[-1], interval_ns)
+
+
+_HOURS_FROM_NS = 4 * DAY_NS
+_PROBED_NS = 10 * MINUTE_NS
+# Metrics of one component in order of preference.
+_PREFERRED = names_of("""
+    read_bytes write_bytes cpu_ratio busy_ratio await_seconds read_ops write_ops open_ops close_ops getattr_ops
+    unlink_ops mknod_ops
+""")
+_MOST_METRICS = 4
+
+
+def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
+    """Return the load of a file system or component, of all file systems if `where` is None.
+
+    Raises DataUnavailable if it is not known in the period.
+    """
+    groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
+    known = sorted({g.filesystem for g in groups})
+    if where is None or where in known:
+        return _of_filesystems(snapshot, groups, [where] if where else known, where, period)
+    components = _components(snapshot, groups)
+    if where not in components:
+        near = get_close_matches(where, sorted({*known, *components}), n=3, cutoff=0.5)
+        raise DataUnavailable(
+            f"There is no file system, server or target {where!r} in this period.",
+            hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
+        )
+    return _of_component(snapshot, groups, where, *components[where], period)
+
+
+def _of_filesystems(
+    snapshot: Snapshot, groups: Sequence[SeriesGroup], names: Sequence[str], where: str | None, period: Period
+) -> Loads:
+    moving = [g for g in groups if g.metric in TRAFFIC]
+    probed = _probed(snapshot, period)
+    if not moving and not probed:
+        raise DataUnavailable(
+            "The lake has nothing of servers, devices or probes in this period.",
+            hint="Ingest LMT or Lustre data, or start a probe; or choose another period.",
+        )
+    low, high, step = _grid([g for g in moving if g.filesystem in names], period, probed)
+    kinds = {name: traffic_kind(snapshot, {"filesystem": name}) for name in names}
+    of_names = [name for name in names if any(g.filesystem == name for g in moving)]
+    traffic = tuple(_traffic(snapshot, name, kinds[name], (low, high), step, where is not None) for name in of_names)
+    slowness = tuple(s for s in _slowness(snapshot, low, high) if where is None or s.filesystem == where)
+    kind = "facility" if where is None else "filesystem"
+    title = where or snapshot.facility.name
+    servers = servers_of(snapshot, [name for of in traffic for name in of.components])
+    last_hours = tuple(_last_hours(snapshot, moving, kinds, period[1]))
+    return Loads(title, kind, where, low, high, step, traffic, slowness, last_hours, servers=servers)
+
+
+def _last_hours(
+    snapshot: Snapshot, moving: Sequence[SeriesGroup], kinds: Mapping[str, str], until_ns: int
+) -> Iterator[LastHour]:
+    """The state of each file system at the end of the period. It does not depend on where the period starts, nor on the
+    step of its charts."""
+    slow = _slowdown_of_last_hour(snapshot, until_ns)
+    for name in dict.fromkeys([*kinds, *slow]):
+        mine = [g for g in moving if g.filesystem == name]
+        slowdown, op = slow.get(name, (None, None))
+        if not mine:
+            yield LastHour(name, slowdown=slowdown, op=op)
+            continue
+        step = step_for(HOUR_NS, min((g.interval_ns for g in mine if g.interval_ns > 0), default=MINUTE_NS))
+        last = min(until_ns, max(g.end_ns for g in mine))
+        high = max(last // step, 1) * step
+        if high <= min(g.first_ns for g in mine):
+            high += step  # all samples are in a step that has just begun
+        hour = _traffic(snapshot, name, kinds[name], (max(high - max(HOUR_NS, step), 0), high), step, False)
+        read, write = (float(np.nanmean(line)) if np.isfinite(line).any() else None for line in (hour.read, hour.write))
+        yield LastHour(name, read, write, slowdown, op)
+
+
+def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple[float, str]]:
+    """By file system, the slowest operation in the hour that ends with the last probe: its median over the usual."""
+    probed = _probed(snapshot, (0, until_ns))
+    if probed is None:
+        return {}
+    end = min(until_ns, probed[1])
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": _PROBED_NS}, (end - 2 * HOUR_NS, end))
+    start = rows.ints("start_ns")
+    rows = rows.take(start >= start.max(initial=0) + _PROBED_NS - HOUR_NS)
+    found: dict[str, tuple[float, str]] = {}
+    for filesystem, op, _, (ratio,) in _ratios(snapshot, rows, end):  # an interval that long holds all rows
+        found[filesystem] = max(found.get(filesystem, (0.0, "")), (float(ratio), op))
+    return found
+
+
+def _probed(snapshot: Snapshot, period: Period) -> Period | None:
+    if not snapshot.pinned["response_rollups"].uris:
+        return None
+    rows = snapshot.rows("response_rollups", {"interval_ns": HOUR_NS})
+    low, high = snapshot.bare.execute(f"SELECT min(start_ns), max(start_ns) FROM ({rows})").fetchall()[0]
+    if low is None or low >= period[1] or high + HOUR_NS <= period[0]:
+        return None
+    return low, high + HOUR_NS
+
+
+def _grid(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) -> tuple[int, int, int]:
+    """The part of the period that there are data of, in whole steps."""
+    spans = [(g.first_ns, g.end_ns) for g in groups] or ([probed] if probed else [])
+    low = max(period[0], min(first for first, _ in spans))
+    high = min(period[1], max(last for _, last in spans))
+    step = step_for(high - low, min((g.interval_ns for g in groups if g.interval_ns > 0), default=MINUTE_NS))
+    low = low // step * step
+    return low, max(high // step * step, low + step), step
+
+
+def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int, with_parts: bool) -> Traffic:
+    selection = snapshot.selection(name, kind, TRAFFIC, step, period_ns=period)
+    starts = np.arange(*period, step, dtype=np.int64)
+    rolled = grid.rollup(selection, TRAFFIC)
+    lines = {metric: _on_grid(rolled, metric, starts, step) / (step / NS) for metric in TRAFFIC}
+    covered = float(np.nansum(rolled.floats("coverage"))) / max(len(starts) * len(TRAFFIC), 1)
+    whole = Traffic(name, kind, starts, lines["read_bytes"], lines["write_bytes"], min(covered, 1.0))
+    if not with_parts:
+        return whole
+    parts = grid.by_component(selection, TRAFFIC)
+    components = tuple(_components_in(parts))
+    read, write = (_on_grid(parts, metric, starts, step, components) / (step / NS) for metric in TRAFFIC)
+    return Traffic(name, kind, starts, whole.read, whole.write, whole.coverage, components, read, write)
+
+
+def _components_in(rows: Frame) -> list[str]:
+    text = rows.text("component")
+    return sorted({text.categories[code] for code in np.unique(text.codes).tolist() if code >= 0})
+
+
+def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequence[str] | None = None) -> Floats:
+    """Amounts by step, or by step and component; NaN is a gap."""
+    mine = rows.text("metric").equals(metric)
+    step_number = (rows.ints("start_ns")[mine] - int(starts[0])) // step
+    inside = (step_number >= 0) & (step_number < len(starts))
+    values = np.full((len(starts), 1 if components is None else len(components)), np.nan)
+    column = np.zeros(len(step_number), np.int64)
+    if components is not None:
+        text, place = rows.text("component"), {name: i for i, name in enumerate(components)}
+        column = np.array([place.get(name, -1) for name in text.categories] or [0], np.int64)[text.codes[mine]]
+    values[step_number[inside], column[inside]] = rows.floats("value")[mine][inside]
+    return values[:, 0] if components is None else values
+
+
+def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
+    """Slowness against the usual times of the whole lake, as in `now` and in events."""
+    if not snapshot.pinned["response_rollups"].uris:
+        return
+    interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
+    whole = (low // interval * interval, high)  # of a new lake the first interval is all there is
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, whole)
+    found: dict[str, list[tuple[str, Ints, Floats]]] = {}
+    for filesystem, op, start_ns, ratio in _ratios(snapshot, rows, interval):
+        found.setdefault(filesystem, []).append((op, start_ns, ratio))
+    for filesystem, lines in sorted(found.items()):
+        starts = np.unique(np.concatenate([line[1] for line in lines]))
+        every = np.full((len(lines), len(starts)), np.nan)
+        for row, (_, when, ratio) in enumerate(lines):
+            every[row, np.searchsorted(starts, when)] = ratio
+        slowest = np.argmax(np.nan_to_num(every, nan=-1.0), axis=0)
+        yield Slowness(
+            filesystem,
+            starts,
+            every[slowest, np.arange(len(starts))],
+            tuple(lines[row][0] for row in slowest.tolist()),
+        )
+
+
+def _ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
+    """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
+    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
+    for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
+        expected = usual.get(_kind_of(series))
+        if expected:
+            name = series.filesystem.removeprefix("mount:")
+            yield name, series.op, series.start_ns, series.statistics["median"] / expected
+
+
+def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
+    """Return the usual time of each kind of request, over all hours of the lake."""
+    hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
+    series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
+    return {_kind_of(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
+
+
+def _kind_of(series: OperationSeries) -> tuple[Any, ...]:
+    return series.filesystem, series.op, series.request_bytes, series.mode
+
+
+def _filesystems(rows: Frame, facility: Facility) -> dict[str, str]:
+    return {name: facility.filesystem_of(name) for name in rows.text("system").categories}
+
+
+def _components(snapshot: Snapshot, groups: Sequence[SeriesGroup]) -> dict[str, tuple[str, str]]:
+    """Return the file system and kind of each component.
+
+    Only the last day of each kind is read: components rarely come and go, and a year of rows takes long to search.
+    """
+    last: dict[tuple[str, str], str] = {}
+    for g in groups:
+        key = (g.filesystem, g.component_kind)
+        last[key] = max(last.get(key, ""), g.day)
+    if not last:
+        return {}
+    rows = snapshot.rows("series", days=set(last.values()))
+    sql = f"SELECT DISTINCT component, system, component_kind FROM ({rows}) ORDER BY ALL DESC"
+    found = snapshot.bare.execute(sql).fetchall()  # the first of several in alphabetical order comes last
+    return {name: (snapshot.facility.filesystem_of(system), kind) for name, system, kind in found}
+
+
+def _of_component(
+    snapshot: Snapshot, groups: Sequence[SeriesGroup], where: str, filesystem: str, kind: str, period: Period
+) -> Loads:
+    mine = [g for g in groups if (g.filesystem, g.component_kind) == (filesystem, kind)]
+    has = {g.metric for g in mine}
+    metrics = [metric for metric in _PREFERRED if metric in has][:_MOST_METRICS]
+    if not metrics:
+        raise DataUnavailable(f"Nothing was measured of {where} in this period.")
+    low, high, step = _grid([g for g in mine if g.metric in metrics], period, None)
+    measured, traffic, targets = [], list[Traffic](), [where]
+    starts = np.arange(low, high, step, dtype=np.int64)
+    for metric in metrics:
+        selection = snapshot.selection(filesystem, kind, (metric,), step, period_ns=(low, high))
+        rows = grid.by_component(selection, (metric,))
+        names = _components_in(rows)
+        per_second = METRICS[metric].extensive
+        values = _on_grid(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
+        others = [i for i, name in enumerate(names) if name != where]
+        own = values[:, names.index(where)] if where in names else np.full(len(starts), np.nan)
+        peer_mean = float(_median(_mean(values[:, others])[None, :])[0])
+        measured.append(Measured(metric, per_second, starts, own, _median(values[:, others]), peer_mean))
+    if kind == "oss" and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
+        of_targets = traffic_kind(snapshot, {"filesystem": filesystem})
+        traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))
+        targets += traffic[0].components
+    return Loads(
+        where,
+        kind,
+        filesystem,
+        low,
+        high,
+        step,
+        tuple(traffic),
+        measured=tuple(measured),
+        peers=len(others),
+        servers=servers_of(snapshot, targets),
+    )
+
+
+def _mean(values: Floats) -> Floats:
+    """Mean of each column, without gaps."""
+    count = np.isfinite(values).sum(axis=0)
+    return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
+
+
+def _median(values: Floats) -> Floats:
+    """Median of each row, without gaps."""
+    known = np.isfinite(values).any(axis=1)
+    found = np.full(len(values), np.nan)
+    if known.any():
+        found[known] = np.nanmedian(values[known], axis=1)
+    return found
+
+
+def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
+    """Return the server of each target: the last one in the lake, else that of the facility file."""
+    homes = [(name, fs.server_of(name)) for fs in snapshot.facility.filesystems for name in components]
+    known = {name: home for name, home in homes if home is not None}
+    if not snapshot.pinned["components"].uris:
+        return known
+    rows = snapshot.bare.execute(
+        f"SELECT component, arg_max(server, valid_from_ns) FROM ({snapshot.rows('components')}) "
+        f"WHERE server IS NOT NULL AND server <> {literal('')} GROUP BY component"
+    ).fetchall()
+    return known | dict(rows)

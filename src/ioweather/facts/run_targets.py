@@ -1,44 +1,225 @@
-"""What happened on the targets of each run, at the samples' own resolution: amounts, the service time of requests, and
-which of them was slow for the runs that used it.
+"""Conditions of each run: load and slowness of its targets, probe times, and slowness of other runs at that time.
 
-A device that is slow shows in its seconds per request. A server that stalls does not: its device only looks idle. But
-runs that use several targets wait longer for the files on that one than for their other files, and so do other runs at
-about the same time.
+A run is as slow as the slowest of its targets. A slow device shows in its seconds per request, but a stalled server
+only looks idle: then runs on several targets wait longer for the files on that one than for their other files.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.frames import Cells, Frame
+from ioweather.core.frames import Cells, Frame, Text
+from ioweather.core.units import DAY_NS
 from ioweather.facts.file_records import FileRecords
-from ioweather.facts.run_environment import spread_over_targets
 from ioweather.facts.system_activity import Stretches
 
+# A target with less than this share of an even spread of the run's bytes does not count as used.
+_LEAST_SHARE: Final = 0.01
+# Minimum overlap of a run's I/O and an event, relative to the shorter one.
+_LEAST_OVERLAP: Final = 0.25
+_STILL_GOING_NS: Final = 2**62
+_OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
+# Maximum distance of a probe from a run's I/O, in intervals of the series. [ours]
+_PROBE_INTERVALS: Final = 2
+_STRIPES_AT_ONCE: Final = 1_000_000
+DATA_OPERATIONS: Final = ("read", "write", "write_sync")
+
+
+def target_number(component: str) -> int | None:
+    """Return the index of an OST; its name has it in hexadecimal: scratch-OST000a is 10."""
+    found = _OST.search(component)
+    return int(found.group(1), 16) if found else None
+
+
+def own_target_bytes(records: FileRecords, components: Sequence[str]) -> Floats:
+    """Return bytes by (run, component), each file's spread evenly over its recorded stripes; 0 without a layout."""
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    (found,) = spread_over_targets(records, records.counted & (moved > 0), components, moved)
+    return found
+
+
+def spread_over_targets(
+    records: FileRecords, chosen: Bools, components: Sequence[str], *amounts: NDArray[Any]
+) -> list[Floats]:
+    """Return each amount by (run, component): chosen rows, spread evenly over the recorded stripes of their files."""
+    place = {target_number(name): column for column, name in enumerate(components)}
+    stripes = records.text("osts")
+    rows = np.flatnonzero(chosen & (stripes.codes >= 0))
+    # Few layouts are distinct, so amounts are first added up by log and layout.
+    kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
+    log, layout = np.divmod(kinds, max(1, len(stripes.categories)))
+    layouts, layout = np.unique(layout, return_inverse=True)
+    listed = [[place.get(int(w), -1) for w in stripes.categories[code].split(",") if w] for code in layouts.tolist()]
+    columns = np.array([*itertools.chain.from_iterable(listed)], np.int64)
+    width = np.array([len(each) for each in listed], np.int64)
+    begin, many = (np.cumsum(width) - width)[layout], width[layout]
+    found = [np.zeros((records.logs, len(components))) for _ in amounts]
+    totals = [np.bincount(kind, weights=each[rows], minlength=len(kinds)) for each in amounts]
+    for part in np.split(np.arange(len(kinds)), np.flatnonzero(np.diff(np.cumsum(many) // _STRIPES_AT_ONCE)) + 1):
+        one = np.repeat(part, many[part])
+        within = np.arange(len(one)) - np.repeat(np.cumsum(many[part]) - many[part], many[part])
+        column = columns[begin[one] + within]
+        known = column >= 0
+        for spread, total in zip(found, totals, strict=True):
+            np.add.at(spread, (log[one[known]], column[known]), (total / many)[one[known]])
+    return found
+
+
+def used_targets(own: Floats) -> Bools:
+    """Return the targets that each run used, as (run, component); all if they are not known."""
+    spread = np.sum(own > 0, axis=1)
+    used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
+    return np.asarray(used | (spread == 0)[:, None])
+
+
+def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
+    """Return mean logarithms of probe times near each run's I/O: `run`, `series`, `op`, `component`, `log_seconds`.
+
+    `probes` has `place` (the number of the series), `start_ns`, `duration_ns`; `series` has `place` ascending, `op`,
+    `component`. The probes of a series are sequential, and their interval gives the maximum distance from the run.
+    """
+    probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "place")]))
+    start, place, took = (probes.ints(name) for name in ("start_ns", "place", "duration_ns"))
+    end, log_seconds = start + took, np.log(took / 1e9)
+    bounds = np.flatnonzero(np.diff(place, prepend=-1, append=-1))
+    # Steps from one probe to the next, of its series and day.
+    same_day = (np.diff(place, append=-1) == 0) & (np.diff(start // DAY_NS, append=-1) == 0)
+    steps = np.where(same_day, np.diff(start, append=0), 0)
+    counted, passed = (np.add.reduceat(each, bounds[:-1]) for each in (same_day.astype(np.int64), steps))
+    near = _PROBE_INTERVALS * passed // np.maximum(counted, 1)
+    runs = np.flatnonzero(last > 0)
+    first, last = first[runs], last[runs]
+    shape = len(near), len(runs)
+    count, total = np.zeros(shape, np.int64), np.zeros(shape)
+    for number, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
+        before = np.maximum.accumulate(end[low:high]).searchsorted(first - near[number])
+        after = start[low:high].searchsorted(last + near[number], side="right")
+        sums = np.zeros(high - low + 1)
+        np.cumsum(log_seconds[low:high], out=sums[1:])
+        count[number], total[number] = after - before, sums[after] - sums[before]
+    row, run = np.nonzero(count > 0)
+    names = {name: series.text(name)[row] for name in ("op", "component")}
+    return Frame({"run": runs[run], "series": row, "log_seconds": total[row, run] / count[row, run], **names})
+
+
+def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
+    """Return log ratios of probe times during each run to the median of all runs; NaN without probes.
+
+    They are of data operations, of data operations on the slowest of the run's own targets, and of metadata operations.
+    `means` is the result of `probe_means`. Over kinds of operations the mean is used: the median would hide one of few
+    that hangs.
+    """
+    run, series = (means.ints(name) for name in ("run", "series"))
+    seconds, op = means.floats("log_seconds"), means.text("op")
+    usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
+    ratio = seconds - usual[series]
+    data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
+    target = _columns(means.text("component"), components)
+    mine = data & (target >= 0)
+    mine[mine] &= own[run[mine], target[mine]] > 0
+    # The median for each target, then the slowest target of the run.
+    width = max(1, len(components))
+    pairs, pair = np.unique(run[mine] * width + target[mine], return_inverse=True)
+    slowest = np.full(runs, np.nan)
+    np.fmax.at(slowest, pairs // width, _medians(ratio[mine], pair, len(pairs)))
+    return {
+        "probe_data": _means(ratio[data], run[data], runs),
+        "probe_targets": slowest,
+        "probe_metadata": _means(ratio[~data], run[~data], runs),
+    }
+
+
+def neighbour_slowdown(
+    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: Ints
+) -> tuple[Floats, Ints]:
+    """Return the median log slowdown, and the number, of runs of other programs with I/O within `near_ns` of each run.
+
+    `asked` is (first, last, program) of the runs, `others` the same with the slowdown.
+    """
+    first, last, program = asked
+    other_first, other_last, other_program, slowdown = others
+    known = np.isfinite(slowdown)
+    order = np.flatnonzero(known)[np.argsort(other_first[known], kind="stable")]
+    starts, ends, slow, names = other_first[order], other_last[order], slowdown[order], other_program[order]
+    found, count = np.full(len(first), np.nan), np.zeros(len(first), np.int64)
+    for row, (begin, end) in enumerate(zip((first - near_ns).tolist(), (last + near_ns).tolist(), strict=True)):
+        until = int(np.searchsorted(starts, end, side="right"))
+        near = np.flatnonzero((ends[:until] >= begin) & (names[:until] != program[row]))
+        count[row] = len(near)
+        if len(near):
+            found[row] = float(np.median(slow[near]))
+    return found, count
+
+
+def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
+    """Return by (run, event) whether the component was unhealthy during the run's I/O.
+
+    Targets count only if the run used them, if its targets are known; servers and devices always do. The ends of events
+    are as coarse as the bins of the search, so the overlap must be long enough.
+    """
+    first, last = (each.astype(np.float64)[:, None] for each in ends)
+    start = events.ints("start_ns").astype(np.float64)[None, :]
+    end = events.ints("end_ns", missing=_STILL_GOING_NS).astype(np.float64)[None, :]
+    shared = np.minimum(last, end) - np.maximum(first, start)
+    overlap = (shared >= _LEAST_OVERLAP * np.minimum(last - first, end - start)) & (shared >= 0) & (last > 0)
+    target = _columns(events.text("component"), components)
+    known = own.sum(axis=1) > 0
+    for event in np.flatnonzero(target >= 0):
+        overlap[:, event] &= ~known | (own[:, target[event]] > 0)
+    return np.asarray(overlap)
+
+
+def _columns(component: Text, components: Sequence[str]) -> Ints:
+    place = {name: column for column, name in enumerate(components)}
+    lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)
+    return np.asarray(lookup[component.codes])
+
+
+def _means(values: Floats, group: Ints, groups: int) -> Floats:
+    """Mean by group; NaN where a group is empty."""
+    count = np.bincount(group, minlength=groups)
+    total = np.bincount(group, weights=values, minlength=groups)
+    return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
+
+
+def _medians(values: Floats, group: Ints, groups: int) -> Floats:
+    """Median by group; NaN where a group is empty."""
+    count = np.bincount(group, minlength=groups)
+    ordered, first = values[np.lexsort((values, group))], np.cumsum(count) - count
+    found, known = np.full(groups, np.nan), count > 0
+    low, high = (ordered[(first + half)[known]] for half in ((count - 1) // 2, count // 2))
+    found[known] = 0.5 * (low + high)
+    return found
+
+
 BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
-# Fewer requests than these say little about the time of one; they also keep ratios of next to nothing near 1. [ours]
+# Minimum requests for a service time; also added to both sides of ratios, which keeps those of few requests near 1.
+# [ours]
 _LEAST_REQUESTS: Final = 16
-# So many requests that took less than 1.5 times as long as usual come from a healthy component. [ours]
+# A component with so many requests, less than 1.5 times as slow as usual, is healthy. [ours]
 _MANY_REQUESTS: Final = 64
 _SLOW: Final = float(np.log(1.5))
-# The highest rate seen, without single wild samples.
+# The highest rate, without single outliers.
 _PEAK_QUANTILE: Final = 0.999
-# What other runs found at a target fades over this many lengths of the run, or sampling intervals. [ours]
+# Decay of other runs' findings at a target, in lengths of the run or sampling intervals. [ours]
 _MEMORY: Final = 8.0
 _LONGEST_MEMORY_SECONDS: Final = 1800.0
-# Weight of the belief, before any run is seen, that a target is as the others.
+# Weight of the prior that a target is like the others, in runs.
 _PRIOR_RUNS: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class TargetAmounts:
-    """`amounts` are sums over whole steps with the run's I/O, (run, component) by metric; `peaks` the highest amounts
-    of one step, by metric: of each component, and last of all together."""
+    """Amounts on targets. `amounts` are sums over whole steps with the run's I/O, (run, component) by metric; `peaks`
+    the highest amounts of one step, by metric: of each component, and last of all together."""
 
     components: tuple[str, ...]
     amounts: Mapping[str, Floats]
@@ -47,7 +228,8 @@ class TargetAmounts:
 
 
 def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]) -> TargetAmounts:
-    """`stamps` are the starts of each stretch's first step and of the step after its last."""
+    """Add up samples for each run. `stamps` are the starts of each stretch's first step and of the step after its
+    last."""
     low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
     amounts, peaks = {}, {}
     for name, values in cells.values.items():
@@ -66,8 +248,8 @@ def _peaks(values: Floats) -> Floats:
 
 
 def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:
-    """Amounts of all metrics together on the targets that each run used, and what these could have moved in that time
-    at the highest rate seen; NaN where nothing of it was sampled."""
+    """Return the amounts of all metrics on the targets that each run used, and the maximum at their highest rate; NaN
+    without samples."""
     names = [name for name in metrics if name in found.amounts]
     if not names:
         nothing = np.full(len(used), np.nan)
@@ -80,8 +262,10 @@ def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps:
 def on_busiest_target(
     found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints
 ) -> tuple[Floats, Floats, Floats]:
-    """Amounts on that of each run's targets on which others did most, the run's own there, and what the target could
-    have moved at most; NaN where the targets are not known. A run is as slow as the slowest of its targets."""
+    """Return amounts on the target of each run with most work of others: all, the run's own, and the target's maximum.
+
+    NaN if the targets are not known. A run is as slow as the slowest of its targets.
+    """
     names = [name for name in metrics if name in found.amounts]
     known = (own.sum(axis=1) > 0) & (steps > 0)
     if not names or not known.any():
@@ -100,15 +284,17 @@ def on_busiest_target(
 
 
 def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
-    """Logarithm of the seconds that requests took on the slowest of each run's targets over what so many requests
-    usually take; NaN where no service times were sampled."""
+    """Return the log ratio of service time to the usual one on the slowest of each run's targets; NaN without
+    samples."""
     slow = np.where(used, _service_slowdowns(found, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slow), slow, np.nan)
 
 
 def found_healthy(events: Frame, found: TargetAmounts) -> Bools:
-    """(run, event): the component of the event answered this run's and others' requests as usual all the same. The ends
-    of an event are less sharp than the samples of a short run."""
+    """Return by (run, event) whether the event's component served requests at the usual speed during the run.
+
+    The ends of an event are coarser than the samples of a short run.
+    """
     shape = next(iter(found.amounts.values())).shape
     slow, requests = _service_slowdowns(found, shape)
     as_usual = (slow < _SLOW) & (requests >= _MANY_REQUESTS)
@@ -137,24 +323,20 @@ def _service_slowdowns(found: TargetAmounts, shape: tuple[int, ...]) -> tuple[Fl
 
 
 def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
-    """(run, component): logarithm of the time per byte of the run's files on that target over the median of its
-    targets; NaN for runs whose files lie on one target, or all alike over the same ones.
+    """Return log time per byte of the run's files on each target, relative to the median of its targets, by (run,
+    component); NaN for runs with one target, or with the same layout for all files.
 
-    Only differences within a run count, so a run that is slow for reasons of its own says nothing of its targets.
+    Differences within a run cancel slowness that affects all of its targets.
     """
     moved = (records.ints("read_bytes") + records.ints("write_bytes")).astype(np.float64)
     spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
     chosen = records.counted & (moved > 0) & (spent > 0)
     bytes_on, seconds_on = spread_over_targets(records, chosen, components, moved, spent)
-    # Of a thousand targets a run uses few: only these are looked at.
+    # A run uses few of a thousand targets.
     run, target = np.nonzero(bytes_on)
     pace = np.log(seconds_on[run, target] / bytes_on[run, target])
-    ordered = pace[np.lexsort((pace, run))]
-    count = np.bincount(run, minlength=len(bytes_on))
-    several, first = count > 1, np.cumsum(count) - count
-    middle = np.full(len(bytes_on), np.nan)
-    low, high = (ordered[(first + half)[several]] for half in ((count - 1) // 2, count // 2))
-    middle[several] = (low + high) / 2
+    several = np.bincount(run, minlength=len(bytes_on)) > 1
+    middle = np.where(several, _medians(pace, run, len(bytes_on)), np.nan)
     away = pace - middle[run]
     contrast, widest = np.full(bytes_on.shape, np.nan), np.zeros(len(bytes_on))
     contrast[run, target] = away
@@ -164,8 +346,8 @@ def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
 
 
 def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
-    """How slow the slowest of each run's targets was, by what runs that used it about then found: the mean of
-    `contrast`, weighted by nearness in time; NaN where nobody knows."""
+    """Return the slowness of the slowest of each run's targets: the mean `contrast` of runs that used it, weighted by
+    distance in time; NaN without any."""
     first, last = (each.astype(np.float64) / 1e9 for each in ends)
     span = last - first
     memory = np.maximum(np.maximum(span, _MEMORY * step_seconds), np.minimum(_MEMORY * span, _LONGEST_MEMORY_SECONDS))
@@ -174,7 +356,7 @@ def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step
     known = np.isfinite(contrast)
     total = weight @ known
     mean = (weight @ np.where(known, contrast, 0.0)) / (total + _PRIOR_RUNS)
-    # Of no run at all nothing is known, which is not the same as being as usual.
+    # Without any run the slowness is unknown, not zero.
     seen = used & (total > 0.05)
     slowest = np.where(seen, mean, -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slowest), np.maximum(slowest, 0.0), np.nan)

@@ -1,11 +1,20 @@
-"""The jobs that application studies are about: instances of applications, or the jobs they ran in, with project and
-nodes joined when read, as accounting may come later than logs."""
+"""Runs and jobs as studies see them: signatures (car11 section V), groups of runs that do the same, and tables with
+project and nodes, which are joined when read, since accounting may come later than logs.
+
+The thresholds of signatures are ours; the paper describes, it does not define.
+
+Groups: `exact` is mad17's: same user, processes, numbers of files and bytes read and written. `similar` [ours] is for
+codes whose bytes vary a little: same user, program and processes, bytes within a factor of the group's smallest.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +27,214 @@ from ioweather.core.results import Cell, Coverage
 from ioweather.core.tables import encode_text
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
-from ioweather.facts.accounting_match import match_jobs, state_counts
-from ioweather.facts.file_records import rows_of
-from ioweather.facts.instances import job_numbers, merge_instances
+from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
+from ioweather.facts.file_records import quotient, rows_of
+
+_INTERPRETER: Final = re.compile(r"(?:python|perl|bash|sh|java|julia|Rscript)[\d.]*")
+
+# Less than all of the bytes, so that a log file written by another rank does not hide rank-0 I/O.
+ALMOST_ALL: Final = 0.99
+SEEKS_PER_OPERATION: Final = 0.9
+FEWEST_OPERATIONS: Final = 100
+METADATA_BOUND: Final = 0.5
+SMALL_BYTES: Final = MIB
+NEGLIGIBLE: Final = 0.01
+# Jobs of one application at one size are near-identical when files and bytes differ by less than this.
+NEAR: Final = 0.05
+# A project scales strongly when its bytes vary less than this over sizes that vary by this factor or more.
+SAME_BYTES: Final = 0.25
+SIZE_RANGE: Final = 4
+
+SIGNATURES: Final = {
+    "zero_files": "no file at all",
+    "rank0_io": "one process does all the I/O",
+    "subset_io": "some of the processes do all the I/O, without MPI-IO collectives",
+    "file_per_process": "at least one file of its own per process",
+    "seek_per_operation": "a seek with every read and write",
+    "metadata_bound": "more time in metadata than in reading and writing",
+    "small_requests": "requests under 1 MiB on average",
+    "negligible_io": "I/O takes less than 1% of the run",
+    "many_instances": "several application runs in one job",
+}
+
+
+def signatures(jobs: Frame) -> Frame:
+    """Return a boolean column per signature, and their numbers: `io_ratio` (I/O time of run time), `request_bytes`
+    (mean), `seeks_per_operation`, `rank0_ratio`."""
+    nprocs, io_ranks = jobs.ints("nprocs"), jobs.ints("io_rank_count", missing=np.iinfo(np.int64).max)
+    moved = jobs.ints("read_bytes") + jobs.ints("write_bytes")
+    operations = jobs.ints("read_count") + jobs.ints("write_count")
+    # Seeks are counted for POSIX and for streams. File-system calls exclude streams, and the program's operations
+    # exclude calls below MPI-IO: the larger number has all operations that a seek may precede.
+    calls = np.maximum(operations, jobs.ints("fs_read_count") + jobs.ints("fs_write_count"))
+    parallel = (nprocs > 1) & (moved > 0)
+    rank0 = quotient(jobs.ints("rank0_bytes").astype(np.float64), moved)
+    io_ratio = quotient(jobs.floats("io_seconds"), jobs.floats("run_seconds"))
+    request = quotient(moved.astype(np.float64), operations)
+    seeks = quotient(jobs.ints("seek_count").astype(np.float64), calls)
+    one = parallel & ((io_ranks == 1) | (rank0 >= ALMOST_ALL))
+    instances = jobs.ints("instance_count") if "instance_count" in jobs else np.ones(jobs.rows, np.int64)
+    return Frame(
+        {
+            "zero_files": jobs.ints("file_count", missing=-1) == 0,
+            "rank0_io": one,
+            "subset_io": parallel & ~one & (io_ranks < nprocs) & (jobs.ints("collective_count") == 0),
+            "file_per_process": (nprocs > 1) & (jobs.ints("unique_file_count") >= nprocs),
+            "seek_per_operation": (seeks >= SEEKS_PER_OPERATION) & (calls >= FEWEST_OPERATIONS),
+            "metadata_bound": jobs.floats("metadata_ratio") >= METADATA_BOUND,
+            "small_requests": (request < SMALL_BYTES) & (operations >= FEWEST_OPERATIONS),
+            "negligible_io": io_ratio < NEGLIGIBLE,
+            "many_instances": instances > 1,
+            "io_ratio": io_ratio,
+            "request_bytes": request,
+            "seeks_per_operation": seeks,
+            "rank0_ratio": rank0,
+        }
+    )
+
+
+def similar_groups(jobs: Frame) -> Ints:
+    """Number groups of near-identical jobs: one user, program and size; files and bytes that differ from the next job's
+    by less than NEAR."""
+    uid, nprocs = jobs.ints("uid"), jobs.ints("nprocs")
+    exe = jobs.text("exe")
+    programs: dict[str, int] = {}
+    codes = [programs.setdefault(program_of(command), len(programs)) for command in exe.categories]
+    program = np.array([*codes, -1], np.int64)[exe.codes]
+    files = np.log1p(jobs.ints("file_count", missing=0))
+    moved = np.log1p(jobs.ints("read_bytes") + jobs.ints("write_bytes"))
+    step = np.log1p(NEAR)
+    group = np.zeros(jobs.rows, np.int64)
+    # Single linkage, one key after the other: each pass splits the groups of the previous pass.
+    for values, tolerance in ((uid, 0.0), (program, 0.0), (nprocs, 0.0), (files, step), (moved, step)):
+        order = np.lexsort((values, group))
+        new = np.ones(jobs.rows, np.bool_)
+        new[1:] = (np.diff(group[order]) > 0) | (np.diff(values[order].astype(np.float64)) > tolerance)
+        group[order] = np.cumsum(new) - 1
+    return group
+
+
+def program_of(command: str) -> str:
+    """Return the program's name in a command line, without its folder and arguments; for interpreters the script's."""
+    words = command.split()
+    if not words:
+        return ""
+    script = next((word for word in words[1:] if not word.startswith("-")), None)
+    name = words[0].rsplit("/", 1)[-1]
+    return script.rsplit("/", 1)[-1] if script is not None and _INTERPRETER.fullmatch(name) else name
+
+
+def strong_scaling(nprocs: NDArray[Any], moved: NDArray[Any]) -> tuple[int, int] | None:
+    """Return the smallest and the largest job size if jobs of all sizes move about the same bytes, else None."""
+    sizes = np.unique(nprocs[moved > 0])
+    if len(sizes) < 3 or sizes[-1] < SIZE_RANGE * sizes[0]:
+        return None
+    medians = np.array([np.median(moved[(nprocs == size) & (moved > 0)]) for size in sizes])
+    return (int(sizes[0]), int(sizes[-1])) if medians.std() / medians.mean() < SAME_BYTES else None
+
+
+Grouping: TypeAlias = Literal["exact", "similar"]
+
+LEAST_RUNS: Final = 8
+SIMILAR_FACTOR: Final = 1.25
+_EXACT: Final = ("uid", "nprocs", "file_count", "unique_file_count", "shared_file_count", "read_bytes", "write_bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """`of_run` is each run's group; groups are in order of size, the largest first."""
+
+    of_run: Ints
+    names: tuple[str, ...]
+    sizes: Ints
+    grouping: Grouping
+
+    def members(self, group: int) -> Ints:
+        return np.flatnonzero(self.of_run == group)
+
+    def number(self, name: str) -> int | None:
+        """Return the group whose name is `name`, or the only one whose name starts with it."""
+        if name in self.names:
+            return self.names.index(name)
+        found = [i for i, known in enumerate(self.names) if known.startswith(name)]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def large(self) -> list[int]:
+        """Groups with enough runs to compare."""
+        return [i for i, size in enumerate(self.sizes.tolist()) if size >= LEAST_RUNS]
+
+
+def group_runs(runs: Frame, grouping: Grouping) -> Groups:
+    """Group runs; `runs` has the columns of `job_io`, and `uid` and `exe` of `applications`."""
+    programs = program_names(runs)
+    if grouping == "exact":
+        keys = np.stack([runs.ints(name) for name in _EXACT], axis=1)
+    else:
+        keys = _similar_keys(runs, programs)
+    distinct, example, of_run, sizes = np.unique(
+        keys, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    # Largest first; groups of one size in the order of their keys.
+    order = np.argsort(-sizes, kind="stable")
+    nprocs = runs.ints("nprocs")
+    names = []
+    for group in order.tolist():
+        # Part of the name are digits of the key, which stay the same if other groups come and go.
+        digest = hashlib.sha256(",".join(map(str, distinct[group].tolist())).encode()).hexdigest()[:4]
+        names.append(f"{programs[example[group]]}-{nprocs[example[group]]}-{digest}")
+    rank = np.argsort(order)
+    return Groups(rank[of_run.reshape(-1)].astype(np.int64), tuple(names), sizes[order].astype(np.int64), grouping)
+
+
+def best_grouping(runs: Frame) -> Grouping:
+    """Return `exact` if it gives a group with enough runs to compare, else `similar`."""
+    return "exact" if group_runs(runs, "exact").large else "similar"
+
+
+def find_similar_runs(runs: Frame, run: int) -> Ints:
+    """Return the runs to compare one run with, including itself: same user, program and processes, and bytes within
+    SIMILAR_FACTOR of its own, up or down."""
+    programs = np.array(program_names(runs))
+    moved = _moved(runs)
+    same = (
+        (runs.ints("uid") == int(runs.array("uid")[run]))
+        & (runs.ints("nprocs") == int(runs.array("nprocs")[run]))
+        & (programs == programs[run])
+        & (moved <= moved[run] * SIMILAR_FACTOR)
+        & (moved * SIMILAR_FACTOR >= moved[run])
+    )
+    return np.flatnonzero(same)
+
+
+def program_names(runs: Frame) -> list[str]:
+    """Return the name of each run's program; for interpreters that of the script."""
+    text = runs.text("exe")
+    known = [program_of(command) or "unknown" for command in text.categories]
+    lookup = [*known, "unknown"]
+    return [lookup[code] for code in text.codes.tolist()]
+
+
+def _moved(runs: Frame) -> Floats:
+    return runs.floats("read_bytes") + runs.floats("write_bytes")
+
+
+def _similar_keys(runs: Frame, programs: list[str]) -> Ints:
+    """Return user, program, processes, and a class of bytes: from its smallest run up to SIMILAR_FACTOR of it."""
+    _, program = np.unique(np.array(programs), return_inverse=True)
+    uid, nprocs = (runs.ints(name) for name in ("uid", "nprocs"))
+    moved = _moved(runs)
+    order = np.lexsort((moved, nprocs, program, uid))
+    classes = np.zeros(len(order), np.int64)
+    begun: tuple[Any, ...] = ()
+    least, current = 0.0, -1
+    for row in order.tolist():
+        key = (uid[row], program[row], nprocs[row])
+        if key != begun or moved[row] > least * SIMILAR_FACTOR:
+            begun, least, current = key, moved[row], current + 1
+        classes[row] = current
+    return np.stack([uid, program.astype(np.int64), nprocs, classes], axis=1)
+
 
 LARGE_PROCESSES: Final = 1024
 LARGE_BYTES: Final = 500 * MIB
@@ -42,12 +256,12 @@ _MOVED: Final = "SELECT count(*) FROM job_io WHERE read_bytes + write_bytes >= "
 
 
 def _min_bytes(inventory: Inventory, _: Params) -> Cell:
-    """The paper's filter where some job passes it, else none, so that a small site sees its jobs too."""
+    """Return the paper's filter if some job passes it, else 1, so that a small site sees its jobs."""
     return LARGE_BYTES if inventory.scalar(f"{_MOVED}{LARGE_BYTES}") else 1
 
 
 def _min_processes(inventory: Inventory, values: Params) -> Cell:
-    """The same, among the jobs that moved enough."""
+    """Return the paper's filter if some job with enough bytes passes it, else 1."""
     passing = f"{_MOVED}{values['min_bytes']} AND nprocs >= {LARGE_PROCESSES}"
     return LARGE_PROCESSES if inventory.scalar(passing) else 1
 
@@ -71,13 +285,14 @@ class Runs:
 
     @property
     def node_coverage(self) -> tuple[Coverage, ...]:
-        """For exhibits of MiB/s/CN: how many of these jobs have a known number of nodes."""
+        """Coverage for exhibits of MiB/s/CN: jobs with a known number of nodes."""
         unknown = self.rows - int(self.frame.known("node_count").sum())
         excluded = {"nodes not known": unknown} if unknown else {}
         return (*self.coverage, Coverage(self.rows, self.rows - unknown, self.what, excluded, "with known nodes"))
 
     @property
     def node_caveats(self) -> tuple[str, ...]:
+        """Caveats with those on the source of node counts."""
         return (*_node_caveats(self.what, self.frame.text("node_source")), *self.caveats)
 
     @property
@@ -108,15 +323,15 @@ class Runs:
         return self.take(self.projects.equals(name))
 
     def largest_projects(self, most: int = 10) -> list[str]:
-        """Projects by bytes moved; of ties the first in alphabetical order."""
-        totals: dict[str, int] = {}
+        """Return projects by bytes moved, ties in alphabetical order."""
+        totals: Counter[str] = Counter()
         for name, moved in zip(self.projects.tolist(), self.ints("moved_bytes").tolist(), strict=True):
-            totals[str(name)] = totals.get(str(name), 0) + moved
+            totals[str(name)] += moved
         return sorted((name for name in totals if totals[name]), key=lambda name: (-totals[name], name))[:most]
 
 
 def instances_of(data: StudyData, facility: Facility, params: Params) -> Runs:
-    """Every application run on its own, with the number of its job."""
+    """Return one row per application run, with the number of its job."""
     job_io, applications, matches = _aligned(data)
     joined = job_io.with_columns(
         **{name: applications[name] for name in ("job_id", "uid", "exe")},
@@ -128,7 +343,7 @@ def instances_of(data: StudyData, facility: Facility, params: Params) -> Runs:
 
 
 def jobs_of(data: StudyData, facility: Facility, params: Params) -> Runs:
-    """Scheduler jobs: all runs of one allocation together."""
+    """Return one row per scheduler job: all runs of an allocation together."""
     job_io, applications, matches = _aligned(data)
     merged = merge_instances(job_io, applications, matches)
     hosts = applications.array("hosts")[rows_of(applications.text("log_digest"), merged.text("log_digest"))]
@@ -144,7 +359,7 @@ def jobs_of(data: StudyData, facility: Facility, params: Params) -> Runs:
 
 
 def large(runs: Runs, params: Params) -> Runs:
-    """Jobs that pass the filter of car11 section V; the others are counted."""
+    """Return the jobs that pass the filter of car11 section V, with the number of others as coverage."""
     processes, least = int(params["min_processes"]), int(params["min_bytes"])
     few = runs.ints("nprocs") < processes
     little = ~few & (runs.ints("moved_bytes") < least)
@@ -166,7 +381,7 @@ def large(runs: Runs, params: Params) -> Runs:
 
 
 def _aligned(data: StudyData) -> tuple[Frame, Frame, Frame]:
-    """Metrics, applications and matches of the logs that have both, in one order."""
+    """Return metrics, applications and matches of the logs that have both, in one order."""
     job_io, applications = data.frames["job_io"], data.frames["applications"]
     place = rows_of(applications.text("log_digest"), job_io.text("log_digest"))
     job_io, applications = job_io.take(place >= 0), applications.take(place[place >= 0])
@@ -197,7 +412,7 @@ def _described(
 
 
 def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Params) -> tuple[NDArray[Any], Text]:
-    """Ncn: nodes allocated, from accounting; else by the best that is known, named; else null."""
+    """Return Ncn, the allocated nodes, and its source: accounting, else an estimate, else null."""
     nprocs = joined.ints("nprocs")
     nodes = joined.ints("node_count")
     source = np.where(nodes <= 0, -1, 0)

@@ -1,9 +1,9 @@
-"""What the system did while a run ran (mad17 Eq. 2 to 5): volumes and operations over the whole run, over the steps in
-which it did I/O, and over those with I/O on monitored mounts; and what of it others did.
+"""Activity of the system during a run (mad17 Eq. 2 to 5): volumes and operations over the whole run, over the steps
+with its I/O, and over those with its I/O on monitored mounts.
 
-Psi is what all did, eta the run's own bytes, nu = Psi - eta that of others: signed, because caches and amounts spread
-evenly over a step let it fall below 0. The first and the last step are shared with whatever happened outside the run;
-the ends of an interval say how much this can change.
+Psi is the activity of all, eta the run's own bytes, nu = Psi - eta that of others. nu is signed, because caches and the
+even spread of amounts over a step can make it negative. The first and the last step include time outside the run; the
+ends of an interval show the effect.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.words import pairs_of
 from ioweather.facts.file_records import sums
-from ioweather.facts.io_spans import IoSpans, own_bytes, runs_with_io
+from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io
 from ioweather.stats.grid import SystemGrid
 
 OPERATIONS: Final = ("read_ops", "write_ops")
-# complete; a step with no sample lies in the run; the run reaches beyond the monitored period.
+# All steps of the run have samples; some have none; the run extends beyond the monitored period.
 STATES: Final = ("complete", "gap", "outside")
 # Metric of `series` to the end of its columns' names.
 VOLUMES: Final = pairs_of(
@@ -59,7 +59,7 @@ class Stretches:
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """An amount per run, and how far the unknown course within its end steps can move it."""
+    """An amount per run, and its limits for any course within the end steps."""
 
     value: Floats
     low: Floats
@@ -67,12 +67,11 @@ class Volume:
 
 
 def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
-    """One row per run, in order; null where a gap or the edge of the monitored period is touched. `state` says which.
+    """Return one row per run, in order; null if its steps include a gap or are outside the period (see `state`).
 
     psi_*: all amounts during the run; psid_*, d_d_*: in steps with its I/O; psii_*, d_i_*: in steps with its I/O on
-    monitored mounts; own_*: eta, on monitored mounts where known; others_*: nu during the run; others_io_*: nu in steps
-    with its I/O, with _low and _high for what the end steps leave open; inside_seconds: of D_D, the time between the
-    first and the last I/O. Never stored: computing it again costs less than a look-up of what may be out of date.
+    monitored mounts; own_*: eta, on monitored mounts if known; others_*: nu during the run; others_io_*: nu in steps
+    with its I/O, with limits _low and _high; inside_seconds: the part of D_D between the first and the last I/O.
     """
     start, end = np.asarray(run_start_ns, np.int64), np.asarray(run_end_ns, np.int64)
     first, last = grid.opened(start), np.maximum(grid.closed(end), grid.opened(start))
@@ -128,7 +127,7 @@ def _during_io(
 
 
 def _cut_seconds(grid: SystemGrid, stretches: Stretches, start_ns: Ints, end_ns: Ints) -> tuple[Floats, Floats]:
-    """What of the first step lies before the first I/O, and of the last after the last."""
+    """Return the seconds of the first step before the first I/O, and of the last step after the last I/O."""
     first, last = stretches.ends
     return (start_ns - grid.stamp(first)) / 1e9, (grid.stamp(last + 1) - end_ns) / 1e9
 
@@ -150,7 +149,7 @@ def io_steps(grid: SystemGrid, spans: IoSpans) -> Stretches:
     run, first, last = spans.run[order], first[order], last[order]
     if not len(run):
         return Stretches(run, first, last, spans.runs)
-    # Runs far apart on one line, so that a running maximum does not reach from one into the next.
+    # An offset for each run, so that the running maximum starts again.
     width = int(last.max() - first.min()) + 2
     offset = run * width
     reached = np.maximum.accumulate(last + offset)
@@ -161,9 +160,9 @@ def io_steps(grid: SystemGrid, spans: IoSpans) -> Stretches:
 
 
 def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools) -> Volume:
-    """Eq. 2 to 4: whole steps, less what of the first lies before the start and of the last after the end.
+    """Return Eq. 2 to 4: whole steps, minus the parts of the first before the start and of the last after the end.
 
-    Nothing is trimmed at inner gaps between stretches. NaN where `usable` is not, or the metric itself is missing.
+    Gaps between stretches are not trimmed. NaN where not `usable`, and without samples of the metric.
     """
     nothing = np.full(stretches.runs, np.nan)
     if metric not in grid.values:
@@ -187,7 +186,7 @@ def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, 
 
 
 def coverage(grid: SystemGrid, start_ns: Ints, end_ns: Ints) -> Floats:
-    """Share of the run's time that was monitored; a run of no length: whether its moment was."""
+    """Return the share of the run's time that was monitored; 0 or 1 for a run without length."""
     first, last = grid.opened(start_ns), np.maximum(grid.closed(end_ns), grid.opened(start_ns))
     present = (last + 1 - first - grid.missing(first, last)).astype(np.float64)
     length = (end_ns - start_ns) / grid.step_ns
@@ -203,7 +202,7 @@ def coverage(grid: SystemGrid, start_ns: Ints, end_ns: Ints) -> Floats:
 
 
 def monitored_mounts(files: Frame, facility: Facility, filesystem: str) -> set[str] | None:
-    """Mount points in logs that lie on the file system; None where facility.toml does not say where it is mounted."""
+    """Return the mount points of the file system in logs; None if facility.toml has none."""
     known = facility.filesystem(filesystem)
     if known is None or not known.mounts:
         return None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.core.errors import LakeError
-from ioweather.core.whole_files import sync_to_disk
+from ioweather.core.safe_files import sync_to_disk
 
 Kind = Literal["n", "w", "r"]
 # Rows of a few days; rows of many days, written when nothing else waits; a ledger entry about a refused file.

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ioweather.agent.exporter import gauge
-from ioweather.core.run_outcomes import VerdictKind
+from ioweather.core.outcomes import VerdictKind
 from ioweather.ingestion.queue import Waiting, queue_dir, waiting
 from ioweather.ingestion.watched import read_caught_up
 

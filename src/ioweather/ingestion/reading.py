@@ -34,12 +34,11 @@ from ioweather.core.errors import (
 )
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.plugin_order import doubted_owner
 from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.tables.cadence import Cadence
+from ioweather.core.tables.checks import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.suggest import nearest
@@ -516,7 +515,7 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
         if not reads_as_one(path):  # one to look into, which could not be
             raise OSError(errno.EIO, "its files could not be listed") from None
     source = SOURCES[reading.source] if reading.source else choose_source(head, path)
-    owner = doubted_owner(path, reading.context)
+    owner = reading.context.doubted_owner(path)
     if owner is not None and not getattr(source, "is_of_one_person", False):
         raise ForeignRows(
             f"{path} is of user {owner}, from whom only logs of own runs are taken here.",

@@ -26,8 +26,8 @@ from ioweather.agent.settings import WatchSettings
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.safe_files import write_whole
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
-from ioweather.core.whole_files import write_whole
 from ioweather.diagnosis.recorded_verdicts import counts, judge_due, text_of_row
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.mappings import own_mapping

@@ -1,39 +1,84 @@
-"""Everything that one job's log tells, for a page: job and modules, activity, cost, each interface, mounts, files."""
+"""Everything that one job's log tells, for a page: job and modules, activity, cost, each interface, mounts, files.
+
+POSIX, MPI-IO and STDIO come from file rows, the libraries from their own records; `Usage` is one form for all of them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, ResultTable, columns_of
-from ioweather.core.tables.applications import STRATEGIES
+from ioweather.core.tables.applications import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import format_seconds, format_time_ns
-from ioweather.facts.file_records import NEVER_LAST, FileRecords, file_records, sums
-from ioweather.facts.files import processes_of_files, strategy_of_files
-from ioweather.job_io.heat_map import heat_chart
-from ioweather.job_io.interfaces import Usage, file_sizes, usages
+from ioweather.core.words import names_of, pairs_of
+from ioweather.facts.file_records import (
+    NEVER_LAST,
+    FileRecords,
+    file_records,
+    maximum,
+    processes_of_files,
+    strategy_of_files,
+    sums,
+)
+from ioweather.facts.job_metrics import times
 from ioweather.job_io.summary import bin_labels, run_text
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, LogFacts, heat_chart
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+# Kind of use, files, mean and largest size; sizes are the highest byte touched, None where none is recorded.
+FileKind: TypeAlias = tuple[str, int, float | None, int | None]
 
 MOST_FILES: Final = 20
 NOT_SHOWN: Final = "(path not shown)"
-_PARTS: Final[tuple[tuple[str, str], ...]] = (
-    ("reading", "read_seconds"),
-    ("writing", "write_seconds"),
-    ("metadata", "meta_seconds"),
-    ("waiting", "wait_seconds"),
-)
-_TEXT: Final = "text"
+_PARTS: Final = {
+    "reading": "read_seconds",
+    "writing": "write_seconds",
+    "metadata": "meta_seconds",
+    "waiting": "wait_seconds",
+}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one interface did. `io_seconds` is D of its records alone; `bytes_per_s` follows from it. `pattern` has
+    reads and writes: all, sequential, consecutive. Seconds are of all processes together."""
+
+    name: str
+    noun: str
+    files: int
+    read_bytes: int
+    write_bytes: int
+    io_seconds: float | None
+    read_seconds: float
+    write_seconds: float
+    meta_seconds: float
+    wait_seconds: float
+    kinds: tuple[FileKind, ...]
+    read_sizes: tuple[int, ...]
+    write_sizes: tuple[int, ...]
+    common_sizes: tuple[tuple[int, int], ...]
+    operations: tuple[tuple[str, int], ...]
+    pattern: tuple[tuple[str, int, int, int], ...] = ()
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        return (self.read_bytes + self.write_bytes) / self.io_seconds if self.io_seconds else None
+
+    @property
+    def accesses(self) -> int:
+        return sum(self.read_sizes) + sum(self.write_sizes)
 
 
 def page_exhibits(view: JobView) -> Iterator[Exhibit]:
-    """In the order of a page. What is not recorded has no section; the notes of the answer say so."""
+    """The exhibits of a job in the order of a page. What is not recorded has no section; the notes of the answer say
+    so."""
     records = file_records(view.applications, view.files)
     used = usages(records, view.log)
     yield _about(view)
@@ -50,7 +95,6 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
 
 def _about(view: JobView) -> Exhibit:
     row = view.row()
-    logs = view.applications.records()
     pairs: list[tuple[str, Cell]] = [
         ("job id", str(row["job_id"])),
         ("user", row.get("user") or f"uid {row['uid']}"),
@@ -64,7 +108,7 @@ def _about(view: JobView) -> Exhibit:
         ("run", view.run_words),
         ("logs", f"{view.logs_of_job:,}" if view.logs_of_job > 1 else None),
         ("log", view.label if view.log else None),
-        ("log version", ", ".join(sorted({str(log["log_version"]) for log in logs}))),
+        ("log version", ", ".join(sorted({str(log["log_version"]) for log in view.applications.records()}))),
     ]
     if view.log is not None:
         pairs += [("Darshan library", view.log.library_version or None)]
@@ -75,20 +119,17 @@ def _about(view: JobView) -> Exhibit:
 
 
 def _module_table(view: JobView) -> ResultTable:
-    """Which modules the log has, how many records, and whether Darshan ran out of memory for them."""
+    """The modules of the log, their records, and whether Darshan ran out of memory for them."""
     title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
     columns = columns_of("module [text]; version [count]; records [count]; state [text]")
-    rows: list[tuple[Cell, ...]] = []
+    states = {True: "partial: memory ran out", False: "complete"}
+    rows: list[tuple[Cell, ...]]
     if view.log is not None:
-        for module in view.log.modules:
-            state = "partial: memory ran out" if module.partial else "complete"
-            rows.append((module.name, module.version, len(module.records), state))
+        rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules]
         rows += [(name, None, None, "not read: private to another tool, or newer") for name in view.log.unknown_modules]
         return ResultTable("modules", columns, tuple(rows), title)
-    listed = [(log["modules"] or "", log["partial_modules"] or "") for log in view.applications.records()]
-    partial = {name for _, names in listed for name in names.split(",")}
-    for name in sorted({name for names, _ in listed for name in names.split(",") if name}):
-        rows.append((name, "partial: memory ran out" if name in partial else "complete"))
+    known, partial = view.listed("modules"), view.listed("partial_modules")
+    rows = [(name, states[name in partial]) for name in known]
     return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), title)
 
 
@@ -106,72 +147,51 @@ def _activity(view: JobView) -> Exhibit:
     return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))
 
 
-def _overview(used: list[Usage], sums_only: bool) -> ResultTable:
-    return ResultTable.of(
+def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
+    """The bytes of each interface, and the mean time per process in each kind of call."""
+    overview = ResultTable.of(
         "interfaces",
         "interface [text]; files [count]; read [bytes]; written [bytes]; "
         "io_seconds: I/O time (slowest process) [seconds]; bandwidth: bandwidth estimate [bytes_per_s]",
         (
-            (u.name, None if sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
+            (u.name, None if view.sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
             for u in used
         ),
         "What each interface moved",
     )
-
-
-def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
-    """What each interface moved, and the mean time per process in each kind of call."""
-    row = view.row()
+    run_seconds = view.row()["process_seconds"]
     processes = int(view.applications.ints("nprocs").sum())
-    parts = [part for part in _PARTS if part[0] != "waiting" or any(usage.wait_seconds for usage in used)]
+    waited = any(usage.wait_seconds for usage in used)
     rows: list[tuple[Cell, ...]] = []
     for usage in used:
-        for label, name in parts:
-            seconds = getattr(usage, name)
-            share = seconds / row["process_seconds"] if row["process_seconds"] else None
-            rows.append((usage.name, label, seconds / processes, share))
-    table = ResultTable.of(
+        for label, name in _PARTS.items():
+            if label != "waiting" or waited:
+                seconds = getattr(usage, name)
+                rows.append((usage.name, label, seconds / processes, seconds / run_seconds if run_seconds else None))
+    cost = ResultTable.of(
         "cost",
         "interface [text]; part [text]; seconds: time per process [seconds]; share: of the run [ratio]",
         rows,
         "Mean time per process",
     )
-    chart = Chart.of("bars", table, "x=interface y=seconds series=part", "I/O cost: mean time per process")
+    chart = Chart.of("bars", cost, "x=interface y=seconds series=part", "I/O cost: mean time per process")
     notes = ["Time of an interface holds the time of those below it: HDF5 calls MPI-IO, which calls POSIX."]
     notes += ["Metadata includes close(), where file systems flush."]
-    if len(parts) == len(_PARTS):
+    if waited:
         notes += ["Waiting is measured in PnetCDF's waits for non-blocking operations only."]
-    return Exhibit(
-        "job.interfaces",
-        "Interfaces",
-        tables=(_overview(used, view.sums_only), table),
-        charts=(chart,),
-        caveats=tuple(notes),
-    )
+    return Exhibit("job.interfaces", "Interfaces", tables=(overview, cost), charts=(chart,), caveats=tuple(notes))
 
 
 def _interface(usage: Usage) -> Exhibit:
     tables: list[ResultTable] = []
     if usage.kinds:
-        tables.append(
-            ResultTable.of(
-                "file_kinds",
-                f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
-                "largest: highest byte [bytes]",
-                ((k.kind, k.count, k.mean_bytes, k.largest_bytes) for k in usage.kinds if k.count),
-                "Files by use",
-            )
-        )
+        columns = f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
+        columns += "largest: highest byte [bytes]"
+        tables.append(ResultTable.of("file_kinds", columns, (k for k in usage.kinds if k[1]), "Files by use"))
     if usage.common_sizes:
-        rows = tuple((size, size, count) for size, count in usage.common_sizes)
-        tables.append(
-            ResultTable.of(
-                "common_sizes",
-                "size: access size [bytes]; bytes: exactly [count]; count: accesses [count]",
-                rows,
-                "Most common access sizes",
-            )
-        )
+        columns = "size: access size [bytes]; bytes: exactly [count]; count: accesses [count]"
+        common = ((size, size, count) for size, count in usage.common_sizes)
+        tables.append(ResultTable.of("common_sizes", columns, common, "Most common access sizes"))
     charts = []
     for chart in (_sizes(usage), _operations(usage), _pattern(usage)):
         # One bar alone says nothing: its number is enough.
@@ -189,7 +209,7 @@ def _interface(usage: Usage) -> Exhibit:
 
 
 def _sizes(usage: Usage) -> Chart | None:
-    """From the first to the last bin that is not empty."""
+    """Accesses by size, from the first to the last bin that is not empty."""
     if not usage.accesses:
         return None
     rows = list(zip(bin_labels(), usage.read_sizes, usage.write_sizes, strict=True))
@@ -205,22 +225,18 @@ def _sizes(usage: Usage) -> Chart | None:
 
 def _operations(usage: Usage) -> Chart | None:
     rows = tuple((label, count) for label, count in usage.operations if count > 0)
-    if not rows:
-        return None
     table = ResultTable.of("operations", "operation [text]; calls [count]", rows)
-    return Chart.of("bars", table, "x=operation y=calls", "Operations")
+    return Chart.of("bars", table, "x=operation y=calls", "Operations") if rows else None
 
 
 def _pattern(usage: Usage) -> Chart | None:
-    """Sequential (a higher offset than before) holds consecutive (where the last one ended)."""
+    """Accesses by order: sequential (a higher offset than before) includes consecutive (where the last one ended)."""
     rows: list[tuple[Cell, ...]] = []
     for label, total, sequential, consecutive in usage.pattern:
         if total:
             rows += [(label, "all", total), (label, "sequential", sequential), (label, "consecutive", consecutive)]
-    if not rows:
-        return None
     table = ResultTable.of("pattern", "operation [text]; order [text]; calls [count]", rows)
-    return Chart.of("bars", table, "x=operation y=calls series=order", "Access pattern")
+    return Chart.of("bars", table, "x=operation y=calls series=order", "Access pattern") if rows else None
 
 
 def _mounts(view: JobView, records: FileRecords) -> Exhibit:
@@ -229,56 +245,51 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     for text in view.applications.text("mounts").tolist():
         kinds |= json.loads(text) if text else {}
     mount = records.text("mount")
-    codes = mount.codes.astype(np.int64)
-    groups = len(mount.categories) + 1
-    code = np.where(codes < 0, groups - 1, codes)
-    read, written = (sums(records.ints(name), code, groups, records.counted) for name in ("read_bytes", "write_bytes"))
-    first = np.zeros(len(records.file), np.bool_)
-    first[np.unique(records.file, return_index=True)[1]] = True
-    files = sums(first.astype(np.int64), code, groups)
-    order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
     names = [*mount.categories, "no mount point known"]
+    code = np.where(mount.codes < 0, len(names) - 1, mount.codes).astype(np.int64)
+    read, written = (
+        sums(records.ints(name), code, len(names), records.counted) for name in ("read_bytes", "write_bytes")
+    )
+    files = np.bincount(code[_first_rows(records)], minlength=len(names))
+    order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
     rows = tuple((names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order)
     table = ResultTable.of(
         "mounts", "mount [text]; type: file system [text]; files [count]; read [bytes]; written [bytes]", rows
     )
     cells = tuple((row[0], name, row[place]) for row in rows for name, place in (("read", 3), ("written", 4)))
     bars = ResultTable.of("by_mount", "mount [text]; operation [text]; moved [bytes]", cells)
-    moved = any(row[2] for row in cells)
     chart = Chart.of("bars", bars, "x=mount y=moved series=operation", "Bytes by mount point")
-    charts = (chart,) if moved and len(rows) > 1 else ()
+    charts = (chart,) if len(rows) > 1 and any(row[2] for row in cells) else ()
     return Exhibit("job.mounts", "Data by mount point", tables=(table,), charts=charts)
 
 
+def _first_rows(records: FileRecords) -> Ints:
+    """The first row of each file."""
+    return np.asarray(np.unique(records.file, return_index=True)[1], np.int64)
+
+
 def _files(records: FileRecords) -> Exhibit:
-    read, written = (records.per_file(records.ints(name), records.counted) for name in ("read_bytes", "write_bytes"))
-    spent = sum(
-        records.per_file(records.seconds(f"{part}_seconds"), records.counted) for part in ("meta", "read", "write")
-    )
-    seconds = np.asarray(spent, np.float64)
-    by_bytes = np.lexsort((-seconds, -(read + written)))[:MOST_FILES]
-    by_time = np.lexsort((-(read + written), -seconds))[:MOST_FILES]
-    tables = [_file_table(records, by_bytes, read, written, seconds, "largest", "Most bytes moved")]
+    moved = records.per_file(records.ints("read_bytes") + records.ints("write_bytes"), records.counted)
+    seconds = np.zeros(records.files)
+    for part in ("meta", "read", "write"):
+        seconds += records.per_file(records.seconds(f"{part}_seconds"), records.counted)
+    by_bytes = np.lexsort((-seconds, -moved))[:MOST_FILES]
+    by_time = np.lexsort((-moved, -seconds))[:MOST_FILES]
+    tables = [_file_table(records, by_bytes, seconds, "largest", "Most bytes moved")]
     if by_time.tolist() != by_bytes.tolist() and seconds.max(initial=0.0) > 0:
-        tables.append(_file_table(records, by_time, read, written, seconds, "slowest", "Most time spent"))
+        tables.append(_file_table(records, by_time, seconds, "slowest", "Most time spent"))
     more = records.files - MOST_FILES
     caveats = (f"{more:,} more files are not listed.",) if more > 0 else ()
     return Exhibit("job.files", "Largest files", tables=tuple(tables), caveats=caveats)
 
 
-def _file_table(
-    records: FileRecords,
-    chosen: NDArray[Any],
-    read: NDArray[Any],
-    written: NDArray[Any],
-    seconds: Floats,
-    name: str,
-    title: str,
-) -> ResultTable:
-    first = np.unique(records.file, return_index=True)[1][chosen]
+def _file_table(records: FileRecords, chosen: NDArray[Any], seconds: Floats, name: str, title: str) -> ResultTable:
+    first = _first_rows(records)[chosen]
     paths, rank = records.text("path")[first].tolist(), records.rank[first].tolist()
-    stripes = _stripes(records)
+    stripes = np.zeros(records.files, np.int64)  # 0 where the layout is not recorded
+    np.maximum.at(stripes, records.file, records.ints("stripe_count"))
     strategy, processes, size = strategy_of_files(records), processes_of_files(records), file_sizes(records)
+    read, written = (records.per_file(records.ints(name), records.counted) for name in ("read_bytes", "write_bytes"))
     operations = records.per_file(records.ints("read_count") + records.ints("write_count"), records.counted)
     rows: list[tuple[Cell, ...]] = []
     for position, file in enumerate(chosen.tolist()):
@@ -298,8 +309,251 @@ def _file_table(
     return ResultTable(name, columns, tuple(rows), title)
 
 
-def _stripes(records: FileRecords) -> Ints:
-    """Lustre stripes of each file; 0 where they are not recorded."""
-    widest = np.zeros(records.files, np.int64)
-    np.maximum.at(widest, records.file, records.ints("stripe_count"))
-    return widest
+def _labelled(text: str) -> tuple[tuple[str, str], ...]:
+    """Labels and counters from `a_label=COUNTER ...`."""
+    return tuple((label.replace("_", " "), counter) for label, counter in pairs_of(text).items())
+
+
+def _counters(prefix: str, text: str) -> tuple[tuple[str, str], ...]:
+    """Counters with their own names as labels."""
+    return tuple((name.lower().replace("_", " "), f"{prefix}_{name}") for name in names_of(text))
+
+
+# Columns of `files` behind each operation; '-' takes away.
+_FILE_OPERATIONS: Final = {
+    "POSIX": _labelled("""
+        reads=read_count writes=write_count opens=open_count stats=stat_count seeks=seek_count syncs=sync_count
+    """),
+    "MPI-IO": _labelled("""
+        independent_reads=read_count-collective_read_count independent_writes=write_count-collective_write_count
+        independent_opens=open_count-collective_open_count collective_reads=collective_read_count
+        collective_writes=collective_write_count collective_opens=collective_open_count
+        of_these_non-blocking=nonblocking_count syncs=sync_count
+    """),
+    "STDIO": _labelled("reads=read_count writes=write_count opens=open_count seeks=seek_count flushes=sync_count"),
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """The counters of a library. `files` is the module with a record per file, `data` the one with bytes and times,
+    `sizes` the part of a counter's name between the module's and an access-size bin."""
+
+    name: str
+    noun: str
+    files: str
+    data: str
+    sizes: str
+    operations: tuple[tuple[str, str], ...]
+    meta: tuple[str, ...]
+    wait: str = ""
+
+
+LIBRARIES: Final = (
+    Library(
+        name="HDF5",
+        noun="files",
+        files="H5F",
+        data="H5D",
+        sizes="_AGG",
+        operations=_labelled("""
+            file_opens=H5F_OPENS file_flushes=H5F_FLUSHES dataset_opens=H5D_OPENS dataset_reads=H5D_READS
+            dataset_writes=H5D_WRITES dataset_flushes=H5D_FLUSHES
+        """),
+        meta=("H5F_F_META_TIME", "H5D_F_META_TIME"),
+    ),
+    Library(
+        name="PnetCDF",
+        noun="files",
+        files="PNETCDF_FILE",
+        data="PNETCDF_VAR",
+        sizes="_AGG",
+        operations=_labelled("""
+            file_opens=PNETCDF_FILE_OPENS file_creates=PNETCDF_FILE_CREATES
+            independent_file_opens=PNETCDF_FILE_INDEP_OPENS collective_file_opens=PNETCDF_FILE_COLL_OPENS
+            file_syncs=PNETCDF_FILE_SYNCS independent_waits=PNETCDF_FILE_INDEP_WAITS
+            collective_waits=PNETCDF_FILE_COLL_WAITS variable_opens=PNETCDF_VAR_OPENS
+            independent_reads=PNETCDF_VAR_INDEP_READS independent_writes=PNETCDF_VAR_INDEP_WRITES
+            collective_reads=PNETCDF_VAR_COLL_READS collective_writes=PNETCDF_VAR_COLL_WRITES
+            non-blocking_reads=PNETCDF_VAR_NB_READS non-blocking_writes=PNETCDF_VAR_NB_WRITES
+        """),
+        meta=("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"),
+        wait="PNETCDF_FILE_F_WAIT_TIME",
+    ),
+    Library(
+        name="DFS",
+        noun="files",
+        files="DFS",
+        data="DFS",
+        sizes="",
+        operations=_counters(
+            "DFS",
+            "READS READXS WRITES WRITEXS NB_READS NB_WRITES OPENS GLOBAL_OPENS LOOKUPS DUPS GET_SIZES PUNCHES REMOVES "
+            "STATS",
+        ),
+        meta=("DFS_F_META_TIME",),
+    ),
+    Library(
+        name="DAOS",
+        noun="objects",
+        files="DAOS",
+        data="DAOS",
+        sizes="",
+        operations=_counters(
+            "DAOS",
+            "OBJ_FETCHES OBJ_UPDATES OBJ_OPENS OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS "
+            "OBJ_AKEY_LISTS OBJ_RECX_LISTS ARRAY_READS ARRAY_WRITES ARRAY_OPENS ARRAY_GET_SIZES ARRAY_SET_SIZES "
+            "ARRAY_STATS ARRAY_PUNCHES ARRAY_DESTROYS KV_GETS KV_PUTS KV_OPENS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS",
+        ),
+        meta=("DAOS_F_META_TIME",),
+    ),
+)
+
+
+def usages(records: FileRecords, log: LogFacts | None) -> list[Usage]:
+    """Every interface with records, the one nearest to the application first."""
+    found = [] if log is None else [_library(library, log) for library in LIBRARIES]
+    masks = {"MPI-IO": records.mpiio, "POSIX": records.posix, "STDIO": records.stdio}
+    found += [_file_module(records, name, masks[name]) for name in FILE_MODULES]
+    return [usage for usage in found if usage is not None]
+
+
+def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
+    if not rows.any():
+        return None
+
+    def total(columns: str) -> int:
+        first, *others = (int(records.ints(column)[rows].sum()) for column in columns.split("-"))
+        return first - sum(others)
+
+    def seconds(column: str) -> float:
+        return float(records.seconds(column)[rows].sum())
+
+    def order(verb: str) -> tuple[str, int, int, int]:
+        return f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count")
+
+    spent = times(records, rows).total
+    known = spent[np.isfinite(spent)]
+    return Usage(
+        name=name,
+        noun="files",
+        files=len(np.unique(records.file[rows])),
+        read_bytes=total("read_bytes"),
+        write_bytes=total("write_bytes"),
+        io_seconds=float(known.sum()) if len(known) else None,
+        read_seconds=seconds("read_seconds"),
+        write_seconds=seconds("write_seconds"),
+        meta_seconds=seconds("meta_seconds"),
+        wait_seconds=0.0,
+        kinds=tuple(_file_kinds(records, rows)),
+        read_sizes=tuple(total(column) for column in READ_BINS),
+        write_sizes=tuple(total(column) for column in WRITE_BINS),
+        common_sizes=_common_sizes(
+            lambda i: records.ints(f"access{i}_bytes")[rows], lambda i: records.ints(f"access{i}_count")[rows]
+        ),
+        operations=tuple((label, total(columns)) for label, columns in _FILE_OPERATIONS[name]),
+        pattern=(order("read"), order("write")) if name == "POSIX" else (),
+    )
+
+
+def _file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
+    """Files by use. Sizes are those that any module saw of a file: MPI-IO itself records none."""
+    there = records.per_file(rows.astype(np.int64)) > 0
+    read = records.per_file(records.ints("read_count") + records.ints("read_bytes"), rows) > 0
+    written = records.per_file(records.ints("write_count") + records.ints("write_bytes"), rows) > 0
+    size = file_sizes(records)
+    for kind, mask in {
+        "all": there,
+        "only read": read & ~written,
+        "only written": written & ~read,
+        "read and written": read & written,
+        "no data moved": there & ~read & ~written,
+    }.items():
+        known = size[there & mask & (size != NEVER_LAST)]
+        sizes = (float(known.mean()), int(known.max())) if len(known) else (None, None)
+        yield kind, int((there & mask).sum()), *sizes
+
+
+def file_sizes(records: FileRecords) -> Ints:
+    """Highest byte read or written, plus one, of each file; NEVER_LAST where none is recorded."""
+    read, written = (
+        maximum(records.ints(name), records.file, records.files, records.known(name))
+        for name in ("read_extent_bytes", "write_extent_bytes")
+    )
+    return np.asarray(np.maximum(read, written), np.int64)
+
+
+def _common_sizes(
+    sizes: Callable[[int], NDArray[Any]], counts: Callable[[int], NDArray[Any]]
+) -> tuple[tuple[int, int], ...]:
+    """(size, accesses) of the four most common sizes over all records, from the four of each record."""
+    size = np.concatenate([sizes(i) for i in range(1, 5)]).astype(np.int64)
+    count = np.concatenate([counts(i) for i in range(1, 5)]).astype(np.int64)
+    size, count = size[count > 0], count[count > 0]
+    distinct, place = np.unique(size, return_inverse=True)
+    totals = sums(count, place, len(distinct))
+    return tuple((int(distinct[i]), int(totals[i])) for i in np.lexsort((-distinct, -totals))[:4])
+
+
+def _library(library: Library, log: LogFacts) -> Usage | None:
+    arrays = {name: log.records(name) for name in (library.files, library.data)}
+    there = {name: records for name, records in arrays.items() if records is not None and len(records)}
+    if not there:
+        return None
+    prefix, files, data = library.data, there.get(library.files), there.get(library.data)
+    sizes = {
+        verb: tuple(_total(there, f"{prefix}_SIZE_{verb}{library.sizes}_{size.upper()}") for size in SIZE_BINS)
+        for verb in ("READ", "WRITE")
+    }
+    file_count = 0
+    if files is not None:
+        file_count = len(np.unique(files["id"]))
+    elif data is not None and "file_id" in (data.dtype.names or ()):
+        file_count = len(np.unique(data["file_id"]))  # newer datasets name the file that holds them
+    common: tuple[tuple[int, int], ...] = ()
+    if data is not None:
+        common = _common_sizes(
+            lambda i: data[f"{prefix}_ACCESS{i}_ACCESS"],
+            lambda i: data[f"{prefix}_ACCESS{i}_COUNT"],
+        )
+    return Usage(
+        name=library.name,
+        noun=library.noun,
+        files=file_count,
+        read_bytes=_total(there, f"{prefix}_BYTES_READ"),
+        write_bytes=_total(there, f"{prefix}_BYTES_WRITTEN"),
+        io_seconds=None if data is None else _slowest(data, prefix),
+        read_seconds=_seconds(there, f"{prefix}_F_READ_TIME"),
+        write_seconds=_seconds(there, f"{prefix}_F_WRITE_TIME"),
+        meta_seconds=sum(_seconds(there, name) for name in library.meta),
+        wait_seconds=_seconds(there, library.wait),
+        kinds=(),
+        read_sizes=sizes["READ"],
+        write_sizes=sizes["WRITE"],
+        common_sizes=common,
+        operations=tuple((label, count) for label, name in library.operations if (count := _total(there, name))),
+    )
+
+
+def _column(arrays: Arrays, name: str) -> NDArray[Any]:
+    """A counter of the first module that has it, negative and missing values as 0; empty where none has it."""
+    found = (records[name] for records in arrays.values() if name in (records.dtype.names or ()))
+    return np.maximum(np.nan_to_num(next(found, np.zeros(0, np.int64))), 0)
+
+
+def _total(arrays: Arrays, name: str) -> int:
+    return int(_column(arrays, name).sum())
+
+
+def _seconds(arrays: Arrays, name: str) -> float:
+    return float(_column(arrays, name).sum())
+
+
+def _slowest(data: NDArray[Any], prefix: str) -> float | None:
+    """D of a library's records: the slowest rank on its own records, and the slowest rank's time of each shared one."""
+    own = data["rank"] >= 0
+    spent = sum(np.maximum(np.nan_to_num(data[f"{prefix}_F_{part}_TIME"]), 0.0) for part in ("READ", "WRITE", "META"))
+    _, place = np.unique(data["rank"][own], return_inverse=True)
+    by_rank = np.bincount(place, weights=np.asarray(spent)[own])
+    shared = float(np.maximum(data[f"{prefix}_F_SLOWEST_RANK_TIME"][~own], 0.0).sum())
+    return (float(by_rank.max(initial=0.0)) + shared) or None

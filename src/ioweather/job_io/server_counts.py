@@ -1,24 +1,24 @@
-"""The answer to `job` where there is no Darshan log: what the servers counted of the job."""
+"""The answer to `job` without a Darshan log: the job's I/O as the servers counted it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, numbered
-from ioweather.core.run_outcomes import JobOutcome
+from ioweather.core.outcomes import JobOutcome
+from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, numbered
 from ioweather.core.units import NS, format_bytes, format_time_ns
 from ioweather.facts.server_io import Done, ServerIo
 from ioweather.job_io.view import JobView, printable
 
 _MOST_TARGETS: Final = 10
-# Intervals of a chart; of more, neighbours are added up.
+# Maximum intervals of a chart; neighbours are added up if there are more.
 _MOST_TIMES: Final = 400
 
 
 def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
-    """Volume, operations, sizes of requests and targets. Of files and of the time that the job waited, the servers'
-    counters of a job say nothing."""
+    """Return volume, operations, sizes of requests and targets. The servers' counters do not include files or the time
+    that the job waited."""
     where = ", ".join(printable(name) for name in found.systems)
     targets = f"{len(found.targets)} target{'s' if len(found.targets) > 1 else ''}"
     headline = (
@@ -31,22 +31,25 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the servers began to count "
             "again: the amounts are lower bounds."
         )
+    volume = (
+        Fact("read_bytes", "read", found.read_bytes, "bytes"),
+        Fact("write_bytes", "written", found.write_bytes, "bytes"),
+    )
+    operations = tuple(
+        Fact(f"{name}_count", printable(name), done.count, "count", note=_note(done))
+        for name, done in found.operations.items()
+    )
+    busiest = numbered(
+        Fact("target", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
+        for name, done in list(found.targets.items())[:_MOST_TARGETS]
+    )
     groups = (
         FactGroup("job", "Job", tuple(_about(found))),
-        FactGroup("server_volume", "Volume", (
-            Fact("read_bytes", "read", found.read_bytes, "bytes"),
-            Fact("write_bytes", "written", found.write_bytes, "bytes"),
-        )),
-        FactGroup("server_operations", "Operations", tuple(
-            Fact(f"{name}_count", printable(name), done.count, "count", note=_note(done))
-            for name, done in found.operations.items()
-        )),
+        FactGroup("server_volume", "Volume", volume),
+        FactGroup("server_operations", "Operations", operations),
         FactGroup("server_requests", "Bytes of a request", tuple(_requests(found))),
-        FactGroup("server_targets", f"Targets ({len(found.targets)})", numbered(
-            Fact("target", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
-            for name, done in list(found.targets.items())[:_MOST_TARGETS]
-        )),
-    )  # fmt: skip
+        FactGroup("server_targets", f"Targets ({len(found.targets)})", busiest),
+    )
     return Answer(
         question="job",
         headline=headline,
@@ -98,7 +101,7 @@ def _note(done: Done) -> str:
 
 
 def _requests(found: ServerIo) -> Iterator[Fact]:
-    """The mean, and the largest bin of the histogram where one is counted."""
+    """Yield the mean, and the largest bin of the histogram if there is one."""
     for name, words in (("read", "reads"), ("write", "writes")):
         done = found.operations.get(name)
         if done is None or not done.count:
@@ -108,30 +111,21 @@ def _requests(found: ServerIo) -> Iterator[Fact]:
         yield Fact(f"{name}_request_bytes", f"{words}, mean", done.bytes / done.count, "bytes", note=note)
 
 
-def _table(name: str, title: str, columns: tuple[tuple[str, str, str], ...], rows: list[tuple[Cell, ...]]) -> Exhibit:
-    table = ResultTable(name, tuple(ResultColumn(*column) for column in columns), tuple(rows))
-    return Exhibit(f"job.server_{name}", title, tables=(table,))
-
-
 def _exhibits(found: ServerIo) -> Iterator[Exhibit]:
     yield _over_time(found)
-    amounts = (
-        ("count", "operations", "count"),
-        ("bytes", "", "bytes"),
-        ("seconds", "seconds of the servers", "seconds"),
-    )
-    for name, title, parts in (
-        ("operation", "Operations, as the servers count them", found.operations),
-        ("target", "Targets, as the servers count them", found.targets),
-    ):
-        rows: list[tuple[Cell, ...]] = [(printable(n), d.count, d.bytes, d.seconds) for n, d in parts.items()]
-        yield _table(f"{name}s", title, ((name, "", "text"), *amounts), rows)
-    sizes: list[tuple[Cell, ...]] = [
+    amounts = "count: operations [count]; bytes [bytes]; seconds: seconds of the servers [seconds]"
+    for name, parts in (("operation", found.operations), ("target", found.targets)):
+        rows = [(printable(n), d.count, d.bytes, d.seconds) for n, d in parts.items()]
+        table = ResultTable.of(f"{name}s", f"{name} [text]; {amounts}", rows)
+        title = f"{name.capitalize()}s, as the servers count them"
+        yield Exhibit(f"job.server_{name}s", title, tables=(table,))
+    sizes = [
         (name, up_to, requests) for name, done in found.operations.items() for up_to, requests in done.sizes.items()
     ]
     if sizes:
-        columns = (("operation", "", "text"), ("up_to_bytes", "up to", "bytes"), ("count", "requests", "count"))
-        yield _table("sizes", "Sizes of requests, as the servers count them", columns, sizes)
+        columns = "operation [text]; up_to_bytes: up to [bytes]; count: requests [count]"
+        table = ResultTable.of("sizes", columns, sizes)
+        yield Exhibit("job.server_sizes", "Sizes of requests, as the servers count them", tables=(table,))
 
 
 def _over_time(found: ServerIo) -> Exhibit:
@@ -151,7 +145,7 @@ def _over_time(found: ServerIo) -> Exhibit:
 
 
 def beside_log(view: JobView, found: ServerIo) -> FactGroup:
-    """What the servers counted of a job that has logs, beside what these say."""
+    """Return the servers' counts of a job that has logs, compared with these."""
     job = view.of_job
     said = {name: int(view.job_io.ints(f"{name}_bytes").sum()) for name in ("read", "write")}
     if job is not None:

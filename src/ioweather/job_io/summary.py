@@ -1,79 +1,56 @@
-"""One job on one screen: what ran, how long, how much I/O, what share of the run, how fast, and what is notable.
+"""One job on one screen: program, duration, amount and speed of I/O, its share of the run, and notes.
 
-Of a job with several runs it is the one with the most I/O time (`together.main_run_of`).
+A job with several runs is shown by the run with the most I/O time (`view.main_run_of`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
+from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
-from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.tables.applications import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.file_records import file_records
-from ioweather.facts.signatures import SMALL_BYTES, program_of, signatures
-from ioweather.job_io.heat_map import busiest, heat_chart
-from ioweather.job_io.view import JobView, printable, recorded_whole
+from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
+from ioweather.job_io.view import JobView, busiest, heat_chart, printable, recorded_whole
 
-# How to record a run whole next time: what Darshan was short of, and the values to set.
-#
-# Darshan keeps 1,024 records per process and module, in 4 MiB for all modules, and 1 MiB of names (darshan-runtime's
+# Darshan records 1,024 files per process and module, in 4 MiB for all modules, and 1 MiB of names (darshan-runtime's
 # manual: MAX_RECORDS, DARSHAN_MODMEM, DARSHAN_NAMEMEM). A file that does not fit has no record.
-
 DEFAULT_RECORDS: Final = 1024
 DEFAULT_MODULE_MIB: Final = 4
 DEFAULT_NAME_MIB: Final = 1
-# Of a record in memory, where the log has none to measure: POSIX of Darshan 3.2 and later.
+# A record in memory, where the log has none to measure: POSIX of Darshan 3.2 and later.
 _RECORD_BYTES: Final = 704
-# Beside the file records: heat maps and the records of other modules.
+# Memory of heat maps and of the records of other modules.
 _OTHER_MIB: Final = 2
 _ID_BYTES: Final = 8
 
 
-@dataclass(frozen=True)
-class Cure:
-    """`known` says that the number of files is; else so many were recorded, and twice as many are taken."""
-
-    modules: tuple[str, ...]
-    records: int
-    module_mib: int
-    name_mib: int
-    known: bool
-
-    @property
-    def text(self) -> str:
-        names = f" DARSHAN_NAMEMEM={self.name_mib}" if self.name_mib > DEFAULT_NAME_MIB else ""
-        guess = "" if self.known else f" ({self.records:,} is a guess: twice what was recorded)"
-        return (
-            f"To record it whole: export DARSHAN_MODMEM={self.module_mib}{names}, and in the file of "
-            f"DARSHAN_CONFIG_PATH the line MAX_RECORDS {self.records} {','.join(self.modules)}{guess}."
-        )
-
-
 def partial_modules(view: JobView) -> tuple[str, ...]:
     """Modules with counters of files that ran out of memory, in any log of the job."""
-    texts = view.applications.text("partial_modules").tolist()
-    found = {name for text in texts for name in (text or "").split(",")}
+    found = view.listed("partial_modules")
     return tuple(name for name in FILE_MODULES if name in found)
 
 
 def unrecorded_files(view: JobView) -> int:
+    """Count files of the name map without a record."""
     return view.log.unrecorded_file_count if view.log is not None else 0
 
 
 def ran_out_of_memory(view: JobView) -> bool:
+    """Whether Darshan ran out of memory for some files."""
     return bool(partial_modules(view)) or unrecorded_files(view) > 0
 
 
 def is_incomplete(view: JobView) -> bool:
+    """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
     return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
 
 
@@ -84,35 +61,42 @@ _FORMS: Final = {
 }
 
 
-def cure(view: JobView) -> Cure | None:
-    """None where the log is whole."""
+def recording_advice(view: JobView) -> str | None:
+    """Return the settings that record the run whole next time; None if the log is whole.
+
+    Names have memory of their own: if there are more names than records, they give the number of files. Otherwise the
+    number is a guess, twice the recorded one.
+    """
     if not ran_out_of_memory(view):
         return None
-    modules = partial_modules(view) or ("POSIX",)
+    log, modules = view.log, partial_modules(view) or ("POSIX",)
     processes = int(view.applications.ints("nprocs").max(initial=1))
     fullest = max((_fullest(view, name) for name in modules), default=0)
-    log = view.log
-    # Names are kept apart from records: where there are more of them, they say how many files there were.
-    named = math.ceil(log.name_count / processes) if log is not None else 0
-    known = unrecorded_files(view) > 0
-    wanted = max(named, fullest + 1) if known else 2 * max(fullest, DEFAULT_RECORDS)
+    if known := unrecorded_files(view) > 0:
+        wanted = max(math.ceil(log.name_count / processes) if log is not None else 0, fullest + 1)
+    else:
+        wanted = 2 * max(fullest, DEFAULT_RECORDS)
     sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
     module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
     name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
-    records, name_mib = max(wanted, DEFAULT_RECORDS + 1), math.ceil(wanted * name_bytes / MIB)
-    mib = max(module_mib, 2 * DEFAULT_MODULE_MIB)
-    return Cure(modules, records, mib, max(name_mib, DEFAULT_NAME_MIB), known)
+    name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
+    names = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
+    guess = "" if known else f" ({records:,} is a guess: twice what was recorded)"
+    return (
+        f"To record it whole: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and in the file "
+        f"of DARSHAN_CONFIG_PATH the line MAX_RECORDS {records} {','.join(modules)}{guess}."
+    )
 
 
 def _fullest(view: JobView, module: str) -> int:
-    """Records of the process with most; those of files that all share are in every process."""
+    """Records of the fullest process; a shared file has one in every process."""
     rank = view.files.ints("rank")[view.files.text("module").equals(module)]
     shared = int((rank < 0).sum())
     return shared + int(np.bincount(rank[rank >= 0]).max(initial=0)) if len(rank) else 0
 
 
-# Drishti's threshold: the slowest rank of a shared file takes so much longer than the fastest. Said only where the
-# difference is also so much of the job's I/O time. [ours]
+# Drishti's threshold: relative difference between the slowest and the fastest rank of a shared file. It is noted only
+# if it is also WORTH_SAYING of the job's I/O time. [ours]
 STRAGGLER: Final = 0.15
 WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
@@ -122,14 +106,15 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
     yield from _missing(view, row)
     yield from _pattern(view, row)
     yield from _meaning(row)
 
 
 def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
-    """Partial data is first-class: said before anything that rests on it."""
-    partial = _listed(view, "partial_modules")
+    """Notes on incomplete logs come first, since all others depend on them."""
+    partial = view.listed("partial_modules")
     counters = partial_modules(view)
     if counters:
         text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
@@ -146,9 +131,9 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         if name not in FILE_MODULES and view.log is not None:
             text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
             yield Finding(text, name="partial_module")
-    if (cured := cure(view)) is not None:
-        yield Finding(cured.text, name="record_it_whole")
-    longer = _listed(view, "longer_records")
+    if (advice := recording_advice(view)) is not None:
+        yield Finding(advice, name="record_it_whole")
+    longer = view.listed("longer_records")
     if longer:
         text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."
         yield Finding(text, name="longer_records")
@@ -186,15 +171,10 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"Heat map: {why}.", name="no_heat_map")
 
 
-def _listed(view: JobView, column: str) -> list[str]:
-    texts = view.applications.text(column).tolist()
-    return sorted({name for text in texts for name in (text or "").split(",") if name})
-
-
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     marks = signatures(view.runs.frame).records()[0]
     incomplete = is_incomplete(view)
-    # Of a part of the counters nobody can say that the whole is little, nor who did nothing.
+    # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
         text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
         yield Finding(text, name="negligible_io")
@@ -242,7 +222,7 @@ def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
-    """The shared file on which waiting for the slowest rank cost most."""
+    """Note the shared file with the most time between its fastest and slowest rank."""
     records = file_records(view.applications, view.files)
     slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
     both = records.known("fastest_rank_seconds") & (slowest > 0)
@@ -259,8 +239,8 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
-    """Why a speed may not be that of the storage (derive.bandwidth), in fewer words."""
-    causes = {verb: {cause.name for cause in bandwidth_caveats(row, verb)} for verb in _VERBS}
+    """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
+    causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
     spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
     if spans:
@@ -280,7 +260,7 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _takes_turns(row: Mapping[str, Any], verb: Verb) -> bool:
-    """Where very much more time passes, the job did something else between its phases of I/O."""
+    """False if much more time passed than was spent: the job then did something else between its phases of I/O."""
     passed = passed_seconds(row, verb)
     return row["nprocs"] > 1 and passed is not None and passed < _DENSE * row[f"d_{verb}_seconds"]
 
@@ -291,20 +271,20 @@ def _span(row: Mapping[str, Any], verb: Verb) -> str:
 
 
 def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
-    """Otherwise the calls of another interface are in what is compared with POSIX."""
+    """Whether POSIX calls can be compared with MPI-IO calls, because few were made through other interfaces."""
     calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
 
 
-# Said in every view: without them the figures mislead.
+# Notes of every view: without them the figures mislead.
 ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
-# One screen: what does not fit shrinks the heat map, down to its fewest rows.
+# The heat map shrinks until everything fits on one screen, down to its fewest rows.
 SCREEN_LINES: Final = 44
 _FEWEST_ROWS: Final = 4
 _COMMAND_CHARACTERS: Final = 62
-# What fits beside a bar.
+# Width of the notes to the right of bars.
 _NOTE_CHARACTERS: Final = 26
-# Runs shorter than this are badly known where a log has whole seconds.
+# Shorter durations are imprecise if the log has whole seconds.
 _SHORT_SECONDS: Final = 20
 _NODE_WORDS: Final = {
     "accounting": "from accounting",
@@ -315,8 +295,10 @@ _NODE_WORDS: Final = {
 
 
 def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
-    """The screen: facts with bars, one heat map, notes. `page.page_exhibits` has the rest. `lines_beside` are
-    wanted for something else on the same screen."""
+    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest.
+
+    `lines_beside` is the number of lines that something else needs on the same screen.
+    """
     row = view.row()
     title = "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
     groups = (
@@ -371,19 +353,21 @@ def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
 
 
 def program(row: Mapping[str, Any]) -> str:
+    """Return the program for the headline."""
     name = printable(program_of(row["exe"] or ""))
     # Anonymised logs have a number for the command.
     return "An anonymous program" if not name or name.isdigit() else name
 
 
 def run_text(view: JobView, row: Mapping[str, Any]) -> str:
+    """Return the run time as text."""
     if row["run_seconds"] is None:
         return "under 1 s" if view.whole_seconds else "an unknown time"
     return format_seconds(row["run_seconds"])
 
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
-    """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
+    """Return one sentence: program, duration, amount and speed of I/O, and its share of the run."""
     who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"
     if view.run_words:
@@ -443,7 +427,7 @@ def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
 
 
 def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
-    """Of all processes together, as shares of processes x run time; nothing where no time is recorded."""
+    """Time of all processes together, as shares of processes x run time; none without recorded times."""
     parts = {
         "reading": row["read_seconds"],
         "writing": row["write_seconds"],
@@ -455,19 +439,18 @@ def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
     if not known:
         return
     for name, seconds in known.items():
-        share = None if whole is None else seconds / whole
         note = f"{format_seconds(seconds)}{' (close flushes count here)' if name == 'metadata' else ''}"
-        if share is not None:
-            yield Fact(name, name, share, "ratio", share, note)
-        else:
+        if whole is None:
             yield Fact(name, name, seconds, "seconds")
+        else:
+            yield Fact(name, name, seconds / whole, "ratio", seconds / whole, note)
     if whole is not None and sum(known.values()) < whole:
         rest = 1 - sum(known.values()) / whole
         yield Fact("all_else", "all else", rest, "ratio", rest, "computing, communicating, idle")
 
 
 def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
-    rates = {verb: row[f"{verb}_bytes_per_s"] for verb in ("read", "write") if row[f"{verb}_bytes_per_s"]}
+    rates = {verb: row[f"{verb}_bytes_per_s"] for verb in _VERBS if row[f"{verb}_bytes_per_s"]}
     top = max(rates.values(), default=0.0)
     for verb, rate in rates.items():
         took = format_seconds(row[f"d_{verb}_seconds"])
@@ -510,7 +493,7 @@ def _both(read: int, written: int) -> str:
 
 
 def bin_labels() -> tuple[str, ...]:
-    """Darshan's ten access-size bins in words; the upper end belongs to the bin."""
+    """Return labels of Darshan's ten access-size bins; the upper end belongs to the bin."""
     uppers = [0, *(upper for upper in SIZE_BIN_UPPER_BYTES if upper is not None)]
     spans = [f"{format_bytes(low)} to {format_bytes(high)}" for low, high in pairwise(uppers)]
     return ("up to 100 B", *spans[1:], f"over {format_bytes(uppers[-1])}")
@@ -521,7 +504,11 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
     total = sum(read + write for read, write in counts)
     for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
         if read + write:
-            note = _reads_and_writes(read, write)
+            both = [_counted(read, "read", "reads")] if read else []
+            both += [_counted(write, "write", "writes")] if write else []
+            note = ", ".join(both)
+            if len(note) > _NOTE_CHARACTERS:
+                note = f"{format_value(read / (read + write), 'ratio')} reads"
             name = f"size_{column.removeprefix('read_').removesuffix('_count')}"
             yield Fact(name, label, read + write, "count", (read + write) / total, note)
     calls = row["fs_read_count"] + row["fs_write_count"]
@@ -531,14 +518,6 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("sequential", "sequential", share, "ratio", share, f"consecutive {consecutive}")
     if row["aligned_ratio"] is not None:
         yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
-
-
-def _reads_and_writes(read: int, write: int) -> str:
-    """How many of each; shares where the numbers are too long."""
-    both = [_counted(read, "read", "reads")] if read else []
-    both += [_counted(write, "write", "writes")] if write else []
-    text = ", ".join(both)
-    return text if len(text) <= _NOTE_CHARACTERS else f"{format_value(read / (read + write), 'ratio')} reads"
 
 
 def _activity(view: JobView, rows: int) -> Iterator[Exhibit]:

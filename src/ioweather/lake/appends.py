@@ -28,9 +28,9 @@ import duckdb
 from ioweather.core.clock import day_start_ns
 from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame
+from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import TableSpec
 from ioweather.core.units import DAY_NS
-from ioweather.core.whole_files import make_directories, sync_to_disk
 from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import Refused, Table, TableFault, make_table, open_table
 from ioweather.lake.table_files import DataFile, TableFiles, content_digest, newest_first, require_undamaged

@@ -19,9 +19,9 @@ import numpy as np
 from ioweather._version import __version__
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import UnsafePlace
+from ioweather.core.facility import Owner
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.visibility import Owner
 from ioweather.lake import layout
 from ioweather.lake.delta_tables import newest_files, newest_version
 from ioweather.lake.lake import LEDGER_FIRST, Lake

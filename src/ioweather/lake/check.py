@@ -15,9 +15,9 @@ import duckdb
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import METRICS, TABLES, TableSpec
 from ioweather.core.units import NS
-from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
 from ioweather.lake.appends import retry_refused
 from ioweather.lake.database import connection, literal, quote

@@ -22,8 +22,8 @@ from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, QueryRefused, UsageError
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
-from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, point_at_checkpoint

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioweather._version import __version__
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import PrivateDirectory, default_spool_dir
 from ioweather.lake.workers import ClusterSettings, TaskLost
 
 if TYPE_CHECKING:

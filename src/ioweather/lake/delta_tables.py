@@ -21,8 +21,8 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from ioweather.core.errors import LakeError
+from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
-from ioweather.core.whole_files import make_directories, sync_to_disk, write_whole
 from ioweather.lake.table_files import DataFile, TableFiles, day_of_uri
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"

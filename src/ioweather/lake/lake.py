@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
-from ioweather.core.facility import Facility, load_facility
+from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
-from ioweather.core.visibility import Owner
 from ioweather.core.words import names_of
 from ioweather.lake import appends, layout
 from ioweather.lake.delta_tables import PinnedTables

@@ -27,9 +27,9 @@ from urllib.parse import unquote
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
-from ioweather.core.default_paths import default_lake_dir as default_lake_dir
 from ioweather.core.errors import LakeError, LakeVersionError, UnsafePlace
-from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.safe_files import PrivateDirectory
+from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.tables.schema import SCHEMA_VERSION
 
 _DRAFT = ".lake.json."

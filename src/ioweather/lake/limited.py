@@ -67,7 +67,7 @@ class _Context(ForkServerContext):
 CONTEXT: Final = _Context()
 # Readers of files are most of the tasks, and Darshan logs most of the files.
 CONTEXT.set_forkserver_preload(
-    ["ioweather.ingestion.reading", "ioweather.readers.darshan.darshan_reader", "ioweather.facts.job_io"]
+    ["ioweather.ingestion.reading", "ioweather.readers.darshan.darshan_reader", "ioweather.facts.job_metrics"]
 )
 
 

@@ -21,9 +21,9 @@ from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeError, LakeVersionError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.core.whole_files import make_directories, write_whole
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, not_written, rewrite_day
 from ioweather.lake.database import connection, literal, quote

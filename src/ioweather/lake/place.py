@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ioweather.core.default_paths import default_lake_dir
 from ioweather.core.facility import Facility
+from ioweather.core.safe_files import default_lake_dir
 from ioweather.lake import layout
 
 if TYPE_CHECKING:

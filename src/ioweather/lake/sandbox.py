@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.errors import QueryRefused
-from ioweather.core.printable import joined
+from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import parse_size
 from ioweather.core.words import names_of

@@ -14,11 +14,10 @@ import duckdb
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Facility, Owner
 from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
-from ioweather.core.visibility import Owner
 from ioweather.lake import grid, inventory
 from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.table_files import TableFiles, require_undamaged

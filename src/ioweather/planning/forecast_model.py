@@ -1,7 +1,7 @@
-"""Load or slowdown of the next two hours with its interval and skill, and the best hour to start.
+"""Load or slowdown of the next two hours with interval and skill, and the best hour to start.
 
-The best start comes from the climate, and only where such advice has paid: each past day the hour is chosen from the
-days before it, and compared with the average of all hours of that day. No hour is chosen with the data that judge it.
+The best start comes from the climate, and only if such advice has paid before: for each past day the hour is chosen
+from the days before it, and compared with the average of all hours of that day.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -32,16 +32,16 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
 )
-from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
+    MIB,
     MINUTE_NS,
     format_seconds,
     format_time_ns,
+    format_value,
     ns_to_datetime,
 )
-from ioweather.planning.forecast_input import History, KnownJobs, Quantity, Seen
 from ioweather.stats.bootstrap import BlockBootstrap
 from ioweather.stats.climatology import (
     HOURS,
@@ -59,6 +59,7 @@ from ioweather.stats.forecast import (
     LEVEL,
     Rolling,
     Timed,
+    Work,
     expected_load,
     rolling_forecasts,
     rolling_intervals,
@@ -71,25 +72,87 @@ AHEAD_NS: Final = HORIZONS_NS[-1]
 HEADLINE_NS: Final = 60 * MINUTE_NS
 SHOWN_NS: Final = 6 * HOUR_NS
 NEEDED_DAYS: Final = 3
-# [ours] Half a percent less error is nothing, even where it is certain; below two percent nobody notices it.
+# [ours] Skill below half a percent does not count, even if it is certain; below two percent it is barely noticed.
 LEAST_SKILL: Final = 0.005
 NOTICED: Final = 0.02
 BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from what is known"}
-# A run of hours counts where this share of them was seen.
+# Minimum share of known hours in a run of hours.
 _SEEN: Final = 0.75
-# [ours] Advice on the start needs a gain of a twentieth, and a fortnight of judged days: an hour that was good on a
-# few days is good by chance.
+# [ours] Advice on the start needs a gain of a twentieth over a fortnight of judged days, else it may be chance.
 WORTH_IT: Final = 0.05
 LEAST_DAYS: Final = 14
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """The forecast of one horizon, in the quantity's unit, and the skill of such forecasts in the past.
+class Quantity:
+    """The forecast quantity: loads in bytes per second, slowdowns as ratios.
 
-    `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same of errors in the
-    quantity's own unit. `by` is the candidate shown: the combination where its skill is above zero, else the better of
-    the other two.
+    Errors are of logarithms, so that a factor counts the same at every level; for loads of log(1 + MiB/s), since idle
+    is 0.
+    """
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+
+    @property
+    def unit(self) -> str:
+        return "bytes_per_s" if self.of == "load" else "factor"
+
+    @property
+    def title(self) -> str:
+        if self.of == "slowdown":
+            return f"Slowdown of {self.op} on {self.filesystem}"
+        return {"read": "Reads", "write": "Writes"}.get(self.op, "Reads and writes") + f" on {self.filesystem}"
+
+    def forward(self, values: Any) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log1p(values / MIB) if self.of == "load" else np.log(values)
+
+    def back(self, values: Any) -> Any:
+        return np.maximum(np.expm1(values), 0.0) * MIB if self.of == "load" else np.exp(values)
+
+    def show(self, value: float | None) -> str:
+        return format_value(None if value is None else float(value), self.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Values of equal windows from `start_ns` on; NaN is missing."""
+
+    start_ns: int
+    window_ns: int
+    values: Floats
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + len(self.values) * self.window_ns
+
+
+@dataclass(frozen=True, eq=False)
+class KnownJobs:
+    """Jobs and the bytes per second of each, in steps of `step_ns`, a whole fraction of the history's windows."""
+
+    work: Work
+    step_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Input of a forecast, and notes on it: its age, other file systems."""
+
+    quantity: Quantity
+    history: History
+    notes: tuple[str, ...] = ()
+    jobs: KnownJobs | None = None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The forecast of one horizon, in the quantity's unit, and the skill of past forecasts.
+
+    `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same in the quantity's own
+    unit. `by` is the candidate shown: the combination if its skill is above zero, else the better of the other two.
     """
 
     horizon_ns: int
@@ -136,7 +199,7 @@ class BestStart:
 
     @property
     def pays(self) -> bool:
-        """Choosing has paid before, and the hours ahead differ."""
+        """Whether choosing has paid before, and the hours ahead differ."""
         proven = self.enough and self.gain.low is not None and self.gain.low > 0
         ahead = 1 - math.exp(self.typical[self.best] - float(self.typical.mean()))
         return proven and (self.gain.value or 0.0) >= WORTH_IT and ahead >= WORTH_IT
@@ -145,7 +208,7 @@ class BestStart:
 def forecast_answer(
     given: Seen, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
 ) -> Answer:
-    """The answer as of the last window that was seen; later windows must not be in the history."""
+    """Return the answer as of the last window of the history."""
     history, quantity = given.history, given.quantity
     question = f"{quantity.title}: what do the next two hours bring?"
     seen = without_maintenance(history, facility)
@@ -195,7 +258,7 @@ def forecast_answer(
 
 
 def without_maintenance(history: History, facility: Facility) -> History:
-    """The history with maintenance missing, as neither input nor truth, up to the last window that was seen."""
+    """Return the history up to its last known window, with maintenance as missing values."""
     values = history.values.copy()
     starts = history.start_ns + np.arange(len(values), dtype=np.int64) * history.window_ns
     for window in facility.maintenance:
@@ -205,7 +268,7 @@ def without_maintenance(history: History, facility: Facility) -> History:
 
 
 def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int) -> Timed:
-    """The series on its scale, with the local clock of its windows and of those ahead."""
+    """Return the series on its scale, with the local clock of its windows and of those ahead."""
     ahead = longest_ns // history.window_ns
     times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
     clock = local_clock(times, zone)
@@ -215,7 +278,7 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
 
 
 def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
-    """(horizons, T), on the scale of the quantity: the load of known jobs, with the rest of the load unchanged."""
+    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
     if jobs is None:
         return None
     work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
@@ -226,7 +289,7 @@ def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizo
 
 
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
-    """One horizon: its skill, then the last forecast of the candidate that the skill allows."""
+    """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
     error = np.abs(rolling.point - rolling.truth)
     amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
@@ -271,8 +334,8 @@ def _skill_of_sums(sums: Floats) -> Any:
 
 
 def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], duration_ns: int) -> BestStart | None:
-    """Starts in the 24 hours after `after_ns`. `hourly` are means of logarithms; None where the climate is not known
-    for all starts."""
+    """Compare starts in the 24 hours after `after_ns`; `hourly` are means of logarithms. None unless the climate is
+    known for all starts."""
     times = -(-after_ns // HOUR_NS) * HOUR_NS + np.arange(24, dtype=np.int64) * HOUR_NS
     local = local_clock(times, zone[0])
     slot = local.weekday * 24 + local.hour
@@ -300,33 +363,34 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
 
 
 def run_means(climate: Floats, slot: Ints, hours: int) -> Floats:
-    """Means over `hours` hours of the week from each slot on: (..., len(slot))."""
+    """Return means over `hours` hours of the week from each slot on: (..., len(slot))."""
     return np.asarray(climate[..., (slot[:, None] + np.arange(hours)) % SLOTS].mean(axis=-1))
 
 
 def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
-    """Per day: the mean logarithm of all its starts less that of the start chosen from the days before; NaN where the
-    day was not seen enough, or the days before make no difference between hours."""
+    """Return by day the mean logarithm of all starts minus that of the start chosen from the days before.
+
+    NaN if too little of the day is known; 0 if the days before show no difference between hours.
+    """
     means, days = hourly.means, len(hourly.means)
-    flat = np.concatenate([means.ravel(), np.full(hours, np.nan)])
-    seen = np.isfinite(flat)
-    total = np.concatenate([[0.0], np.cumsum(np.where(seen, flat, 0.0))])
+    padded = np.concatenate([means.ravel(), np.full(hours, np.nan)])
+    seen = np.isfinite(padded)
+    total = np.concatenate([[0.0], np.cumsum(np.where(seen, padded, 0.0))])
     count = np.concatenate([[0], np.cumsum(seen)])
     first = np.arange(days * HOURS)
     n = count[first + hours] - count[first]
     with np.errstate(invalid="ignore", divide="ignore"):
-        came = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
+        actual = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
     climate = climate_tables(hourly)
-    out = np.full(days, np.nan)
+    gains = np.full(days, np.nan)
     for day in range(1, days):
         expected = run_means(climate[day], hourly.weekday[day] * HOURS + np.arange(HOURS), hours)
-        there = np.isfinite(came[day]) & np.isfinite(expected)
-        if there.sum() >= _SEEN * HOURS:
-            # Where the past shows no difference between hours, there is no choice and nothing to gain.
-            flat_day = np.ptp(expected[there]) < 1e-9
-            chosen = np.where(there, expected, np.inf).argmin()
-            out[day] = 0.0 if flat_day else came[day][there].mean() - came[day][chosen]
-    return out
+        known = np.isfinite(actual[day]) & np.isfinite(expected)
+        if known.sum() >= _SEEN * HOURS:
+            is_flat = np.ptp(expected[known]) < 1e-9
+            chosen = np.where(known, expected, np.inf).argmin()
+            gains[day] = 0.0 if is_flat else actual[day][known].mean() - actual[day][chosen]
+    return gains
 
 
 def _outcome(
@@ -391,7 +455,7 @@ def _facts(
         elif o.skilled:
             worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
         skills.append(Fact(name, o.label, _with_interval(o.skill), note=worth))
-    # A forecast no better than a look at the clock is not shown as a forecast.
+    # A forecast without skill is not shown as a forecast.
     name = "expected" if any(o.skilled for o in outlooks) else "usual"
     groups = [
         FactGroup(name, f"{quantity.title}, in windows of {width}", tuple(values)),
@@ -435,7 +499,7 @@ def _findings(outlooks: Sequence[Outlook]) -> list[Finding]:
 
 
 def _knows(jobs: KnownJobs | None, history: History) -> Finding:
-    """The input of the forecast in one sentence."""
+    """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
     known = "no jobs"
     if jobs is not None:
@@ -461,7 +525,7 @@ def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJo
 
 
 def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> Exhibit:
-    """The forecasts as a table, and as a curve that continues the last hours."""
+    """Return the forecasts as a table, and as a curve that continues the last hours."""
     unit = quantity.unit
     rows: list[tuple[Cell, ...]] = []
     for o in outlooks:
@@ -476,13 +540,13 @@ def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Ou
         rows,
         quantity.title,
     )
-    # Values are drawn where their window ends, so that the last one seen is now; one curve has one scale.
+    # Values are drawn at the end of their window, so that the last known one is now.
     first = max(0, len(history.values) - SHOWN_NS // history.window_ns)
     points: list[tuple[Cell, ...]] = []
     for place, value in enumerate(history.values[first:].tolist(), first + 1):
         seen = value if math.isfinite(value) else None
         points.append((history.start_ns + place * history.window_ns, "seen", seen, None, None))
-    # The band opens at the last value.
+    # The band starts at the last value.
     points[-1] = (*points[-1][:3], points[-1][2], points[-1][2])
     points += [(o.time_ns, "expected", o.value, o.low, o.high) for o in outlooks]
     columns = (
@@ -514,6 +578,7 @@ def _too_few(gain: Estimate) -> str:
 
 
 def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
+    """Return the facts on the best start."""
     best, gain, unit = found.best, found.gain, quantity.unit
     note = f"on {gain.n} past days; {_interval(gain)}"
     saved = Fact("gain", "choosing the hour saved", _percent(gain.value), note=note)
@@ -535,6 +600,7 @@ def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
 
 
 def start_finding(found: BestStart | None, what: str) -> Finding:
+    """Return the finding on the best start."""
     name = "best_start"
     if found is None:
         text = f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet."
@@ -555,6 +621,7 @@ def start_finding(found: BestStart | None, what: str) -> Finding:
 
 
 def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
+    """Return typical values by start in the next 24 hours."""
     what, unit, back = quantity.of, quantity.unit, quantity.back
     rows = table(
         "starts",

@@ -1,23 +1,24 @@
-"""`predict`: how long a transfer will take, and over how many targets to stripe a file."""
+"""The topic `predict`: duration of a transfer, or stripe count for a file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import PredictOutcome, StripeOutcome
-from ioweather.core.question_parameters import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
 from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import INCIDENTS, NEED
-from ioweather.facts.striping import known_targets
-from ioweather.job_io.job_source import find_job, note_log
-from ioweather.planning.stripe_width import recommend_stripe
-from ioweather.planning.transfer_times import predict_transfer
+from ioweather.facts.striped_transfers import known_targets
+from ioweather.job_io.job_query import find_job, note_log
+from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.source import DataSource
 
 
@@ -36,29 +37,17 @@ def run(source: DataSource, params: Params) -> Answer:
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
     responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
+    common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
+    common |= {name: params[name] for name in ("filesystem", "mode")}
     try:
         if params["stripe"]:
             found = recommend_stripe(
-                responses,
-                facility,
-                file_bytes=total_bytes,
-                op=op,
-                filesystem=params["filesystem"],
-                mode=params["mode"],
-                targets=params["targets"],
-                directory=params["directory"],
+                file_bytes=total_bytes, targets=params["targets"], directory=params["directory"], **common
             )
             found = replace(found, name="predict", result=_with_stripe(found, total_bytes))
         else:
             found = predict_transfer(
-                responses,
-                facility,
-                total_bytes=total_bytes,
-                request_bytes=params["request"],
-                width=params["width"],
-                op=op,
-                filesystem=params["filesystem"],
-                mode=params["mode"],
+                total_bytes=total_bytes, request_bytes=params["request"], width=params["width"], **common
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from None
@@ -81,16 +70,15 @@ def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
 
 
 def largest_file_bytes(files: Frame, op: str) -> int:
-    """Bytes that a run moved to or from its largest file: the file whose striping matters most."""
+    """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
     column = "read_bytes" if op == "read" else "write_bytes"
-    moved: dict[int, int] = {}
-    layers = files.text("module").tolist()
-    mpi = {r for r, layer in zip(files.array("record_id").tolist(), layers, strict=True) if layer == "MPI-IO"}
-    rows = zip(files.array("record_id").tolist(), layers, files.array(column).tolist(), strict=True)
-    for record, layer, amount in rows:
-        # The POSIX record of a file repeats what MPI-IO moved.
-        if layer == "MPI-IO" or record not in mpi:
-            moved[record] = moved.get(record, 0) + (amount or 0)
+    records, layers = files.array("record_id").tolist(), files.text("module").tolist()
+    by_mpiio = {record for record, layer in zip(records, layers, strict=True) if layer == "MPI-IO"}
+    moved: Counter[int] = Counter()
+    for record, layer, amount in zip(records, layers, files.array(column).tolist(), strict=True):
+        # The POSIX record of a file repeats the bytes of MPI-IO.
+        if layer == "MPI-IO" or record not in by_mpiio:
+            moved[record] += amount or 0
     largest = max(moved.values(), default=0)
     if not largest:
         raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
@@ -136,5 +124,25 @@ QUESTION = Question(
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7
 """,
+    seen_by="public",
+)
+
+
+def run_stripe(source: DataSource, params: Params) -> Answer:
+    """Answer `predict --stripe` under its former name `stripe`, with the result that `stripe` had."""
+    found = run(source, {"stripe": True, **params})
+    assert isinstance(found.result, PredictOutcome)
+    return replace(found, name="stripe", result=found.result.stripe)
+
+
+# The former name of `predict --stripe`; it works for one release more.
+STRIPE = Question(
+    name="stripe",
+    result=StripeOutcome,
+    run=run_stripe,
+    tables=QUESTION.tables,
+    params=tuple(param for param in QUESTION.params if param.name not in ("request", "width", "stripe")),
+    help="Say over how many OSTs to stripe a file of SIZE: `predict SIZE --stripe` says the same.",
+    epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
     seen_by="public",
 )

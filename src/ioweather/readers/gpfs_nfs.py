@@ -21,9 +21,8 @@ from pathlib import Path
 
 from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import ALL, Mount, growth_of, is_mmpmon, parse_mountstats, samples
 from ioweather.core.counters.growth import Differ, Target
-from ioweather.core.counters.mmpmon import ALL, is_mmpmon, samples
-from ioweather.core.counters.mountstats import Mount, growth_of, parse_mountstats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS

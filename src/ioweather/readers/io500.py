@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import whole_number
 from ioweather.core.units import GIB
 from ioweather.readers.benchmark_phases import (
     LocalTimes,

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import parse_json, whole_number
 from ioweather.core.units import MIB, parse_size
 from ioweather.core.words import names_of, pairs_of
 from ioweather.readers.benchmark_phases import (

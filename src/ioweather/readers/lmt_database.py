@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.lustre_operations import metadata_metric, target_metric
+from ioweather.core.counters.lustre_text import metadata_metric, target_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables.series import COMPONENTS, Quality

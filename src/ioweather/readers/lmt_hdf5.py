@@ -29,7 +29,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.lustre_operations import metadata_metric
+from ioweather.core.counters.lustre_text import metadata_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS
 from ioweather.core.words import names_of

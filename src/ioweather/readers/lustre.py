@@ -17,10 +17,8 @@ from typing import TypeAlias
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.growth import Differ, Target
-from ioweather.core.counters.lustre_job_rows import job_rows
-from ioweather.core.counters.lustre_job_stats import JobAmounts, TargetJobs
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, read_tree, snapshots
-from ioweather.core.counters.lustre_text import get_param_blocks
+from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables.jobs import JOB_OPERATIONS

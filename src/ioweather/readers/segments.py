@@ -15,8 +15,8 @@ from typing import Any
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
+from ioweather.core.foreign_text import parse_json
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import parse_json
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.jobs import EVENT_KINDS
 from ioweather.readers.reader_catalogue import FileReader

@@ -26,8 +26,8 @@ from zoneinfo import ZoneInfo
 from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import parse_json, whole_number
 from ioweather.core.tables.jobs import UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.core.words import names_of

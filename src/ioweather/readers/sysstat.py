@@ -27,8 +27,8 @@ from typing import Any
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
+from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.plain_values import parse_json, whole_number
 from ioweather.core.units import NS, format_bytes
 from ioweather.core.words import names_of
 from ioweather.readers.device_rows import (

@@ -17,7 +17,7 @@ from ioweather._version import __version__
 from ioweather.core.arrays import Floats
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
-from ioweather.core.whole_files import write_whole
+from ioweather.core.safe_files import write_whole
 from ioweather.core.words import pairs_of
 from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.darshan_logs import LogWriter

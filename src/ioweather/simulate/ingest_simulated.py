@@ -10,7 +10,7 @@ from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
-from ioweather.core.whole_files import write_whole
+from ioweather.core.safe_files import write_whole
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake

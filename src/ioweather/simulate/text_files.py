@@ -354,8 +354,9 @@ _FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
 def write_database(
     path: Path, observed: Observed, steps: int, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
-    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times, with late packets, lost rows
-    and a restart of a server that sets its counters to zero."""
+    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times.
+
+    Some packets are late, some rows are lost, and one server restarts, which sets its counters to zero."""
     rng = stream(seed, "lmt")
     start = observed.readings.start
     # The row at the very start only opens the first interval.

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.baseline import WHOLE, Baseline
+from ioweather.core.facility import WHOLE, Baseline
 from ioweather.core.frames import Frame
 from ioweather.stats.histograms import Histograms
 from ioweather.stats.rollups import Reduced, groups_of, omitted_waits, reduce_responses, reduce_rollups

@@ -34,34 +34,32 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.facts.incidents import without_incidents
-from ioweather.facts.response_fits import (
+from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
-    REPLICATES,
-    FittedSample,
-    batches_of,
-    choices,
-    fit_samples,
-    over_samples,
-    parameter_estimates,
-    parameters_text,
-    spread_about,
-)
-from ioweather.facts.response_samples import (
     FILESYSTEM,
     INCIDENTS,
     MINIMUM,
     NEED,
     PROBE,
+    REPLICATES,
     REQUEST_SIZE,
     TOO_FEW,
+    FittedSample,
     ResponseSample,
     Samples,
+    batches_of,
+    choices,
+    fit_samples,
     largest_place,
+    over_samples,
+    parameter_estimates,
+    parameters_text,
     samples_of,
     shown_size,
+    spread_about,
 )
-from ioweather.facts.striping import WIDEST, known_targets, predict_widths, striping_exhibit
+from ioweather.facts.striped_transfers import WIDEST, known_targets, predict_widths, striping_exhibit
 from ioweather.stats.bootstrap import effective_sample
 from ioweather.stats.dependence import moments
 from ioweather.stats.estimates import LEVEL, mean_estimate, median_estimate, plain, share_estimate

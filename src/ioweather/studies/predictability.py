@@ -15,12 +15,10 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Params, Question
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import PredictabilityOutcome
+from ioweather.core.outcomes import Amount, PredictabilityOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import MINUTE_NS, format_value
-from ioweather.facts.groups import group_runs, program_names
-from ioweather.facts.runs import NEEDS, instances_of
+from ioweather.facts.runs import NEEDS, group_runs, instances_of, program_names
 from ioweather.topics.source import DataSource
 
 QUANTILES: Final = (0.68, 0.95)

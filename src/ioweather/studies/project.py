@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from ioweather.core.choices import PROCESSES_PER_NODE
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.core.question_parameters import PROCESSES_PER_NODE
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.facts.accounting_match import match_jobs
-from ioweather.facts.job_volumes import server_volumes
+from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.runs import Runs, jobs_of
+from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import known
 from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
 from ioweather.studies.car11.projects import project_findings

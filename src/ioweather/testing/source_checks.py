@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,7 +19,37 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.testing.problems import Problem, raise_if_any
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`check` is the name of the check, `where` the sample or the case, `text` what was found."""
+
+    check: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.check}, {self.where}: {self.text}"
+
+
+class ChecksFailed(AssertionError):
+    """Everything that was found, not only the first."""
+
+    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        super().__init__("\n".join([f"{name}: {len(self.problems)} problems.", *map(str, self.problems)]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ChecksFailed, (self.name, self.problems)
+
+
+def raise_if_any(name: str, problems: Iterable[Problem]) -> None:
+    found = list(dict.fromkeys(problems))
+    if found:
+        raise ChecksFailed(name, found)
+
 
 # Reading in a child process with limits, so that a reader that never ends or takes all memory ends a check, not the
 # test run.
@@ -39,7 +68,6 @@ class ReadOutcome:
     faults: list[str] = field(default_factory=list)
     refusal: str = ""
     was_ended: bool = False
-    seconds: float = 0.0
 
 
 def read_limited(source: Source, path: Path, context: ReadContext) -> ReadOutcome:
@@ -57,7 +85,6 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> ReadOu
     outcome = ReadOutcome()
     limit_seconds(SECONDS)
     limit_memory(_MEMORY_BYTES + _MEMORY_RATIO * size)
-    started = time.process_time()
     try:
         for table, frame in source.read(path, context):
             outcome.rows[table] += frame.rows
@@ -69,7 +96,6 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> ReadOu
         outcome.faults.append(f"took more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
     except Exception as error:
         outcome.faults.append(f"{type(error).__name__} instead of a SourceError: {error}"[:300])
-    outcome.seconds = time.process_time() - started
     return outcome
 
 
@@ -178,11 +204,8 @@ _STRANGERS: Final = {
     "a table of somebody": b"name,age,town\nAda,36,London\nAlan,41,Wilmslow\n",
     "a document of somebody": b'{"name": "Ada", "friends": [{"name": "Alan"}]}\n',
 }
-# Work that grows with the square of the size is 16 times as much for four times the size, linear work 4 times.
-_MOST_GROWTH: Final = 9.0
-_LEAST_SECONDS: Final = 0.05
-_MOST_BYTES: Final = 16 << 20
-_TRIES: Final = 3
+# Of this size a linear reader takes about a second of processor time, a quadratic one more than is allowed.
+_LARGE_BYTES: Final = 4 << 20
 
 
 def check_source(
@@ -204,9 +227,8 @@ def check_source(
       give rows or a SourceError that pickles; no other error.
     - A counter that restarts gives no amount below zero.
     - Where the source says that its files are divisible, parts give the rows of the whole.
-    - Reading is bounded: every file is read in a process with limits, and time grows with the size alone. `larger`
-      makes a file of about so many bytes; without it a text is repeated. `scaling=False` leaves this part out, which
-      takes most of the time.
+    - Reading is bounded: every file is read in a process with limits, a large one too. `larger` makes a file of about
+      so many bytes; without it a text is repeated. `scaling=False` leaves out the large file.
     """
     context = context or ReadContext()
     problems = [*_description(source), *_strangers(source, foreign)]
@@ -349,37 +371,14 @@ def _parts(source: Source, path: Path, context: ReadContext, folder: Path) -> It
 def _growth(
     source: Source, path: Path, context: ReadContext, folder: Path, larger: Callable[[int], bytes] | None
 ) -> Iterator[Problem]:
-    """The same work on n, 2n and 4n bytes, n so large that it can be measured. The least of some tries counts."""
-    if larger is None and not (path.is_file() and is_text(path.read_bytes())):
+    """A large file is read within the same limits: work that grows with the square of its size is not."""
+    data = path.read_bytes() if path.is_file() else b""
+    if larger is None and not (data and is_text(data)):
         return
-    make = larger or _repeated(path.read_bytes())
-
-    def seconds(size: int) -> float | Problem:
-        (folder / path.name).write_bytes(make(size))
-        outcome = read_limited(source, folder / path.name, context)
-        if outcome.faults:
-            return Problem("growth", path.name, f"a file of {size:,} bytes: {outcome.faults[0]}")
-        return outcome.seconds
-
-    size = 64 << 10
-    while not isinstance(first := seconds(size), Problem) and first < _LEAST_SECONDS and 8 * size <= _MOST_BYTES:
-        size *= 2
-    least = [float("inf")] * 3
-    for _ in range(_TRIES):
-        for position, factor in enumerate((1, 2, 4)):
-            found = seconds(factor * size)
-            if isinstance(found, Problem):
-                yield found
-                return
-            least[position] = min(least[position], found)
-        if least[2] < _MOST_GROWTH * max(least[0], _LEAST_SECONDS):
-            return
-    times = f"twice as many {least[1]:.2f} s, four times as many {least[2]:.2f} s: more than in proportion"
-    yield Problem("growth", path.name, f"{size:,} bytes take {least[0]:.2f} s of a processor, {times}")
-
-
-def _repeated(data: bytes) -> Callable[[int], bytes]:
-    return lambda size: data * max(1, size // len(data))
+    large = larger(_LARGE_BYTES) if larger is not None else data * max(1, _LARGE_BYTES // len(data))
+    (folder / path.name).write_bytes(large)
+    for fault in read_limited(source, folder / path.name, context).faults:
+        yield Problem("growth", path.name, f"a file of {len(large):,} bytes: {fault}")
 
 
 def _head(path: Path) -> bytes:

@@ -20,7 +20,7 @@ from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Answer, Exhibit, exhibit_from_json, result_json
 from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.testing.problems import Problem, raise_if_any
+from ioweather.testing.source_checks import Problem, raise_if_any
 from ioweather.topics.analyse import fetch
 from ioweather.topics.parameters import resolve_params
 from ioweather.topics.source import DataSource

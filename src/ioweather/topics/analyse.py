@@ -24,12 +24,12 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS
-from ioweather.facts.job_volumes import server_volumes
+from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.parameters import check_names, resolve_params
-from ioweather.topics.stamp import of_people, provenance_of, standing_caveats
+from ioweather.topics.source import of_people, provenance_of, standing_caveats
 from ioweather.topics.study_catalogue import STUDIES
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]

@@ -13,8 +13,7 @@ from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.lake.place import Place
 from ioweather.topics.parameters import check_names, resolve_params
 from ioweather.topics.question_catalogue import QUESTIONS
-from ioweather.topics.source import DataSource, SharedResults
-from ioweather.topics.stamp import provenance_of, standing_caveats
+from ioweather.topics.source import DataSource, SharedResults, provenance_of, standing_caveats
 
 if TYPE_CHECKING:
     from ioweather.lake.lake import Lake

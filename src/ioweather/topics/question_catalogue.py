@@ -37,7 +37,7 @@ _LINES = {
         "List runs: the newest, the slowest against similar ones, the largest.",
     ),
     "storage": ("ioweather.diagnosis.file_systems:QUESTION", "Show what file systems, one server or one target did."),
-    "stripe": ("ioweather.planning.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
+    "stripe": ("ioweather.planning.predict:STRIPE", "Say over how many OSTs to stripe a file."),
     "triage": (
         "ioweather.diagnosis.triage:QUESTION",
         "List the programs where a fix wins most, and what was fixed since.",

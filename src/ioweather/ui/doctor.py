@@ -1,4 +1,4 @@
-"""What works here, what is missing, and what to do about it."""
+"""Checks of an installation: what works, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Final, Literal
 from ioweather.agent.settings import settings_from, sources_for
 from ioweather.agent.status import STATUS_FILE, read_status, remote_agents, troubles
 from ioweather.core.clock import now_ns, utc_day
-from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
+from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.check import impossible_rows, last_check
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.facility_draft import systems_of
+from ioweather.ui.local_setup import systems_of
 
 State = Literal["ok", "note", "problem"]
-# Samples of a second cannot be told apart in time better than this.
+# Samples of one second are not ordered more finely than this.
 _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0

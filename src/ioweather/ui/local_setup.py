@@ -1,11 +1,12 @@
-"""Measuring where one stands, without root: a small probe of this directory's file system, the block devices, and the
-demonstration made in the background. All of it runs in children that end with this process, whatever ends it.
-"""
+"""Sets up a site on one machine: a draft of facility.toml, the demonstration, and what `ioweather up` runs."""
 
 from __future__ import annotations
 
 import ctypes
+import datetime as dt
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,17 +15,196 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
 from ioweather.agent.status import read_status
 from ioweather.core.clock import now_ns
-from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.outcomes import WhyOutcome
+from ioweather.core.progress import Progress, silent
+from ioweather.core.results import Answer
+from ioweather.core.safe_files import default_spool_dir
+from ioweather.core.units import NS
 from ioweather.lake import layout
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.snapshot import Snapshot
+from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
+from ioweather.simulate.presets import LAPTOP
+from ioweather.topics.ask import ask
 
-# Half a MiB read and written a second, 16 MiB of space: nobody notices, and a baseline is there after 15 seconds.
+# Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
+_STACKED = re.compile(r":(dm-|md|loop|ram|zram|sr|scd)\d*|:(sd[a-z]+\d+|vd[a-z]+\d+|nvme\d+n\d+p\d+)$")
+
+
+def systems_of(snapshot: Snapshot) -> set[str]:
+    """Raw names of sampled and of probed systems."""
+    return {group.system for group in snapshot.series()} | _probed(snapshot)
+
+
+def _probed(snapshot: Snapshot) -> set[str]:
+    if not snapshot.pinned["responses"].uris:
+        return set()
+    named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
+    return {row[0] for row in snapshot.query(named).fetchall()}
+
+
+def draft_facility(snapshot: Snapshot, *, name: str, zone: str) -> str:
+    """One section per Lustre file system, and per mount that was probed or that logs found it at; disks go to the file
+    system whose servers have them, others into a section of their own."""
+    kinds: dict[str, str] = {group.system: group.component_kind for group in snapshot.series()}
+    lustre = sorted(system for system, kind in kinds.items() if kind in ("ost", "oss", "mdt", "mds"))
+    disks = sorted(system for system, kind in kinds.items() if kind == "device" and not _STACKED.search(system))
+    found: dict[str, dict[str, list[str]]] = {system: {"lustre": [system]} for system in lustre}
+    probed = {name.removeprefix("mount:") for name in _probed(snapshot) if name.startswith("mount:")}
+    for mount in sorted(probed | _lustre_mounts(snapshot)):
+        found.setdefault(_at_mount(mount, lustre, probed), {}).setdefault("mounts", []).append(mount)
+    for system, own in _disks_of(snapshot, disks).items():
+        found.setdefault(system, {})["devices"] = _patterns(own)
+    sections = [_section(_key(key), **lists) for key, lists in found.items()]
+    if not sections:
+        sections.append("".join(f"# {line}\n" for line in _section("scratch").splitlines()))
+    clusters = json.dumps(_clusters(snapshot))
+    return _draft("facility").format(name=name, zone=zone, clusters=clusters, filesystems="".join(sections))
+
+
+def _draft(name: str) -> str:
+    return Path(__file__).with_name(f"{name}_draft.toml").read_text("utf-8")
+
+
+def _lustre_mounts(snapshot: Snapshot) -> set[str]:
+    """Where Darshan logs found Lustre."""
+    if not snapshot.pinned["applications"].uris:
+        return set()
+    tables = snapshot.query("SELECT DISTINCT mounts FROM applications WHERE mounts IS NOT NULL LIMIT 1000").fetchall()
+    return {mount for (text,) in tables for mount, kind in json.loads(text).items() if kind == "lustre"}
+
+
+def _at_mount(mount: str, lustre: list[str], probed: set[str]) -> str:
+    """The section of a mount: the Lustre file system of that name, or the only one where nothing else can be meant."""
+    named = mount.strip("/").replace("/", "-") or "root"
+    last = mount.rstrip("/").rpartition("/")[2]
+    alike = [name for name in (named, last) if name in lustre]
+    return alike[0] if alike else lustre[0] if len(lustre) == 1 and mount not in probed else named
+
+
+def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
+    """Disks by the file system among whose servers their host is; 'disks' where none has it, or several."""
+    servers: dict[str, set[str]] = {}
+    groups = [g for g in snapshot.series() if g.component_kind in ("oss", "mds")]
+    if disks and groups:
+        rows = snapshot.rows("series", {"component_kind": ("oss", "mds")}, days={max(g.day for g in groups)})
+        for system, server in snapshot.bare.execute(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
+            servers.setdefault(server, set()).add(system)
+    if disks and snapshot.pinned["components"].uris:
+        told = "SELECT DISTINCT system, server FROM components WHERE server IS NOT NULL"
+        for system, server in snapshot.query(told).fetchall():
+            servers.setdefault(server, set()).add(system)
+    found: dict[str, list[str]] = {}
+    for disk in disks:
+        of = servers.get(disk.partition(":")[0], set())
+        found.setdefault(next(iter(of)) if len(of) == 1 else "disks", []).append(disk)
+    return found
+
+
+def _clusters(snapshot: Snapshot) -> list[str]:
+    if not snapshot.pinned["jobs"].uris:
+        return []
+    named = "SELECT DISTINCT cluster FROM jobs WHERE cluster IS NOT NULL AND cluster <> '' ORDER BY 1"
+    return [row[0] for row in snapshot.query(named).fetchall()]
+
+
+def _section(name: str, **lists: list[str]) -> str:
+    fields = {field: json.dumps(lists.get(field, [])) for field in ("lustre", "mounts", "devices")}
+    return _draft("filesystem").format(name=name, **fields)
+
+
+def _patterns(disks: list[str]) -> list[str]:
+    """'oss1:sda', 'oss2:sda' -> 'oss*:sda', if that catches nothing else."""
+    grouped: dict[str, list[str]] = {}
+    for disk in disks:
+        host, _, device = disk.partition(":")
+        stem = host.rstrip("0123456789")
+        grouped.setdefault((stem + "*" if stem != host else host) + ":" + device, []).append(disk)
+    return sorted(pattern if len(members) > 1 else members[0] for pattern, members in grouped.items())
+
+
+def _key(system: str) -> str:
+    return system if re.fullmatch(r"[A-Za-z0-9_-]+", system) else f'"{system}"'
+
+
+_SEED = 1
+_LIKE_RUNS = 12
+# The same week once: the copies of a day in other formats, and most of the probes, only cost time here.
+PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
+
+
+@dataclass(frozen=True)
+class Demo:
+    lake: Path
+    days: int
+    servers: int
+
+
+def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
+    """Made again each time; only a lake that is itself simulated is overwritten."""
+    root = out or layout.default_lake_dir().with_name("demo")
+    if layout.is_lake(root) and not open_lake(root).facility.simulated:
+        raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
+    with tempfile.TemporaryDirectory(prefix="ioweather-demo-") as folder:
+        made = generate(PRESET, Path(folder) / "facility", seed=_SEED, progress=progress)
+        ingest_simulated(made, root, progress=progress)
+    return Demo(root, PRESET.days, PRESET.oss_count)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A question in words, the command that answers it, and its answer here."""
+
+    wants: str
+    command: str
+    answer: Answer
+
+
+def tour(lake: Lake) -> Iterator[Step]:
+    """A slow job, which component is unhealthy, who slowed others, and which program to mend first."""
+    found = first_verdict(lake)
+    if found is not None:
+        job, verdict = found
+        yield Step(f"Why was job {job} slow?", f"why {job}", verdict)
+    yield Step("Is a server or target unhealthy?", "health", ask("health", lake))
+    first = dt.datetime.fromisoformat(f"{PRESET.first_day}T00:00Z")
+    last = first + dt.timedelta(PRESET.days)
+    period_ns = (int(first.timestamp()) * NS, int(last.timestamp()) * NS)
+    command = f"who --from {first:%F} --to {last:%F}"
+    yield Step("Who slowed others?", command, ask("who", lake, period_ns=period_ns))
+    yield Step("Where does a fix win most?", "triage", ask("triage", lake))
+
+
+def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
+    """Of the jobs whose I/O took longest compared with their like, the first that there is a verdict on."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["job_io"].uris:
+            return None
+        found = snapshot.query(
+            f"""
+            WITH runs AS (SELECT a.job_id, m.io_seconds, median(m.io_seconds) OVER like_it AS usual,
+                                 count(*) OVER like_it AS alike
+                          FROM applications a JOIN job_io m USING (log_digest) WHERE m.io_seconds > 0
+                          WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
+            SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
+        ).fetchall()
+    answers = ((str(job), ask("why", lake, {"job": str(job)})) for (job,) in found)
+    return next(((job, answer) for job, answer in answers if _is_known(answer)), None)
+
+
+def _is_known(answer: Answer) -> bool:
+    return isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown"
+
+
+# Half a MiB read and written a second, 16 MiB of space: not noticeable, and a baseline is there after 15 seconds.
 PROBE_OPTIONS: Final = ("--period", "500ms", "--request", "256KiB", "--file-size", "16MiB", "--pool", "20")
 _PATIENCE_SECONDS: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
@@ -38,7 +218,7 @@ class Child:
     arguments: Sequence[str]
     niceness: int = 0
     _process: subprocess.Popen[bytes] = field(init=False)
-    # A file and not a pipe: nobody reads it while the child runs, and a full pipe would stop the child.
+    # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
     _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def __post_init__(self) -> None:
@@ -154,7 +334,7 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
 
 
 def _remove_old_drafts(demo: Path) -> None:
-    """Of demonstrations whose making was killed."""
+    """Remove unfinished demonstrations of processes that were killed."""
     for draft in demo.parent.glob(f".{demo.name}-*"):
         maker = draft.name.rpartition("-")[2]
         if draft.lstat().st_uid == os.geteuid() and maker.isdigit() and not Path("/proc", maker).exists():
@@ -170,7 +350,7 @@ def writable_place() -> Path:
 
 
 def _free_spools() -> tuple[Path, Path]:
-    """The usual spool, so that `ioweather now` finds it; one beside it where an agent has that."""
+    """The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that."""
     usual = default_spool_dir()
     try:
         taken = not read_status(usual).is_stale(now_ns())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ioweather.ingestion.ingest import IngestReport
     from ioweather.lake.lake import Lake
     from ioweather.lake.sandbox import SqlResult
+    from ioweather.ui.report.write import Audience
 
 AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
 
@@ -129,6 +130,25 @@ def simulate_facility(
     chosen = preset_named(preset)
     made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)
     return ingest_simulated(made, Path(out) / "lake")
+
+
+def write_report(
+    out: str | os.PathLike[str],
+    lake: AnyLake = None,
+    *,
+    audience: Audience = "science",
+    anonymous: bool = False,
+) -> Path:
+    """Write what the lake can tell as one file, HTML or PDF, which needs nothing beside it; returns its path.
+
+    `audience`: a "director" gets one sheet, an "operator" two, "science" all exhibits too.
+
+    `anonymous` replaces users, projects, programs, hosts and paths by aliases.
+    """
+    from ioweather.ui.report.write import write_report as write
+
+    write(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
+    return Path(out)
 
 
 class ShownExhibit(Exhibit):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers import exhibits, published
-from ioweather.core.papers.catalogue import document
-from ioweather.core.papers.comparison import compare, comparison_table
+from ioweather.core.papers import document, exhibits, published
+from ioweather.core.papers.claims import compare, comparison_table
 from ioweather.core.results import Estimate, Exhibit, Published, ResultColumn, ResultTable, result_json
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers import PAPERS, exhibits
-from ioweather.core.papers.catalogue import document
-from ioweather.ui.report.page import equation_html
+from ioweather.core.papers import PAPERS, document, exhibits
+from ioweather.ui.report.write import equation_html
 
 
 def test_every_exhibit_has_an_equation():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.papers.catalogue import parse_printed
+from ioweather.core.papers import parse_printed
 from ioweather.core.units import UNITS
 
 

@@ -12,7 +12,7 @@ from darshan_logs import LogParts
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Reading, read_batch
 from ioweather.lake.lake import open_lake

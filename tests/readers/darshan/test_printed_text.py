@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from darshan_text import printed
-from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_from_log import heat_maps
+from ioweather.job_io.job_query import heat_maps
+from ioweather.job_io.view import SCREEN
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 
 SPEC = importlib.util.find_spec("darshan")

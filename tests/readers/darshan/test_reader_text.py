@@ -10,7 +10,7 @@ from darshan_logs import LogParts, record
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.tables.schema import encode_text
-from ioweather.facts.job_io import job_io
+from ioweather.facts.job_metrics import job_io
 from ioweather.readers.darshan.darshan_reader import DARSHAN, read_log, rows_of_logs
 from ioweather.ui.cli.main import run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import samples as samples_in
 from ioweather.core.counters.growth import Target
-from ioweather.core.counters.mmpmon import samples as samples_in
 from ioweather.core.errors import EmptyInput
 from ioweather.core.tables.series import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.lustre_job_rows import JobIdentity, identity_of
-from ioweather.core.counters.lustre_job_stats import (
+from ioweather.core.counters.lustre_text import (
+    JobIdentity,
     Operation,
     _sizes_grown,
+    identity_of,
     parse_entry,
     parse_job_stats,
     size_bins,

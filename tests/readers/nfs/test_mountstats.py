@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.mountstats import parse_mountstats
+from ioweather.core.counters.client_counters import parse_mountstats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.tables.series import Quality
 from ioweather.readers.gpfs_nfs import MOUNTSTATS

@@ -17,7 +17,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
-from ioweather.core.mounts import file_system_of, mount_points_below
+from ioweather.core.safe_files import file_system_of, mount_points_below
 from ioweather.readers.scan import walker
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import Tally, project_name

@@ -12,9 +12,8 @@ from planted_jobs import GIB, MIB, NS, T, cells, estimate, exhibits, facility, p
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
-from ioweather.core.tables import concat
-from ioweather.core.tables.catalogue import BENCHMARKS
-from ioweather.facts.job_io import job_io
+from ioweather.core.tables import BENCHMARKS, concat
+from ioweather.facts.job_metrics import job_io
 from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
 from ioweather.readers.ior import IOR
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.baseline import Baseline
 from ioweather.core.contracts import StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import concat, encode_text
 from ioweather.core.tables.responses import RESPONSES

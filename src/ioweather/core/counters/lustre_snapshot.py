@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ioweather.core.counters.growth import Origin, Sample, Target
-from ioweather.core.counters.lustre_job_stats import Entry, parse_job_stats
-from ioweather.core.counters.lustre_operations import OPERATIONS, metadata_metric, target_metric
-from ioweather.core.counters.lustre_text import Stats, parse_number, parse_stats, time_of
+from ioweather.core.counters.lustre_text import (
+    OPERATIONS,
+    Entry,
+    Stats,
+    metadata_metric,
+    parse_job_stats,
+    parse_number,
+    parse_stats,
+    target_metric,
+    time_of,
+)
 from ioweather.core.errors import CorruptInput, SourceError
 
 _BUCKET = re.compile(

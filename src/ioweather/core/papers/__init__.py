@@ -1,18 +1,244 @@
-"""The five papers as data: who wrote them, what can be made again from a site's own data, and what they print.
+"""The five papers as data: their exhibits and every number they print. Files are read on first use.
 
 A published number is named so that a study can pick it: `below_ratio[1 MiB]`, `mean_rate_read`, `pearson_write[ESB]`.
 What is in brackets is a row of a table, a project, a system or a threshold; `_read` and `_write` tell directions apart.
 """
 
-from ioweather.core.papers.catalogue import (
-    PAPERS,
-    ExhibitEntry,
-    Paper,
-    as_printed,
-    context,
-    exhibit_entry,
-    exhibits,
-    published,
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from ioweather.core.errors import UsageError
+from ioweather.core.results import Published
+from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_value
+
+# A number as a paper prints it ('>75%', '31.7 GiB/s', '~57,000') turned into the units of the house.
+#
+# The files beside this one hold what is on paper, so that they can be checked against it by eye; the arithmetic is
+# here, exact until the last step.
+
+# Words for the marks before a number; a note begins with them, so that a bound stays a bound.
+BOUNDS: Final = {">": "more than", "<": "less than", ">=": "at least", "<=": "at most", "~": "about"}
+
+_MINUTE: Final = 60
+# Unit of the house -> printed units and what one of each is there.
+_FACTORS: Final[dict[str, dict[str, Fraction | int]]] = {
+    "": {"": 1, "TFlops": 1, "PF": 1},
+    "count": {"n": 1, "k": 10**3, "M": 10**6, "billion": 10**9},
+    "bytes": {
+        "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB, "PiB": PIB,
+        "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
+    },
+    "bytes_per_s": {
+        "MiB/s": MIB, "GiB/s": GIB, "GiB/min": Fraction(GIB, _MINUTE), "MB/s": 10**6, "GB/s": 10**9,
+        "GbE": Fraction(10**9, 8),
+    },
+    "mib_per_s_per_node": {"MiB/s/CN": 1},
+    "ops_per_s": {"op/s": 1, "k/min": Fraction(10**3, _MINUTE), "M/min": Fraction(10**6, _MINUTE)},
+    "seconds": {"ms": Fraction(1, 1000), "s": 1, "min": _MINUTE, "h": 3600, "d": 86_400},
+    "ratio": {"%": Fraction(1, 100)},
+    "factor": {"x": 1},
+}  # fmt: skip
+_UNITS: Final = {
+    printed: (unit, Fraction(factor)) for unit, factors in _FACTORS.items() for printed, factor in factors.items()
+}
+_PRINTED: Final = re.compile(
+    r"^(?P<bound>>=|<=|[<>~])?\s*(?P<number>[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(?P<unit>\S.*)?$"
 )
 
-__all__ = ["PAPERS", "ExhibitEntry", "Paper", "as_printed", "context", "exhibit_entry", "exhibits", "published"]
+
+@dataclass(frozen=True)
+class Printed:
+    """`bound` is one of the keys of BOUNDS, or empty; `scaled` tells that `value` differs from the printed digits."""
+
+    value: int | float
+    unit: str
+    bound: str
+    scaled: bool
+
+
+def parse_printed(text: str, default_unit: str = "n") -> Printed:
+    """The value of a printed number in the units of the house. A bare number has the printed unit `default_unit`."""
+    match = _PRINTED.match(text.strip())
+    if match is None or (match["unit"] or default_unit) not in _UNITS:
+        raise ValueError(f"{text!r} is not a number with a known unit")
+    unit, factor = _UNITS[match["unit"] or default_unit]
+    exact = Fraction(match["number"].replace(",", "")) * factor
+    whole = exact.denominator == 1 and unit in ("count", "bytes")
+    return Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
+
+
+_KEYS: Final = ("car11", "don15", "kun19", "mad17", "pat19")
+# A dash in a printed table: no number.
+_NOTHING: Final = "-"
+
+
+@dataclass(frozen=True)
+class ExhibitEntry:
+    """A table, figure or headline statement of a paper that a site can make from its own data: the study that makes
+    it, the dashboard's page that shows it, and its equations, each with what it is."""
+
+    id: str
+    paper: str
+    title: str
+    what: str
+    study: str
+    page: str
+    equations: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """`site` is the facility and the year the numbers come from."""
+
+    key: str
+    authors: tuple[str, ...]
+    title: str
+    venue: str
+    year: int
+    doi: str
+    site: str
+    exhibits: tuple[ExhibitEntry, ...]
+
+    @property
+    def citation(self) -> str:
+        return f"{', '.join(self.authors)}. {self.title}. {self.venue}, {self.year}. doi:{self.doi}"
+
+
+class _Papers(Mapping[str, Paper]):
+    """Names without reading; a paper when it is looked up."""
+
+    def __getitem__(self, key: str) -> Paper:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return _paper(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in _KEYS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+
+PAPERS: Final[Mapping[str, Paper]] = _Papers()
+
+
+@cache
+def exhibits() -> tuple[ExhibitEntry, ...]:
+    """All exhibits, papers in alphabetical order, each in the order of its paper."""
+    return tuple(entry for paper in PAPERS.values() for entry in paper.exhibits)
+
+
+@cache
+def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
+    key = exhibit_id.partition(".")[0]
+    for entry in PAPERS[key].exhibits if key in PAPERS else ():
+        if entry.id == exhibit_id:
+            return entry
+    known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
+    near = get_close_matches(exhibit_id, [entry.id for entry in exhibits()], n=2, cutoff=0.8)
+    hint = f"There are: {', '.join(known)}." if known else "`ioweather show` lists them all."
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
+
+
+@cache
+def published(exhibit_id: str) -> tuple[Published, ...]:
+    """Every number a paper prints for one exhibit; empty where it prints only a picture."""
+    paper = exhibit_entry(exhibit_id).paper
+    return next(_values(block) for block in document(paper)["exhibit"] if block["id"] == exhibit_id)
+
+
+@cache
+def context(key: str) -> tuple[Published, ...]:
+    """What a paper prints about its system, period and method: numbers that belong to no exhibit."""
+    if key not in PAPERS:
+        raise UsageError(f"There is no paper {key!r}.", hint=f"There are: {', '.join(PAPERS)}.")
+    return tuple(value for block in document(key).get("context", ()) for value in _values(block))
+
+
+def as_printed(value: Published) -> str:
+    """The value for people, with '>', '<', '≥', '≤' or '~' where the paper gives a bound or says about."""
+    words = value.note.partition(";")[0]
+    mark = next((mark for mark, name in BOUNDS.items() if name == words), "")
+    return mark.replace(">=", "≥").replace("<=", "≤") + format_value(value.value, value.unit)
+
+
+@cache
+def document(key: str) -> dict[str, Any]:
+    """The file of one paper."""
+    import tomllib  # not at the top: it takes as long as everything else here, and a list of names needs none of it
+
+    return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
+
+
+@cache
+def _paper(key: str) -> Paper:
+    data = document(key)
+    return Paper(
+        key=data["key"],
+        authors=tuple(data["authors"]),
+        title=data["title"],
+        venue=data["venue"],
+        year=data["year"],
+        doi=data["doi"],
+        site=data["site"],
+        exhibits=tuple(_entry(key, block) for block in data["exhibit"]),
+    )
+
+
+def _entry(key: str, block: Mapping[str, Any]) -> ExhibitEntry:
+    """An equation is written out, or named where several exhibits share it."""
+    shared = document("equations")
+    equations = [shared[given] if isinstance(given, str) else given for given in block["equations"]]
+    words = (block["title"], block["what"], block["study"], block["page"])
+    return ExhibitEntry(block["id"], key, *words, tuple((equation, what) for equation, what in equations))
+
+
+def _values(block: Mapping[str, Any]) -> tuple[Published, ...]:
+    single = (_value(block["id"], block.get("place", ""), entry) for entry in block.get("values", ()))
+    tables = (value for table in block.get("tables", ()) for value in _table_values(block["id"], table))
+    return (*single, *tables)
+
+
+def _value(exhibit: str, place: str, entry: Mapping[str, Any]) -> Published:
+    place, note = entry.get("place", place), entry.get("note", "")
+    if "text" in entry:
+        return Published(exhibit, entry["quantity"], entry["text"], entry["unit"], place, note)
+    return _number(exhibit, entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
+
+
+def _table_values(exhibit: str, table: Mapping[str, Any]) -> Iterator[Published]:
+    """One value per cell; its quantity is the column's name with the row's name in brackets."""
+    notes = table.get("notes", {})
+    for label, *cells in table["rows"]:
+        for (name, unit), cell in zip(table["columns"], cells, strict=True):
+            quantity = f"{name}[{label}]"
+            note = notes.get(quantity, "")
+            if unit == "text":
+                yield Published(exhibit, quantity, cell, "text", table["place"], note)
+            else:
+                yield _number(exhibit, quantity, cell, unit, table["place"], note)
+
+
+def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
+    if printed == _NOTHING:
+        unit = parse_printed("0", default_unit).unit
+        return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))
+    number = parse_printed(printed, default_unit)
+    digits = printed.lstrip("<>=~ ")
+    if number.scaled and digits[-1].isdigit():  # a table's unit stands in its heading, not in the cell
+        digits += f" {default_unit}"
+    remarks = [BOUNDS.get(number.bound, ""), f"printed {digits}" if number.scaled else "", note]
+    return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from ioweather.core.tables.ranges import ANY, FILE_SIZE, FILE_TIME, NOT_NEGATIVE, Range
-from ioweather.core.tables.schema import ColumnSpec, TableSpec
-from ioweather.core.tables.texts import is_layout, is_object
+from ioweather.core.tables.schema import (
+    ANY,
+    FILE_SIZE,
+    FILE_TIME,
+    NOT_NEGATIVE,
+    ColumnSpec,
+    Range,
+    TableSpec,
+    is_layout,
+    is_object,
+)
 from ioweather.core.words import names_of
 
 HISTOGRAM_NAMES = names_of("""

@@ -8,10 +8,20 @@ import numpy as np
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables.checks import Fault
-from ioweather.core.tables.ranges import ANY, FACTOR, FLAGS, NOT_NEGATIVE, PARTS, PLANNED_TIME
-from ioweather.core.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
+from ioweather.core.tables.schema import (
+    ANY,
+    COMPONENT_KINDS,
+    FACTOR,
+    FLAGS,
+    NOT_NEGATIVE,
+    PARTS,
+    PLANNED_TIME,
+    ColumnSpec,
+    TableSpec,
+    is_event_details,
+    is_object_of_counts,
+)
 from ioweather.core.tables.series import most_per_s
-from ioweather.core.tables.texts import is_event_details, is_object_of_counts
 from ioweather.core.units import NS
 
 # The cluster of accounting that does not name its own, where nobody else did.

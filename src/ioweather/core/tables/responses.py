@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.tables.ranges import ERRNO
-from ioweather.core.tables.schema import ColumnSpec, TableSpec
-from ioweather.core.tables.texts import is_histogram
+from ioweather.core.tables.schema import ERRNO, ColumnSpec, TableSpec, is_histogram
 
 OPERATIONS = ("create", "delete", "file_read", "read", "stat", "write", "write_sync")
 MODES = ("cache", "nocache")

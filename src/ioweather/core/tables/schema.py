@@ -1,9 +1,15 @@
-"""What a table is: columns with types, a natural key, how rows are revised; and frames built to it."""
+"""Columns with types and ranges, natural keys, how rows are revised; and frames built to a table.
+
+Every range lies far beyond what any machine has done, so that it refuses mistakes and forgeries, never a record.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -11,9 +17,165 @@ import numpy as np
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.tables.checks import Checked, Fault, check
-from ioweather.core.tables.ranges import SAMPLE, Range, range_of
-from ioweather.core.tables.texts import Reads
-from ioweather.core.words import pairs_of
+from ioweather.core.units import DAY_NS
+from ioweather.core.words import names_of, pairs_of
+
+Reads: TypeAlias = "Callable[[str], bool]"  # whether a text can be parsed
+
+# An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
+INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
+_NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
+# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.loghistogram`.
+_HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
+_MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
+_EVENT_KEYS: Final = {"through": list, "interval_ns": int, "probability": float, "runs": int, "lost_seconds": float,
+                      "direction": str, "cause": str, "op": str, "mode": str, "request_bytes": int}  # fmt: skip
+
+
+def is_numbers(text: str) -> bool:
+    return _NUMBERS.fullmatch(text) is not None
+
+
+def is_layout(text: str) -> bool:
+    """Lists of numbers, one for each part of a file."""
+    return all(map(is_numbers, text.split(";")))
+
+
+def is_histogram(text: str) -> bool:
+    gaps = sum(map(ord, text[1::2])) - 33 * (len(text) // 2) if text.startswith("~") else 0
+    return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
+
+
+def is_interfaces(text: str) -> bool:
+    return text == "" or set(text.split(",")) <= set(INTERFACES)
+
+
+def is_object(text: str) -> bool:
+    return isinstance(_parsed(text), dict)
+
+
+def is_object_of_texts(text: str) -> bool:
+    found = _parsed(text)
+    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+
+
+def is_object_of_counts(text: str) -> bool:
+    """Numbers by number."""
+    found = _parsed(text)
+    return isinstance(found, dict) and all(
+        key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0 for key, value in found.items()
+    )
+
+
+def is_object_of_objects(text: str) -> bool:
+    found = _parsed(text)
+    return isinstance(found, dict) and all(
+        isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
+    )
+
+
+def is_event_details(text: str) -> bool:
+    """Any object whose known keys have values of their type."""
+    found = _parsed(text)
+    if not isinstance(found, dict):
+        return False
+    known = {key: value for key, value in found.items() if key in _EVENT_KEYS and value is not None}
+    through = known.get("through", [])
+    return all(_is(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(_is(name, str) for name in through)
+
+
+def _is(value: Any, kind: type) -> bool:
+    """Whether JSON has a value of the type there; an int also one that fits into 64 bits."""
+    if isinstance(value, bool):
+        return False
+    if kind is int:
+        return isinstance(value, int) and abs(value) < 1 << 63
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _parsed(text: str) -> Any:
+    """None where it is no JSON, also where it is nested too deeply to be read again."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+_YEAR_NS: Final = 365 * DAY_NS
+INT64_MOST: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """From `least` to `most`, both allowed; of a time, to `ahead_ns` after now. `label` is how a page shows it."""
+
+    least: float
+    most: float
+    label: str
+    ahead_ns: int | None = None
+
+    def most_at(self, now_ns: int) -> float:
+        return self.most if self.ahead_ns is None else now_ns + self.ahead_ns
+
+
+# Identities are compared and never counted; hashes stand in for them in anonymous logs.
+ANY: Final = Range(-INT64_MOST - 1, INT64_MOST, "any")
+NOT_NEGATIVE: Final = Range(0, INT64_MOST, "0 or more")
+# Clocks of hosts differ, and a zone that was guessed wrong shifts by at most 14 hours: a day covers both.
+TIME: Final = Range(0, INT64_MOST, "1970 to tomorrow", DAY_NS)
+# Maintenance is announced, and hardware is written off, years ahead.
+PLANNED_TIME: Final = Range(0, INT64_MOST, "1970 to ten years ahead", 10 * _YEAR_NS)
+# Times of files are whatever their owner set.
+FILE_TIME: Final = ANY
+# A time of this century and a length of a hundred years add up within int64.
+LENGTH: Final = Range(0, 100 * _YEAR_NS, "0 to 100 years")
+# Counters looked at once a year are the rarest. Beyond, the clock was not set at one of the two looks.
+INTERVAL: Final = Range(1, 366 * DAY_NS, "1 ns to 366 days")
+# 1 EiB is more than the largest file system holds (Orion of Frontier: 0.7 EB in 2023); a run that moved as much at its
+# 10 TB/s would take a day and a half. As many operations, a billion a second, would take 36 years.
+AMOUNT: Final = Range(0, 1 << 60, "0 to 2^60")
+# A sparse file may end anywhere below 2^63, and so may a write to it.
+FILE_SIZE: Final = NOT_NEGATIVE
+# The largest machines have ten million cores (Sunway TaihuLight: 10.6 million).
+PROCESSES: Final = Range(1, 10**8, "1 to 10^8")
+PARTS: Final = Range(0, 10**8, "0 to 10^8")
+RANK: Final = Range(-1, 10**8, "-1 to 10^8")
+# Times of all processes together: a hundred million of them for three years.
+SECONDS: Final = Range(0.0, 1e16, "0 to 10^16")
+# Caches of the nodes together: a hundred thousand nodes at 10 TB/s each.
+BYTES_PER_S: Final = Range(0.0, 1e18, "0 to 10^18")
+# What a benchmark measures of a file system; the best of the IO500 are at 3e13 bytes/s and 1e9 operations/s.
+BENCHMARK_BYTES_PER_S: Final = Range(0.0, 1e16, "0 to 10^16")
+BENCHMARK_OPS_PER_S: Final = Range(0.0, 1e13, "0 to 10^13")
+RATIO: Final = Range(0.0, 1.0, "0 to 1")
+# How many times as much as usual.
+FACTOR: Final = Range(0.0, 1e15, "0 to 10^15")
+PER_PROCESS: Final = Range(0.0, float(1 << 60), "0 to 2^60")
+# Linux numbers errors to 4095.
+ERRNO: Final = Range(0, 4095, "0 to 4095")
+FLAGS: Final = Range(0, (1 << 15) - 1, "0 to 32767")
+# By metric: series.SAMPLES.
+SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
+
+_BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}
+# The longest ending that fits counts.
+_BY_UNIT: Final = {
+    "_bytes_per_s": BYTES_PER_S,
+    "_per_process": PER_PROCESS,
+    "_seconds": SECONDS,
+    "_ratio": RATIO,
+    "_bytes": AMOUNT,
+    "_count": AMOUNT,
+    "_ns": TIME,
+}
+
+
+@cache
+def range_of(name: str) -> Range | None:
+    """By the column's name; None where that names no unit."""
+    found = _BY_NAME.get(name)
+    return found or next((allowed for unit, allowed in _BY_UNIT.items() if f"_{name}".endswith(unit)), None)
+
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables.checks import TIME_DOUBTFUL, Fault
-from ioweather.core.tables.ranges import FLAGS, PLANNED_TIME, SAMPLE
-from ioweather.core.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
+from ioweather.core.tables.schema import COMPONENT_KINDS, FLAGS, PLANNED_TIME, SAMPLE, ColumnSpec, TableSpec
 from ioweather.core.units import NS
 
 

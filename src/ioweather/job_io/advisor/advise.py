@@ -1,8 +1,7 @@
-"""All rules on one run: what was seen, ranked by seconds lost, and from which cost on it is worth saying."""
+"""Applies all rules to one run, ranks the patterns by the seconds they cost, and words the advice."""
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -11,21 +10,20 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.contracts import Param
+from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.run_outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules as parallel
 from ioweather.job_io.advisor import request_rules as requests
-from ioweather.job_io.advisor.profile import LEVEL, Advice, Profile, Rule, profile_of
+from ioweather.job_io.advisor.profile import LEVEL, Advice, Rule, profile_of
 from ioweather.job_io.view import JobView, as_one_run
 
 TITLE: Final = "Worth changing"
 HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
 _MOST_NAMED: Final = 3
-# Which way a change of the pattern costs time, the rules that reckon with it, and from where on a usual value says that
-# similar runs do not have the pattern at all.
+# For each property of a run that can change: the direction that costs time, the rules that model it, and the threshold
+# from which a usual value means that similar runs do not have the pattern at all.
 _RULES_OF_CHANGE: Final = {
     "request_bytes": (-1, ("small_requests", "unbuffered", "small_files", "no_mpiio"), MIB),
     "file_count": (1, ("many_files", "file_per_process", "small_files", "metadata_storm"), None),
@@ -38,7 +36,7 @@ _RULES_OF_CHANGE: Final = {
 
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
-    """The answer, and beside it what the run could change. The verdict stays what it is."""
+    """Add advice to an answer. The verdict stays the same."""
     advised, result = advise(view), answer.result
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
@@ -48,8 +46,8 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
 
 
 def priced(advised: Advised, result: WhyOutcome) -> Advised:
-    """The advice at the system's usual state: seconds that the system took are not promised, and to undo what only this
-    run does brings no more than the usual time."""
+    """Return the advice for the system's usual state: without seconds lost to the system, and where only this run has
+    a pattern, with no more than brings it to the usual time."""
     part, usual = result.seconds.system, result.seconds.usual
     if result.kind in ("system", "both") and part is not None and part.value is not None:
         advised = advised.without(part.value)
@@ -60,8 +58,10 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
 
 
 def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
-    """Where other runs do not say what the run's change costs, a rule that looks at what changed may. What all similar
-    runs do as well does not explain why this one was slower."""
+    """Return a clause with the seconds that the advisor's models give for the run's change; empty without any.
+
+    It is for runs whose change no other run has. A pattern of all similar runs does not explain a slower run.
+    """
     usual = result.seconds.usual
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
         return ""
@@ -79,7 +79,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
 
 
 def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
-    """Rules that reckon with what the run changed; `only_here`: of what similar runs do not do at all."""
+    """Rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not have."""
     found: set[str] = set()
     for change in result.changed:
         way, rules, free = _RULES_OF_CHANGE.get(change.name, (0, (), None))
@@ -90,7 +90,7 @@ def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
 
 
 def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
-    """`brief`: one line for each advice, where the screen has room for no more."""
+    """Add advice to facts, findings, exhibits and result; `brief`: one line for each advice."""
     exhibits = (*answer.exhibits, advice_exhibit(advised)) if advised.patterns else answer.exhibits
     facts = (*answer.facts, *advice_facts(advised, brief=brief))
     result = answer.result
@@ -110,11 +110,11 @@ def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
 
 
 def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
-    """One line with the seconds, one with their interval, one for each line to type; none below the floor."""
+    """Facts of the advice above the floor: seconds, interval, model, and the lines to type."""
     shown = advised.worth[:MOST_SHOWN]
     if not shown or advised.io_seconds is None:
         return ()
-    facts = [fact for advice in shown for fact in (_brief(advice) if brief else _lines(advice))]
+    facts = [fact for advice in shown for fact in _facts(advice, brief)]
     facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{shown[0].name}"))
     title = f"{TITLE} (each alone"
     if len(advised.worth) > 1:
@@ -124,41 +124,32 @@ def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, .
 
 
 def brief_lines(advised: Advised) -> int:
-    """Lines of the screen that the brief form takes."""
+    """Return the number of screen lines of the brief form."""
     groups = advice_facts(advised, brief=True)
     return sum(len(group.facts) + 2 for group in groups) + 2 * len(list(advice_findings(advised)))
 
 
-def _interval(advice: Advice) -> Fact:
+def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
     promise = advice.promise
+    value = advice.seconds if promise.tried else f"up to {format_seconds(advice.most_seconds)}"
+    note = "".join(advice.fix_lines[:1]) if brief else advice.evidence
+    yield Fact(advice.name, advice.headline, value, "seconds" if promise.tried else "text", note=note)
     note = "none: no such change was measured yet, so nothing is promised"
     if promise.tried:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
         note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
-    return Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
-
-
-def _seconds(advice: Advice, note: str) -> Fact:
-    value = advice.seconds if advice.promise.tried else f"up to {format_seconds(advice.most_seconds)}"
-    return Fact(advice.name, advice.headline, value, "seconds" if advice.promise.tried else "text", note=note)
-
-
-def _brief(advice: Advice) -> Iterator[Fact]:
-    note = advice.fix_lines[0] if advice.fix_lines else ""
-    yield _seconds(advice, note)
-    yield _interval(advice)
-
-
-def _lines(advice: Advice) -> Iterator[Fact]:
-    yield _seconds(advice, advice.evidence)
-    yield _interval(advice)
-    yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
-    for number, line in enumerate(advice.fix_lines, 1):
-        yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
+    yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
+    if not brief:
+        yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
+        for number, line in enumerate(advice.fix_lines, 1):
+            yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """What was seen and is not worth it, in one sentence. Partial counters allow no such comfort."""
+    """Findings on advice that is not shown: further advice, and patterns below the floor.
+
+    For incomplete logs no pattern is called cheap, since their counters are lower bounds.
+    """
     more = len(advised.worth) - MOST_SHOWN
     if more > 0:
         yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
@@ -183,7 +174,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
 
 
 def advice_exhibit(advised: Advised) -> Exhibit:
-    """Everything that was seen, for the page and for programs; the screen has its part in the facts."""
+    """Return all patterns as an exhibit, for the page and for programs."""
     estimates = tuple(
         Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
         for a in advised.patterns
@@ -207,40 +198,43 @@ def advice_exhibit(advised: Advised) -> Exhibit:
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 
 
-# Every rule, in the order in which those that cost the same are told: its words are in rules.toml, and the function of
-# its name looks for the pattern.
 _MODULES: Final = {"parallel": parallel, "requests": requests}
 
 
 def _rules() -> tuple[Rule, ...]:
+    """Read the rules from rules.toml; the function of a rule's name finds the pattern.
+
+    Rules of equal cost are shown in the order of that file.
+    """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
     return tuple(
-        Rule(name, look=getattr(_MODULES[said.pop("module")], name), **said)
-        for name, said in tomllib.loads(text).items()
+        Rule(name, look=getattr(_MODULES[entry.pop("module")], name), **entry)
+        for name, entry in tomllib.loads(text).items()
     )
 
 
 RULES: Final = _rules()
 
-
-FLOOR_SECONDS: Final = Param("floor_seconds", "Advice that saves less is not given.", "float", 1.0)
-FLOOR_SHARE: Final = Param("floor_share", "Nor advice that saves less than this share of the run.", "float", 0.01)
+# Advice that saves less than these seconds, or less than this share of the run, is not given.
+FLOOR_SECONDS: Final = 1.0
+FLOOR_SHARE: Final = 0.01
 
 
 @dataclass(frozen=True)
 class Advised:
-    """All patterns that were seen, the costliest first. `io_seconds` is None where the log has no times."""
+    """All patterns of a run, the costliest first. `io_seconds` is None if the log has no times.
+
+    `as_one`: the runs are processes without MPI, treated as one run. `incomplete`: some files have no record, so that
+    seconds are lower bounds. `at_usual_speed`: seconds are those of a run at the system's usual state.
+    """
 
     patterns: tuple[Advice, ...]
     io_seconds: float | None
     run_seconds: float | None
     floor_seconds: float
     runs: int = 1
-    # The runs are processes without MPI, looked at as one run.
     as_one: bool = False
-    # Some files have no record: what is said is a lower bound.
     incomplete: bool = False
-    # Seconds are those that a run saves at the system's usual state, not at that of this run.
     at_usual_speed: bool = False
 
     @property
@@ -253,8 +247,11 @@ class Advised:
 
     @property
     def together_seconds(self) -> float:
-        """All changes that are worth it at once. Those of one part look at the same seconds: the largest counts. Parts
-        follow each other: each saves its share of what the others leave. Never more than the I/O took."""
+        """Seconds that all changes save together, never more than the I/O time.
+
+        Rules of one part model the same seconds: the largest counts. Each part saves its share of the seconds that the
+        others leave.
+        """
         spent = self.io_seconds or 0.0
         left = 1.0
         for part in {advice.part for advice in self.worth}:
@@ -263,8 +260,7 @@ class Advised:
         return spent * (1.0 - left)
 
     def without(self, seconds: float) -> Advised:
-        """The same at the system's usual state: of the I/O time these seconds are the system's, and no change of the
-        run's own gets them back. What is left is saved in proportion."""
+        """Scale the savings to the I/O time without these seconds, which the system cost."""
         if not self.io_seconds or not seconds > 0:
             return self
         share = max(0.0, 1.0 - seconds / self.io_seconds)
@@ -272,7 +268,7 @@ class Advised:
         return replace(self, patterns=patterns, io_seconds=self.io_seconds * share)
 
     def at_most(self, seconds: float, rules: Collection[str]) -> Advised:
-        """The same, where these rules promise no more than so many seconds."""
+        """Limit the savings of these rules."""
         most = max(seconds, 0.0)
         patterns = tuple(
             self._scaled(advice, most / advice.seconds) if advice.name in rules and advice.seconds > most else advice
@@ -289,30 +285,22 @@ class Advised:
         )
 
 
-def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
-    """What the job's run with most I/O time could change; processes without MPI are one run. The floor is the larger
-    of seconds and share of the run."""
+def advise(view: JobView) -> Advised:
+    """Return the patterns of the job's run with most I/O time; processes without MPI are one run."""
     one = as_one_run(view)
     profile = profile_of(one, one.main_run)
-    advised = advise_run(profile, floor_seconds=floor_seconds, floor_share=floor_share)
-    return replace(advised, runs=view.logs_of_job, as_one=one.separate)
-
-
-def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
-    least = _default(FLOOR_SECONDS) if floor_seconds is None else floor_seconds
-    share = _default(FLOOR_SHARE) if floor_share is None else floor_share
-    floor = max(least, share * (profile.run_seconds or 0.0))
-    # Counters of a damaged log may hold anything: what is not finite costs nothing.
+    floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
+    # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
         rules = () if profile.sums_only else RULES
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     ranked = sorted(seen, key=lambda advice: (-advice.seconds, -advice.most_seconds))
-    patterns = tuple(replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0) for a in ranked)
-    return Advised(patterns, profile.io_seconds, profile.run_seconds, floor, incomplete=profile.incomplete)
-
-
-def _default(param: Param) -> float:
-    value = param.default
-    assert isinstance(value, float)
-    assert math.isfinite(value)
-    return value
+    return Advised(
+        patterns=tuple(replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0) for a in ranked),
+        io_seconds=profile.io_seconds,
+        run_seconds=profile.run_seconds,
+        floor_seconds=floor,
+        runs=view.logs_of_job,
+        as_one=one.separate,
+        incomplete=profile.incomplete,
+    )

@@ -1,4 +1,9 @@
-"""The lines to type, by the interface that the records in question were used through."""
+"""Small requests and the cost of each, shared by the rules; and the lines to type, by interface.
+
+The cost model: a row of a log moved B bytes in n requests in T seconds. At R bytes per second, the rate of large
+requests, B alone takes B / R, so a request costs (T - B / R) / n beyond its bytes. Joining requests saves that, but
+never the B / R that remains.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,13 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb, ratio
+from ioweather.facts.file_records import ratio
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb
 
-# What rules of requests share: how many are small, and what joining them saves.
-#
-# One cost model. A row of a log moved B bytes in n requests in T seconds; at R bytes per second, the rate of large
-# requests, B alone takes B / R, so that a request costs (T - B / R) / n beyond its bytes. A request that is joined
-# with others saves that; the B / R that the fix still needs is never saved.
-
-# So many requests make a pattern, in so large a part of all (Drishti's share). What they cost decides what is said.
+# The fewest small requests that make a pattern, and their share of all (Drishti's).
 FEWEST: Final = 100
 SMALL_SHARE: Final = 0.1
-# What small requests are joined to: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
+# Size of joined requests: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
 JOINED_BYTES: Final = 4 * MIB
 BUFFER_BYTES: Final = 16 * MIB
 SYNCED_SHARE: Final = 0.15
@@ -29,6 +29,8 @@ _LARGE_BLOCK: Final = 64 * KIB
 
 @dataclass(frozen=True)
 class SmallRequests:
+    """Small requests of some rows, of `total` requests; `block` is a clause on the block size."""
+
     small: int
     total: int
     moved_bytes: float
@@ -41,6 +43,7 @@ class SmallRequests:
 
 
 def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
+    """Return the small requests of these rows; None if they are too few to be a pattern."""
     total = int(profile.operations[rows].sum())
     small = sum(int(profile.small_count(verb)[rows].sum()) for verb in VERBS)
     if small < FEWEST or small <= SMALL_SHARE * total:
@@ -50,17 +53,20 @@ def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
 
 
 def joined(profile: Profile, joined_bytes: int) -> Floats:
-    """Seconds of each row that go when its small requests are joined to so many bytes."""
+    """Return the seconds of each row that are saved if its small requests are joined to requests of so many bytes."""
     saved = np.zeros(len(profile.counted))
     for verb in VERBS:
-        gone = np.maximum(profile.small_count(verb) - np.ceil(profile.small_bytes(verb) / joined_bytes), 0.0)
-        saved += profile.request_overhead(verb) * gone
+        fewer = np.maximum(profile.small_count(verb) - np.ceil(profile.small_bytes(verb) / joined_bytes), 0.0)
+        saved += profile.request_overhead(verb) * fewer
     return saved
 
 
 def order_share(profile: Profile, verb: Verb) -> Floats:
-    """How much of a request's time beyond its bytes depends on its place. A synced write waits for the device wherever
-    it lies: with a sync each, order won 15% and 43% of it in the two public pairs."""
+    """Return the share of a request's overhead that depends on its place in the file.
+
+    A synced write waits for the device at any place: with a sync for each write, order saved 15% and 43% of the
+    overhead in the two public pairs.
+    """
     if verb == "read":
         return np.ones(len(profile.counted))
     synced = np.minimum(ratio(profile.ints("sync_count"), profile.ints("write_count")), 1.0)
@@ -68,19 +74,22 @@ def order_share(profile: Profile, verb: Verb) -> Floats:
 
 
 def rate_words(profile: Profile, rows: Bools) -> str:
+    """A clause on the rate of large requests."""
     rate, origin = profile.process_rate(main_verb(profile, rows))
     return f"large ones taken at {format_bytes(rate)}/s ({origin})"
 
 
 def _block(profile: Profile, rows: Bools) -> str:
-    """car11 V.D: 64 KiB writes against a block of 4 MiB."""
+    """A clause on the file system's block size (car11 V.D: 64 KiB writes, blocks of 4 MiB)."""
     block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
     return f"; the file system's block is {format_bytes(block)}" if _LARGE_BLOCK <= block <= GIB else ""
 
 
 def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -> Seen:
-    """Requests that could be collective. Joining saves time where they are small and on shared files: `how` says which
-    those are, `plain` what there is otherwise."""
+    """Return a pattern of requests that could be collective, which saves time if they are small and on shared files.
+
+    `how` describes these requests; `plain` is the evidence if there are none.
+    """
     evidence, seconds, mine = plain, 0.0, rows & profile.shared
     if (found := find_small(profile, mine)) is not None:
         seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
@@ -121,7 +130,7 @@ BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer
 
 
 def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
-    """The interface with most of `weight` in these rows; what a library was used for is the library's."""
+    """Return the interface with most of `weight` in these rows; rows of a library count for the library."""
     records = profile.records
     library = records.text("library")
     kinds = {
@@ -140,38 +149,41 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
+    """Return the direction with most requests in these rows."""
     read, written = (float(profile.ints(f"{verb}_count")[rows].sum(dtype=np.float64)) for verb in ("read", "write"))
     return "read" if read > written else "write"
 
 
 def larger_requests(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    """Lines that make larger requests, by interface and language."""
     return _filled((_LARGER_PYTHON if profile.python else _LARGER)[interface], verb)
 
 
 def collective_calls(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
+    """Lines that make requests collective, by interface and language."""
     lines = _filled((_COLLECTIVE_PYTHON if profile.python else _COLLECTIVE)[interface], verb)
     return (*lines, _hint(profile, f"romio_cb_{verb}", "enable"))
 
 
 def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -> tuple[str, ...]:
-    """Collective buffering on, one aggregator per node, and the library's part in scattered requests."""
+    """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
     lines = (
         _hint(profile, f"romio_cb_{verb}", "enable"),
         _hint(profile, "cb_nodes", str(profile.nodes)),
         _hint(profile, "cb_buffer_size", str(buffer_bytes)),
     )
-    # A file that NetCDF-4 or HDF5 fills or chunks against the grain is written in short pieces whatever MPI-IO does.
-    by_library: dict[str, tuple[str, ...]] = {
-        "HDF5": ("H5Pset_chunk(dcpl, rank, block_of_one_process);",),
-        "PnetCDF": ("nc_var_par_access(nc, var, NC_COLLECTIVE);",),
-    }
-    library = by_library.get(interface, ())
-    if not library and _netcdf(profile):
-        library = ("nc_def_var_chunking(nc, v, NC_CHUNKED, block);", "nc_set_fill(nc, NC_NOFILL, NULL);")
-    return (*lines, *library)
+    # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
+    if interface == "HDF5":
+        return (*lines, "H5Pset_chunk(dcpl, rank, block_of_one_process);")
+    if interface == "PnetCDF":
+        return (*lines, "nc_var_par_access(nc, var, NC_COLLECTIVE);")
+    if any(path.endswith((".nc", ".nc4", ".cdf")) for path in profile.records.text("path").categories):
+        return (*lines, "nc_def_var_chunking(nc, v, NC_CHUNKED, block);", "nc_set_fill(nc, NC_NOFILL, NULL);")
+    return lines
 
 
 def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
+    """Lines that align requests to blocks."""
     if profile.python and interface == "HDF5":
         return (f"h5py.File(path, alignment_interval={block})",)
     return {
@@ -182,6 +194,7 @@ def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
 
 
 def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
+    """Lines that sort requests by offset."""
     if profile.python:
         call = "os.pread" if verb == "read" else "os.pwrite"
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
@@ -190,18 +203,20 @@ def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
 
 
 def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
+    """Lines that avoid reading the same bytes again."""
     if profile.python or profile.separate:
         return ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     return BROADCAST if shared else ("keep what was read in memory",)
 
 
 def by_all(profile: Profile) -> tuple[str, ...]:
+    """Lines that distribute the I/O over all processes."""
     lines = ("MPI_File_write_at_all or _read_at_all on all ranks", _hint(profile, "cb_nodes", str(profile.nodes)))
     return ("MPI.File.Open(comm, path, mode).Write_at_all(...)", lines[1]) if profile.python else lines
 
 
 def packed(profile: Profile) -> tuple[str, ...]:
-    """Many files in few."""
+    """Lines that pack many files into few."""
     if profile.python or profile.separate:
         return (
             "webdataset.WebDataset('shard-{0000..0099}.tar')",
@@ -210,28 +225,20 @@ def packed(profile: Profile) -> tuple[str, ...]:
     return ("H5Dcreate2 in one HDF5 file instead of a new file", "tar cf all.tar DIRECTORY  # and read from it")
 
 
-def _netcdf(profile: Profile) -> bool:
-    return any(path.endswith((".nc", ".nc4", ".cdf")) for path in profile.records.text("path").categories if path)
-
-
 def _hint(profile: Profile, name: str, value: str) -> str:
     return f'info.Set("{name}", "{value}")' if profile.python else f'MPI_Info_set(info, "{name}", "{value}");'
 
 
-def setstripe(profile: Profile, rows: Bools, width: int, size: str = "4M") -> str:
-    return f"lfs setstripe -c {width} -S {size} {folder_of(profile, rows)}"
-
-
-def folder_of(profile: Profile, rows: Bools) -> str:
-    """The directory of the file with most bytes, where its path is known, can be typed, and is no mount's root."""
+def setstripe(profile: Profile, rows: Bools, width: int) -> str:
+    """Return the command for the directory of the file with most bytes, if its path is known and can be typed."""
     first = int(np.argmax(np.where(rows, profile.moved, -1))) if rows.any() else -1
     path = profile.records.text("path")[first : first + 1].tolist()[0] if first >= 0 else None
     folder = path.rpartition("/")[0] if path else ""
-    if folder in profile.mounts or folder in ("", "/"):
-        # Never the root of a file system: everybody's new files would follow.
-        return "DIRECTORY"
     plain = folder.startswith("/") and all(c.isalnum() or c in "/._-+" for c in folder)
-    return folder if plain else "DIRECTORY"
+    # Never the root of a file system: the new files of all users would be striped.
+    if not plain or folder in profile.mounts or folder == "/":
+        folder = "DIRECTORY"
+    return f"lfs setstripe -c {width} -S 4M {folder}"
 
 
 def _filled(lines: tuple[str, ...], verb: Verb) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""MPI-IO: not used, used by each process for itself, or with hints that do not fit."""
+"""Rules on MPI-IO, on striping over storage targets, and on the balance between processes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
-from ioweather.facts.signatures import ALMOST_ALL
+from ioweather.facts.file_records import ratio
+from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
     BUFFER_BYTES,
     FEWEST,
@@ -23,18 +24,18 @@ from ioweather.job_io.advisor.fixes import (
     rate_words,
     setstripe,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, ratio
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen
 
 
 def no_mpiio(profile: Profile) -> Seen | None:
-    """Several processes of one program, and MPI-IO has no part in it."""
+    """Several processes of one program without MPI-IO."""
     records = profile.records
     used = bool((records.mpiio & profile.moved_rows).any())
     rows = profile.counted & (records.posix | records.stdio)
     if used:
-        # Some files go through MPI-IO: of the others those that all processes share could.
+        # Some files go through MPI-IO: other files could if all processes share them.
         rows &= profile.shared & profile.moved_rows
-    # A file that is written or read in one request has nothing to join.
+    # A file with one request has nothing to join.
     made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
     if not profile.parallel or made < FEWEST:
         return None
@@ -44,7 +45,7 @@ def no_mpiio(profile: Profile) -> Seen | None:
 
 
 def no_collectives(profile: Profile) -> Seen | None:
-    """MPI-IO, and every process for itself."""
+    """MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     operations = int(profile.operations[rows].sum())
     if not profile.parallel or operations < FEWEST:
@@ -57,7 +58,7 @@ MORE: Final = 2.0
 
 
 def mpiio_splits(profile: Profile) -> Seen | None:
-    """MPI-IO that makes many small POSIX requests of few large calls: scattered data, and collective buffering off."""
+    """MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective buffering."""
     records = profile.records
     mine = records.mpiio & profile.counted
     asked, done = (records.per_file(profile.operations, rows) for rows in (mine, profile.below))
@@ -78,14 +79,14 @@ def mpiio_splits(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), buffering(profile, interface, verb, BUFFER_BYTES))
 
 
-# MPI-IO that joins requests sends fewer on than it got; one that splits them is `mpiio_splits`.
+# MPI-IO that joins requests makes fewer than its calls; if it splits them, `mpiio_splits` finds it.
 SAME_COUNT: Final = 0.8
 
 SPLIT_COUNT: Final = 2.0
 
 
 def unbuffered(profile: Profile) -> Seen | None:
-    """Collective calls that reach the file system as they were made: their aggregators join nothing."""
+    """Collective calls that reach the file system unchanged: their aggregators join nothing."""
     records = profile.records
     rows = profile.counted & profile.collective
     below = records.per_file(profile.operations, records.posix)[records.file]
@@ -100,7 +101,7 @@ def unbuffered(profile: Profile) -> Seen | None:
 
 
 def data_sieving(profile: Profile) -> Seen | None:
-    """Below MPI-IO that only writes, POSIX reads: ROMIO fills the holes of strided writes."""
+    """POSIX reads below MPI-IO that only writes: ROMIO fills the holes of strided writes."""
     records = profile.records
     asked = records.per_file(profile.ints("read_count"), records.mpiio)
     done = records.per_file(profile.ints("read_bytes"), records.posix)
@@ -122,13 +123,13 @@ MANY: Final = 1000
 
 
 def blocking(profile: Profile) -> Seen | None:
-    """MPI-IO that waits for every write, though the run computes between its writes."""
+    """MPI-IO that waits for every write, although the run computes between its writes."""
     rows = profile.records.mpiio
-    operations, waiting = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
-    if operations <= MANY or waiting:
+    operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
+    if operations <= MANY or nonblocking:
         return None
     first, last = profile.row["first_write_ns"], profile.row["last_write_ns"]
-    # Between first and last write the run did something else for so long: writing could go on meanwhile.
+    # Time without I/O between the first and the last write: non-blocking writes would overlap with it.
     between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
     seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
@@ -137,31 +138,24 @@ def blocking(profile: Profile) -> Seen | None:
 
 def aggregators(profile: Profile) -> Seen | None:
     """Collective MPI-IO with fewer aggregators than nodes."""
-    below = _callers(profile)
-    rows = profile.counted & profile.collective
-    if profile.node_count is None or not below or not rows.any() or below >= profile.nodes:
+    records, rows = profile.records, profile.counted & profile.collective
+    # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
+    mine = np.isin(records.file, np.unique(records.file[profile.collective]))
+    callers = np.unique(records.rank[mine & records.posix & profile.moved_rows])
+    if not len(callers) or callers[0] < 0:
+        trace = profile.log.records("DXT_POSIX") if profile.log else None
+        if trace is None:
+            return None
+        active = trace["rank"][(trace["reads"] + trace["writes"]) > 0]
+        callers = np.unique(active[active >= 0])
+    if profile.node_count is None or not len(callers) or not rows.any() or len(callers) >= profile.nodes:
         return None
-    data = profile.data_seconds
-    saved = np.where(rows, data * (1.0 - below / profile.nodes), 0.0)
+    saved = np.where(rows, profile.data_seconds * (1.0 - len(callers) / profile.nodes), 0.0)
     least = profile.moved_bytes / profile.ceiling_bytes_per_s
     seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
-    evidence = f"{below:,} aggregators for {profile.nodes:,} nodes"
+    evidence = f"{len(callers):,} aggregators for {profile.nodes:,} nodes"
     lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
     return Seen(evidence, seconds, lines)
-
-
-def _callers(profile: Profile) -> int:
-    """Known where a trace or records of single processes show who called POSIX below collective MPI-IO."""
-    records = profile.records
-    mine = np.isin(records.file, np.unique(records.file[profile.collective]))
-    ranks = set(records.rank[mine & records.posix & profile.moved_rows].tolist())
-    if ranks and min(ranks) >= 0:
-        return len(ranks)
-    trace = profile.log.records("DXT_POSIX") if profile.log else None
-    if trace is None or not len(trace):
-        return 0
-    active = trace["rank"][(trace["reads"] + trace["writes"]) > 0]
-    return len(np.unique(active[active >= 0]))
 
 
 # A file wants a target for each of so many bytes, as far as the run has nodes to feed them.
@@ -169,36 +163,9 @@ STRIPE_BYTES: Final = GIB
 FEWEST_STRIPES: Final = 4
 
 
-def moved_per_file(profile: Profile) -> Ints:
-    return np.asarray(profile.records.per_file(profile.moved, profile.counted), np.int64)
-
-
-def wanted_stripes(profile: Profile) -> Floats:
-    """Per row: as many as GiB in the file, at most as many as nodes (at least 4), or as there are targets."""
-    size = moved_per_file(profile)[profile.records.file]
-    most = max(profile.nodes, FEWEST_STRIPES)
-    return np.minimum(np.ceil(size / STRIPE_BYTES), min(float(most), profile.known_targets))
-
-
-def mounted_as(profile: Profile, kind: str) -> Bools:
-    """Rows of files on a file system of this type."""
-    mount = profile.records.text("mount")
-    of_kind = [name for name in mount.categories if profile.mounts.get(name) == kind]
-    return np.logical_or.reduce([mount.equals(name) for name in of_kind]) if of_kind else np.zeros(len(mount), np.bool_)
-
-
-def targets_used(profile: Profile, rows: Bools) -> int:
-    """Different targets of these rows' files; where their numbers are not recorded, at most the sum of stripes."""
-    targets, _, _ = target_load(profile, rows)
-    if len(targets):
-        return len(targets)
-    stripes = np.zeros(profile.records.files, np.int64)
-    np.maximum.at(stripes, profile.records.file[rows], profile.ints("stripe_count")[rows])
-    return int(stripes.sum())
-
-
 def target_load(profile: Profile, rows: Bools) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Targets, bytes on each (a file's divided evenly over its targets), and the share of each row on each target."""
+    """Return targets, bytes on each (a file's are divided evenly over its targets), and the share of each row on each
+    target."""
     osts = profile.records.text("osts")
     lists = [tuple(filter(None, category.split(","))) for category in osts.categories]
     targets = tuple(sorted({target for code in np.unique(osts.codes[rows]) if code >= 0 for target in lists[code]}))
@@ -215,22 +182,24 @@ def target_load(profile: Profile, rows: Bools) -> tuple[tuple[str, ...], Floats,
 
 def striping(profile: Profile) -> Seen | None:
     """A large shared file on few targets."""
-    stripes, wanted = profile.ints("stripe_count").astype(np.float64), wanted_stripes(profile)
+    stripes = profile.ints("stripe_count").astype(np.float64)
+    size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
+    # One per GiB of the file, at most as many as nodes (but 4), and as targets.
+    most = min(float(max(profile.nodes, FEWEST_STRIPES)), profile.known_targets)
+    wanted = np.minimum(np.ceil(size / STRIPE_BYTES), most)
     rows = profile.counted & (profile.records.rank < 0) & (stripes > 0) & (wanted > stripes)
     rows &= profile.shared_seconds > 0
     if profile.nprocs < 2 or not rows.any():
         return None
-    moved = moved_per_file(profile)[profile.records.file].astype(np.float64)
-    data = profile.data_seconds
-    spent = profile.shared_seconds * ratio(data, profile.spent)
-    # What a target can do is at least what it did here. The rest of the time has other causes, and the wider stripe
+    spent = profile.shared_seconds * ratio(profile.data_seconds, profile.spent)
+    # A target's rate is at least the one observed here. The rest of the time has other causes, and the wider stripe
     # still needs its part.
-    rate = np.maximum(profile.target_bytes_per_s, ratio(moved, spent * stripes))
-    seconds = float(np.where(rows, ratio(moved, stripes) / rate * (1.0 - ratio(stripes, wanted)), 0.0).sum())
-    largest = int(np.argmax(np.where(rows, moved, -1.0)))
+    rate = np.maximum(profile.target_bytes_per_s, ratio(size, spent * stripes))
+    seconds = float(np.where(rows, ratio(size, stripes) / rate * (1.0 - ratio(stripes, wanted)), 0.0).sum())
+    largest = int(np.argmax(np.where(rows, size, -1.0)))
     count, width = int(stripes[largest]), int(wanted[largest])
     evidence = (
-        f"{format_bytes(moved[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
+        f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
         f"taken at {format_bytes(float(rate[largest]))}/s each"
     )
     return Seen(evidence, seconds, (setstripe(profile, rows, width),))
@@ -240,7 +209,7 @@ FEWEST_BYTES: Final = 64 * MIB
 
 
 def unused_targets(profile: Profile) -> Seen | None:
-    """The run's data on fewer storage targets than there are and than it has processes to feed."""
+    """Data on fewer storage targets than exist, and than the run has processes."""
     rows = profile.counted & profile.moved_rows
     moved = float(profile.moved[rows].sum(dtype=np.float64))
     if not profile.parallel or moved < FEWEST_BYTES:
@@ -248,13 +217,20 @@ def unused_targets(profile: Profile) -> Seen | None:
     stripes = profile.ints("stripe_count")
     laid_out = rows & (stripes > 0)
     if laid_out.any():
-        used, known = targets_used(profile, laid_out), profile.known_targets
+        known = profile.known_targets
+        used = len(target_load(profile, laid_out)[0])
+        if not used:  # their numbers are not recorded: at most the sum of stripes
+            most = np.zeros(profile.records.files, np.int64)
+            np.maximum.at(most, profile.records.file[laid_out], stripes[laid_out])
+            used = int(most.sum())
         if used >= min(known, profile.nprocs) or (profile.incomplete and not profile.shared[laid_out].any()):
             return None
         there = f" of {int(known):,}" if math.isfinite(known) else ""
         evidence = f"{format_bytes(moved)} of {profile.nprocs:,} processes on {used:,}{there} storage targets"
     else:
-        rows &= profile.shared & mounted_as(profile, "lustre")
+        mount = profile.records.text("mount")
+        lustre = [place for place, name in enumerate(mount.categories) if profile.mounts.get(name) == "lustre"]
+        rows &= profile.shared & np.isin(mount.codes, lustre)
         if not rows.any() or profile.files_moved(rows) > 1:
             return None
         used = 1
@@ -267,15 +243,13 @@ LOPSIDED: Final = 1.5
 
 
 def uneven_targets(profile: Profile) -> Seen | None:
-    """Files whose stripes meet on the same targets."""
+    """Files whose stripes share some targets more than others."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
     targets, load, share = target_load(profile, rows)
     if profile.incomplete or len(targets) < 2 or load.sum() < FEWEST_BYTES or load.max() <= LOPSIDED * load.mean():
         return None
-    busiest = int(np.argmax(load))
-    data = profile.data_seconds
-    even = float(load.mean() / load.max())
-    saved = np.where(rows, data * share[busiest] * (1.0 - even), 0.0)
+    busiest, even = int(np.argmax(load)), float(load.mean() / load.max())
+    saved = np.where(rows, profile.data_seconds * share[busiest] * (1.0 - even), 0.0)
     evidence = (
         f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
         f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
@@ -285,17 +259,18 @@ def uneven_targets(profile: Profile) -> Seen | None:
 
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
-# Even on one node several processes move more than one.
+# Several processes move more than one, even on one node.
 FEWEST_WRITERS: Final = 4
 
 
 def writers(profile: Profile) -> int:
+    """Number of processes that should do the I/O: one per node, at least four if there are so many."""
     return max(profile.nodes, min(profile.nprocs, FEWEST_WRITERS))
 
 
 def spread(profile: Profile, now: int, then: int) -> float:
-    """Seconds saved if `then` processes moved what `now` did, each at its own rate, within what nodes, file system and
-    the stripes of the files allow."""
+    """Return the seconds saved if `then` processes did the I/O of `now`, each at its own rate, within the limits of
+    nodes, file system and stripes."""
     spent = profile.io_seconds or 0.0
     if then <= now:
         return 0.0
@@ -304,7 +279,7 @@ def spread(profile: Profile, now: int, then: int) -> float:
 
 
 def one_rank(profile: Profile) -> bool:
-    """Files without a record may be those of the others."""
+    """Whether one process moves all bytes. Unknown if some files have no record."""
     moved = profile.moved_bytes
     return (
         profile.parallel
@@ -315,7 +290,7 @@ def one_rank(profile: Profile) -> bool:
 
 
 def lagging(profile: Profile) -> tuple[Bools, Floats]:
-    """Shared records whose slowest process is behind the fastest, and by how much it is behind the mean."""
+    """Return shared records with a slow process, and its seconds beyond the mean."""
     slowest, fastest = profile.seconds("slowest_rank_seconds"), profile.seconds("fastest_rank_seconds")
     moved = profile.moved
     alone = profile.ints("slowest_rank_bytes") == moved
@@ -326,12 +301,13 @@ def lagging(profile: Profile) -> tuple[Bools, Floats]:
 
 
 def more_bytes(profile: Profile) -> Bools:
-    """The slowest process moved more than its part."""
+    """Records whose slowest process moved more than its part."""
     mean = profile.moved / profile.nprocs
     return np.asarray(profile.ints("slowest_rank_bytes") > (1.0 + STRAGGLER) * mean, np.bool_)
 
 
 def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tuple[str, ...]) -> Seen | None:
+    """Return the pattern of a slow process on shared files; `behind` are its seconds beyond the mean."""
     if profile.nprocs < 2 or not rows.any():
         return None
     worst = int(np.argmax(np.where(rows, behind, -1.0)))
@@ -343,7 +319,7 @@ def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tu
 
 
 def rank_zero(profile: Profile) -> Seen | None:
-    """One process moves everything."""
+    """One process moves all bytes."""
     if not one_rank(profile):
         return None
     who = "rank 0" if profile.count("rank0_bytes") > 0.5 * profile.moved_bytes else "one process"
@@ -354,7 +330,7 @@ def rank_zero(profile: Profile) -> Seen | None:
 
 
 def subset(profile: Profile) -> Seen | None:
-    """Some processes move everything, by an aggregation of the program's own (car11 V.B, H)."""
+    """Some processes move all bytes: the program aggregates by itself (car11 V.B, H)."""
     ranks = profile.count("io_rank_count")
     if profile.incomplete or not profile.parallel or one_rank(profile):
         return None
@@ -371,12 +347,12 @@ def straggler_bytes(profile: Profile) -> Seen | None:
     return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
 
 
-# Nothing in the program makes a process slow that moves no more than the others.
+# The cause of a slow process that moves no more than the others is outside the program.
 _REPORT: Final = "report to your site: one node or target is slow"
 
 
 def straggler_time(profile: Profile) -> Seen | None:
-    """The slowest process of a shared file moves no more than others: something on its way is slow."""
+    """The slowest process of a shared file moves no more than others: a node or target is slow."""
     rows, behind = lagging(profile)
     lines = ('MPI_Info_set(info, "romio_cb_write", "enable");', _REPORT)
     return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)

@@ -1,4 +1,4 @@
-"""Requests of the program: small, scattered, off their blocks, made twice."""
+"""Rules on requests: small, scattered, unaligned, repeated; and on metadata: many opens, many files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
-from ioweather.facts.file_records import NEVER_LAST, maximum
-from ioweather.facts.signatures import METADATA_BOUND, SEEKS_PER_OPERATION
+from ioweather.facts.file_records import NEVER_LAST, maximum, ratio
+from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
 from ioweather.job_io.advisor.fixes import (
     BROADCAST,
     FEWEST,
@@ -29,16 +29,16 @@ from ioweather.job_io.advisor.fixes import (
     rate_words,
     setstripe,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb, ratio
+from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb
 
 
 def small_requests(profile: Profile) -> Seen | None:
-    """Requests under 1 MiB, wherever they are made: by the program, or by MPI-IO below it."""
+    """Requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
     if (found := find_small(profile, rows)) is None:
         return None
     mine = profile.counted & ~profile.collective & ~profile.records.stdio
-    # On a file shared by all a process can itself join only what lies one behind the other.
+    # On a file shared by all, a process itself can only join consecutive requests.
     behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
     own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
     seconds = profile.saving(np.where(mine, joined(profile, JOINED_BYTES) * own, 0.0))
@@ -54,14 +54,14 @@ UNALIGNED_SHARE: Final = 0.1
 
 
 def unaligned_file(profile: Profile) -> Seen | None:
-    """Requests that begin off the file system's blocks."""
+    """Requests that do not begin at a block of the file system."""
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
     total, off = int(profile.operations[rows].sum()), int(profile.ints("file_not_aligned_count")[rows].sum())
     if total < FEWEST or off <= UNALIGNED_SHARE * total:
         return None
     moved = profile.moved.astype(np.float64)
     blocks = ratio(ratio(moved, profile.operations), profile.ints("file_alignment_bytes"))
-    # Off its blocks a request of s bytes touches 1 + s / A of them on average, else the next whole number of s / A.
+    # An unaligned request of s bytes touches 1 + s / A blocks on average, an aligned one ceil(s / A).
     extra = np.maximum(1.0 - np.ceil(blocks) / (1.0 + blocks), 0.0)
     share = np.minimum(ratio(profile.ints("file_not_aligned_count"), profile.operations), 1.0)
     data = profile.data_seconds
@@ -73,12 +73,12 @@ def unaligned_file(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), aligned(profile, interface, block))
 
 
-# One more copy in memory.
+# Rate of a copy in memory.
 COPY_BYTES_PER_S: Final = 5.0 * GIB
 
 
 def unaligned_memory(profile: Profile) -> Seen | None:
-    """Buffers that begin off their alignment in memory: the kernel copies them once more."""
+    """Buffers that are not aligned in memory: the kernel copies them again."""
     rows = profile.counted & profile.records.posix & (profile.operations > 0)
     total, off = int(profile.operations[rows].sum()), int(profile.ints("memory_not_aligned_count")[rows].sum())
     if total < FEWEST or off <= UNALIGNED_SHARE * total:
@@ -123,7 +123,7 @@ def random_access(profile: Profile) -> Seen | None:
     random, total = 0, int(profile.operations[rows].sum())
     for verb in VERBS:
         count = profile.ints(f"{verb}_count")
-        # The first request of a process on a file follows none.
+        # The first request of a process on a file has no predecessor.
         first = np.minimum(profile.first_opens, count)
         beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
         jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
@@ -140,7 +140,7 @@ STRIDED_SHARE: Final = 0.5
 
 
 def strided(profile: Profile) -> Seen | None:
-    """Small requests that leave gaps, always forward: interleaved processes, columns of a matrix."""
+    """Small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
     moved = profile.moved
     rows = profile.records.posix & (moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
@@ -148,9 +148,9 @@ def strided(profile: Profile) -> Seen | None:
     for verb in VERBS:
         forward = profile.ints(f"sequential_{verb}_count") - profile.ints(f"consecutive_{verb}_count")
         known = profile.records.known(f"consecutive_{verb}_count")
-        # The first request of each process counts as none that followed.
+        # The first request of each process has no predecessor.
         skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
-        # What MPI-IO made of the program's calls is `mpiio_splits`.
+        # Requests made by MPI-IO belong to `mpiio_splits`.
         saved += np.where(profile.below, 0.0, profile.request_overhead(verb) * skipped * order_share(profile, verb))
         gaps += int(skipped[rows].sum())
     if gaps < FEWEST or gaps <= STRIDED_SHARE * total:
@@ -164,16 +164,16 @@ def strided(profile: Profile) -> Seen | None:
 
 REPEATED_SHARE: Final = 0.1
 FEWEST_REPEATED_BYTES: Final = MIB
-# Programs of 32 bits cannot name a higher byte: an extent that ends there is none.
+# The highest offset of 32-bit programs: an extent that ends there is not a size.
 _LAST_OF_32_BITS: Final = 1 << 31
 
 
 def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:
-    """(seconds, bytes moved more than once, bytes of these files)."""
+    """Return seconds saved, bytes moved more than once, and all bytes moved of these files."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
     known = records.known(f"{verb}_extent_bytes") & (profile.ints(f"{verb}_extent_bytes") != _LAST_OF_32_BITS)
-    # MPI-IO has no extents: those of the POSIX calls below stand for it.
+    # MPI-IO has no extents: those of the POSIX calls below are used.
     extent = maximum(profile.ints(f"{verb}_extent_bytes"), records.file, records.files, known)
     again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - np.maximum(extent, 0).astype(np.float64), 0.0))
     share = ratio(again, moved)
@@ -196,7 +196,7 @@ def redundant_reads(profile: Profile) -> Seen | None:
 
 
 def redundant_writes(profile: Profile) -> Seen | None:
-    """Bytes written over what was just written."""
+    """Bytes that overwrite bytes of the same run."""
     seconds, again, moved = _repeated(profile, "write")
     if not again:
         return None
@@ -222,8 +222,8 @@ def read_write_switches(profile: Profile) -> Seen | None:
 
 
 def shared_file(profile: Profile) -> Seen | None:
-    """Many requests of several processes to one file: they wait for each other's locks."""
-    # Where collective MPI-IO sends no more on than it got, its aggregators do not meet.
+    """Many requests of several processes to one file, which wait for each other's locks."""
+    # If collective MPI-IO makes fewer requests than its calls, its aggregators do not share blocks.
     records = profile.records
     asked = records.per_file(profile.operations, profile.counted & profile.collective)
     done = records.per_file(profile.operations, records.posix)
@@ -259,17 +259,16 @@ def fsync_storm(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), (line,))
 
 
-# Metadata: files opened by many, opened again, or too many of them.
-#
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
-# The first open of each process and the stats are one part, opening again another, seeks a third: rules share none of
-# it. close() flushes, and Darshan counts it here: part of the time may be writing.
+# First opens and stats, repeated opens, and seeks are separate parts, so that rules do not overlap. close() flushes,
+# and Darshan counts it as metadata: part of the time may be writing.
 
 # Drishti's: metadata time on one record.
 LONG_SECONDS: Final = 30.0
 
 
 def metadata_calls(profile: Profile) -> Floats:
+    """Calls by which the metadata time of a row is divided."""
     opens = profile.ints("open_count").astype(np.float64)
     return np.asarray(2.0 * opens + profile.ints("stat_count") + profile.ints("seek_count"), np.float64)
 
@@ -280,16 +279,16 @@ def opened_again(profile: Profile) -> Floats:
 
 
 def opening_seconds(profile: Profile) -> Floats:
-    """Metadata time of first opens and stats. A row without any such call, and with time, is all opening."""
+    """Metadata time of first opens and stats; all of it for rows without recorded calls."""
     calls = metadata_calls(profile)
     other = 2.0 * opened_again(profile) + profile.ints("seek_count")
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
 def seeks(profile: Profile) -> Seen | None:
-    """A seek with every read or write: one system call more for each."""
+    """A seek with every read or write: an additional system call for each."""
     seeks = profile.ints("seek_count")
-    # Streams seek in their own buffer.
+    # Streams seek in their buffers.
     rows = profile.counted & ~profile.records.stdio
     done, sought = int(profile.operations[rows].sum()), int(seeks[rows].sum())
     if done < FEWEST or sought < SEEKS_PER_OPERATION * done:
@@ -311,7 +310,7 @@ def metadata_storm(profile: Profile) -> Seen | None:
     records = profile.records
     rows = profile.counted & ~records.mpiio
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
-    # One open and one stat of each process on a file that all share are no storm.
+    # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
@@ -333,7 +332,7 @@ FELT_SHARE: Final = 0.1
 
 
 def file_per_process(profile: Profile) -> Seen | None:
-    """At least one file of its own for each process, and making them costs."""
+    """At least one own file for each process, with costly creation."""
     files = profile.count("unique_file_count")
     if not profile.parallel or files < profile.nprocs:
         return None
@@ -341,8 +340,8 @@ def file_per_process(profile: Profile) -> Seen | None:
     meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
     if files < MANY_FILES and meta < FELT_SHARE * spent and meta <= LONG_SECONDS:
         return None
-    # Each N files become one. It is made once; to be read, every node opens it. Making is what costs: with files made
-    # before, the 728 s of car11 VI became 25 s.
+    # Each N files become one, which is created once and opened by every node that reads it. Creation is the cost: with
+    # existing files the 728 s of car11 VI became 25 s.
     keep = math.ceil(files / profile.nprocs) / files
     written = profile.ints("write_bytes") > 0
     share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
@@ -360,7 +359,7 @@ FEWEST_FILES: Final = 8
 
 
 def many_files(profile: Profile) -> Seen | None:
-    """Fewer files than processes, or one process: still several for each that has any."""
+    """Several files for each process that has any, although fewer files than processes."""
     rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
     files = profile.files_moved(rows)
     holders = len(np.unique(profile.records.rank[rows]))
@@ -384,11 +383,11 @@ SHARD_BYTES: Final = 64 * MIB
 
 
 def small_files(profile: Profile) -> Seen | None:
-    """A file for every sample: opening it takes longer than reading it."""
+    """Many small files: opening takes longer than reading."""
     records = profile.records
     moved = records.per_file(profile.moved, profile.counted)
     processes = records.per_file(np.where(profile.counted, profile.first_opens, 0))
-    # Small by what one process moves: a file that is read again in every epoch stays small.
+    # The size is the extent, not the bytes moved: a file that is read in every epoch is still small.
     ends = np.maximum(profile.ints("read_extent_bytes"), profile.ints("write_extent_bytes"))
     extent = records.per_file(ends, profile.counted)
     size = np.where(extent > 0, ratio(extent, np.maximum(processes, 1)), moved)
@@ -410,7 +409,7 @@ BROADCAST_BYTES: Final = GIB
 
 
 def shared_metadata(profile: Profile) -> Seen | None:
-    """All processes open the same file, and that takes long."""
+    """All processes open the same file, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
     rows &= (meta > LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
@@ -424,7 +423,7 @@ def shared_metadata(profile: Profile) -> Seen | None:
     evidence = f"all processes open {which}; up to {format_seconds(longest)} of metadata on one, all processes together"
     hint = 'MPI_Info_set(info, "romio_no_indep_rw", "true");'
     opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
-    # What is only read, and fits a process, is best read by one.
+    # A file that is only read, and fits into a process, is best read by one.
     moved = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
     read_only = not profile.ints("write_bytes")[rows].any() and moved <= BROADCAST_BYTES
     by_mpiio = bool(profile.records.mpiio[rows].any())
@@ -441,7 +440,7 @@ MANY_OPENS: Final = 100
 
 
 def reopening(profile: Profile) -> Seen | None:
-    """Open and close in a loop."""
+    """Files opened and closed in a loop."""
     again = opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= AGAIN * profile.first_opens) & (again > 0)
     repeated_opens = int(again[rows].sum())

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import EmptyInput, ForeignRows, SourceError
+from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Frame, Text
-from ioweather.core.hidden_paths import path_hash, shown_command
-from ioweather.core.plugin_order import doubted_owner
 from ioweather.core.tables import encode_text
 from ioweather.core.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
 from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
@@ -301,7 +300,7 @@ class DarshanReader(FileReader):
 
     def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> DarshanLog:
         log = read_log(path, modules=MODULES, content=content)
-        owner = doubted_owner(path, context)
+        owner = context.doubted_owner(path)
         if owner not in (None, log.job.uid):
             raise ForeignRows(
                 f"{path} says that user {log.job.uid} ran the job, but the file is of user {owner}.",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
-from ioweather.core.dataframes import needed
+from ioweather.core.frames import needed
 
 if TYPE_CHECKING:
     from ioweather.readers.darshan.format import ByteOrder, Compression

@@ -40,7 +40,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.growth import Target
-from ioweather.core.counters.lustre_job_rows import identity_of
+from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables.jobs import JOB_OPERATIONS

@@ -28,7 +28,7 @@ from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.ranges import ANY, Range
+from ioweather.core.tables.schema import ANY, Range
 from ioweather.core.units import KIB, ns_to_datetime
 from ioweather.core.words import pairs_of
 from ioweather.readers.reader_catalogue import FileReader

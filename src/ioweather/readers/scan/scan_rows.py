@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, overload
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Frame
-from ioweather.core.mounts import file_system_of
+from ioweather.core.safe_files import file_system_of
 from ioweather.core.tables import TABLES
 from ioweather.core.words import names_of
 from ioweather.readers.scan.tally import (

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.mounts import mount_points_below
 from ioweather.core.progress import Progress, silent
+from ioweather.core.safe_files import mount_points_below
 from ioweather.readers.scan.tally import LinkRecord, Tally, linked_tally
 from ioweather.readers.scan.walker import ROOT_ITEM, TASK_SECONDS, Crew, ExecutorCrew, Item, Part, Plan, Walker
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, cast
@@ -19,9 +19,16 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import MIB
-from ioweather.facts.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
-from ioweather.facts.benchmark_runs import LogIndex, Measured, measured_operations
-from ioweather.facts.node_ceiling import ceiling_mib_per_s_per_node
+from ioweather.facts.bandwidth import (
+    TOLERANCE,
+    LogIndex,
+    Measured,
+    Verb,
+    bandwidth_caveats,
+    ceiling_mib_per_s_per_node,
+    measured_operations,
+    passed_seconds,
+)
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
 from ioweather.stats.estimates import known, median_estimate, plain, share_estimate
 
@@ -36,7 +43,7 @@ class _Check:
     measured: Measured
     row: dict[str, Any]
     ours: float
-    causes: tuple[Cause, ...]
+    causes: Mapping[str, str]
 
     @property
     def verb(self) -> Verb:
@@ -65,7 +72,7 @@ class _Check:
     @property
     def explained(self) -> bool:
         """By the time that passed, or by the cache, whose transfers are too short for processes to meet in them."""
-        names = {cause.name for cause in self.causes}
+        names = set(self.causes)
         if names & {"cache", "spans", "partial", "metadata"}:
             return True
         passed = self.by_time_passed
@@ -75,7 +82,7 @@ class _Check:
     def verdict(self) -> str:
         if self.agrees:
             return "agrees"
-        words = "; ".join(cause.text for cause in self.causes)
+        words = "; ".join(self.causes.values())
         return words if self.explained else f"not explained{': ' + words if words else ''}"
 
 
@@ -154,10 +161,10 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
     else:
         yield Finding("No benchmark run has its Darshan log in the lake.", "undecided", name="no_logs")
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):
-        count = sum(any(cause.name == name for cause in check.causes) for check in differing)
+        count = sum(name in check.causes for check in differing)
         if count:
             yield Finding(f"{count} deviations show {words}.", name="deviations")
-    layered = sum(any(cause.name == "layer" for cause in check.causes) for check in checks)
+    layered = sum("layer" in check.causes for check in checks)
     if layered:
         text = f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX."
         yield Finding(text, name="layered_time")

@@ -18,7 +18,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
-from ioweather.facts.accounting_match import match_jobs, state_counts
+from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.file_records import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.stats.estimates import number, plain, share_estimate

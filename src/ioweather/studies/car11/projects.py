@@ -33,9 +33,22 @@ from ioweather.core.results import (
 from ioweather.core.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.ratios import quotient
-from ioweather.facts.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, instances_of, jobs_of, large
-from ioweather.facts.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
+from ioweather.facts.file_records import quotient
+from ioweather.facts.runs import (
+    MIN_SIZES,
+    NEEDS,
+    PROCESSES_PER_NODE,
+    PROJECT,
+    SIGNATURES,
+    Runs,
+    instances_of,
+    jobs_of,
+    large,
+    program_of,
+    signatures,
+    similar_groups,
+    strong_scaling,
+)
 from ioweather.stats.estimates import (
     known,
     mean_estimate,
@@ -359,8 +372,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         yield rank_estimate("size_trend", rho, n, "Spearman over jobs")
         small, big = (f"{_rate(means[place])} on {rows[place][0]:,}" for place in (0, -1))
         yield Finding(f"{project} reaches {small} nodes and {big}.", name="rate_by_size")
-        scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
-        if scale and scale.strong:
+        if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
             yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
@@ -610,9 +622,9 @@ def _findings(project: _Project) -> Iterator[Finding]:
         yield Finding(f"{name} moves its data in small requests, {request} on average.", name="small_requests")
     if project.zero_files > 0:
         yield Finding(f"{name}: {project.zero_files:.0%} of all its jobs access no file.", name="no_files")
-    scale = scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
-    if scale is not None and scale.strong:
-        text = f"from {scale.sizes[0]:,} to {scale.sizes[-1]:,} processes its jobs move about the same bytes"
+    sizes = strong_scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
+    if sizes is not None:
+        text = f"from {sizes[0]:,} to {sizes[1]:,} processes its jobs move about the same bytes"
         text = f"{name} scales strongly: {text}, so that each process moves less the larger the job is."
         yield Finding(text, name="strong_scaling")
     if project.share("negligible_io") > _TYPICAL:

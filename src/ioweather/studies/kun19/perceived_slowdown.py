@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.baseline import FORMS, Baseline, parse_baseline
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
+from ioweather.core.facility import FORMS, Baseline, Facility, parse_baseline
 from ioweather.core.results import (
     Cell,
     Chart,

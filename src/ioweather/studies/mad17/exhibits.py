@@ -26,7 +26,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.core.words import names_of, pairs_of
-from ioweather.facts.groups import LEAST_RUNS
+from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import io_steps
 from ioweather.stats.estimates import known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import shaded, thin, timeline_table

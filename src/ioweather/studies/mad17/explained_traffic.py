@@ -16,8 +16,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.accounting_match import match_jobs
-from ioweather.facts.io_spans import SPAN_COLUMNS, io_spans, spread_over_steps
+from ioweather.facts.accounting import match_jobs
+from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, spread_over_steps
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.stats.estimates import INTERVALS, Intervals, number, plain, share_estimate
 from ioweather.stats.grid import SERVER_TRAFFIC, Steps, traffic_steps

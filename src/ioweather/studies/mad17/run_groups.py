@@ -17,10 +17,9 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
-from ioweather.facts.groups import LEAST_RUNS, Grouping, Groups, best_grouping, group_runs
-from ioweather.facts.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.facts.runs import LEAST_RUNS, Grouping, Groups, Runs, best_grouping, group_runs, instances_of
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
-from ioweather.facts.runs import Runs, instances_of
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
 from ioweather.stats.grid import Steps, SystemGrid, steps_of, traffic_steps
 

@@ -14,7 +14,7 @@ from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import HOUR_NS, format_seconds
-from ioweather.facts.io_spans import own_bytes
+from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
 from ioweather.stats.dependence import (
     LEVEL,

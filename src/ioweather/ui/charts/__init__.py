@@ -8,9 +8,7 @@ exhibit_section(exhibit, level), figure_html(chart, name), table_html(table), ht
 vega_bundle() -> str                     JavaScript for pages that draw for themselves
 """
 
-from ioweather.ui.charts.alt_text import describe
-from ioweather.ui.charts.bundle import vega_bundle
-from ioweather.ui.charts.frame import html_page
+from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.page import (
     Drawn,
     answer_fragment,
@@ -20,10 +18,11 @@ from ioweather.ui.charts.page import (
     exhibit_html,
     exhibit_section,
     figure_html,
+    html_page,
     provenance_html,
     table_html,
 )
-from ioweather.ui.charts.render import KINDS, draw, exhibit_figure, exhibit_spec, spec, static
+from ioweather.ui.charts.render import KINDS, draw, exhibit_figure, exhibit_spec, spec, static, vega_bundle
 
 __all__ = [
     "KINDS",

@@ -16,9 +16,9 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Chart, ResultColumn
-from ioweather.ui.charts import reading
-from ioweather.ui.charts.theme import LABEL_SIZE, Spec
+from ioweather.core.results import Chart, Reference, ResultColumn
+from ioweather.ui.charts import chart_data
+from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec, text_px, wrapped
 
 Measure: TypeAlias = Literal["number", "time", "names", "bins"]
 Side: TypeAlias = Literal["x", "y"]
@@ -145,7 +145,7 @@ class Axis:
         if self.measure == "names":
             axis |= self._name_labels(length, side)
         elif self.measure == "bins":
-            labels = ["" if math.isinf(edge) else reading.name_of(edge, self.unit) for edge in self.edges]
+            labels = ["" if math.isinf(edge) else chart_data.name_of(edge, self.unit) for edge in self.edges]
             every = math.ceil((max(map(text_px, labels), default=0) + 8) * (len(labels) - 1) / max(length, 1))
             axis |= {"values": list(range(0, len(labels), every)), "labelExpr": _label_at(labels)}
             axis |= {"grid": side == "y", "labelAngle": 0}
@@ -242,18 +242,6 @@ def _lines(label: str, slot: float) -> list[str] | None:
     return lines if len(lines) <= 3 and all(text_px(line) <= slot for line in lines) else None
 
 
-def text_px(text: str, size: float = LABEL_SIZE, *, bold: bool = False) -> float:
-    """A safe guess of a text's width: wider than Arial and Liberation Sans, narrower than DejaVu Sans."""
-    return len(text) * size * (0.6 if bold else 0.56)
-
-
-def wrapped(text: str, width: float, size: float, *, bold: bool = False, most: int = 3) -> str | list[str]:
-    """Lines that fit into `width` pixels; a text of more than `most` lines ends in an ellipsis."""
-    characters = max(int(width / text_px("x", size, bold=bold)), 8)
-    lines = textwrap.wrap(text, characters, max_lines=most, placeholder=" …")
-    return lines if len(lines) > 1 else "".join(lines)
-
-
 def axis_title(column: ResultColumn) -> str:
     """The heading, with the unit in words where the ticks do not show it."""
     words = _NAMED_IN_TITLE.get(column.unit, "")
@@ -270,7 +258,7 @@ def number_axis(
     column: ResultColumn, values: Iterable[Floats], *, log: bool = False, zero: bool = False, tight: bool = False
 ) -> Axis:
     """An axis for all `values`. `zero` makes a linear one begin at zero; `tight` ends it with the data."""
-    if column.unit in reading.TIME_UNITS:
+    if column.unit in chart_data.TIME_UNITS:
         return time_axis(column, values)
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
     known = known[np.isfinite(known) & ((known > 0) | (not log))]
@@ -325,7 +313,7 @@ def _log_bounds(low: float, high: float, unit: str) -> tuple[float, float]:
 def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     """A UTC time axis; its title gives the day or the years, which the ticks leave out."""
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
-    known = known[(known >= reading.FIRST_MS) & (known <= reading.LAST_MS)]
+    known = known[(known >= chart_data.FIRST_MS) & (known <= chart_data.LAST_MS)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 86_400_000.0)
     if high <= low:
         low, high = low - 1_800_000, high + 1_800_000
@@ -342,22 +330,114 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
 def position_axis(chart: Chart, channel: Side) -> Axis:
     """The axis of a channel of numbers or times, long enough for its reference lines. Times end with the data: a window
     of maintenance a year ago must not push the data together."""
-    column = reading.column(chart, channel)
-    if reading.is_time(chart, channel):
-        return time_axis(column, [reading.numbers(chart, channel)])
+    column = chart_data.column(chart, channel)
+    if chart_data.is_time(chart, channel):
+        return time_axis(column, [chart_data.numbers(chart, channel)])
     return value_axis(chart, channel, (channel,))
 
 
 def value_axis(chart: Chart, side: Side, channels: Iterable[str], *, zero: bool = False) -> Axis:
     """The axis of the values on some channels and of the reference lines on this side."""
     every = [channel for channel in channels if channel in chart.encoding]
-    lines = [reading.number(r.value) for r in chart.references if r.axis == side and r.end is None]
-    values = [*(reading.numbers(chart, channel) for channel in every), np.array(lines, dtype=np.float64)]
+    lines = [chart_data.number(r.value) for r in chart.references if r.axis == side and r.end is None]
+    values = [*(chart_data.numbers(chart, channel) for channel in every), np.array(lines, dtype=np.float64)]
     log = chart.scales.get(side) == "log"
-    column = reading.column(chart, side if side in chart.encoding else every[len(every) // 2])
+    column = chart_data.column(chart, side if side in chart.encoding else every[len(every) // 2])
     return number_axis(column, values, log=log, zero=zero and not log)
 
 
 def names_axis(chart: Chart, channel: str) -> Axis:
-    column = reading.column(chart, channel)
-    return Axis(axis_title(column), "names", names=reading.distinct(reading.names(chart, channel)), unit=column.unit)
+    column = chart_data.column(chart, channel)
+    return Axis(
+        axis_title(column), "names", names=chart_data.distinct(chart_data.names(chart, channel)), unit=column.unit
+    )
+
+
+ROW_PX: Final = LABEL_SIZE + 3
+_MOST_ROWS: Final = 3
+
+
+def mark_references(
+    references: Sequence[Reference], x: Axis, y: Axis, width: int, height: int
+) -> tuple[list[Spec], list[Spec], list[str], int]:
+    """Layers below and above the data of a panel of `width` by `height` pixels, notes, and the number of rows of labels
+    above the plot."""
+    below: list[Spec] = []
+    above: list[Spec] = []
+    notes: list[str] = []
+    top: list[tuple[float, str]] = []
+    side: list[tuple[float, str]] = []
+    for reference in references:
+        is_x = reference.axis == "x"
+        axis, length, across = (x, width, height) if is_x else (y, height, width)
+        if axis.measure == "names":
+            notes.append(f"{reference.label or 'reference'}: {chart_data.name_of(reference.value, axis.unit)}")
+        span = _span_px(reference, axis, length)
+        if span is None:
+            continue
+        along, other = ("x", "y") if is_x else ("y", "x")
+        place: Spec = {along: {"value": span[0]}, other: {"value": 0}, f"{other}2": {"value": across}}
+        mark: Spec = {"tooltip": reference.label} if reference.label else {}
+        if reference.end is None:
+            mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
+            above.append(_once(mark, place))
+        else:
+            mark |= {"type": "rect", "color": SHADE, "opacity": 0.2}
+            below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
+        if reference.label:
+            (top if is_x else side).append((sum(span) / 2, reference.label))
+    labels, rows, left_out = _top_labels(top, width)
+    above += labels
+    for number, (at, text) in enumerate(sorted(side)):  # neighbours at opposite ends of their lines
+        centre = width - text_px(text) / 2 - 3 if number % 2 == 0 else text_px(text) / 2 + 3
+        layer = _text(centre, at - 4 if at >= ROW_PX else at + ROW_PX - 3, text)
+        # The text twice: a stroke in the colour of the background makes it legible over data.
+        halo = {"color": BACKGROUND, "stroke": BACKGROUND, "strokeWidth": 4, "strokeJoin": "round", "opacity": 0.85}
+        above += [layer | {"mark": layer["mark"] | halo}, layer]
+    notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
+    return below, above, notes, rows
+
+
+def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, float] | None:
+    """First and last pixel of a reference along its axis, from the left or from the top."""
+    divisor = 1_000_000 if axis.unit == "time_ns" else 1
+    ends = (reference.value, reference.value if reference.end is None else reference.end)
+    both = np.array([chart_data.number(value) for value in ends]) / divisor
+    start, end = sorted(axis.fractions(both).tolist())
+    if math.isnan(start + end) or end < 0 or start > 1:
+        return None
+    low, high = (min(max(f, 0.0), 1.0) * length for f in (start, end))
+    if reference.axis == "y":
+        low, high = length - high, length - low
+    if reference.end is not None and high - low < 1.5:  # a window of minutes in a picture of months still shows
+        low, high = low - 0.75, high + 0.75
+    return round(low, 1), round(high, 1)
+
+
+def _top_labels(labels: list[tuple[float, str]], width: int) -> tuple[list[Spec], int, list[str]]:
+    """Labels above the plot, in up to three rows; a repeated label is dropped where it would collide."""
+    ends: list[float] = []
+    placed: set[str] = set()
+    layers: list[Spec] = []
+    for centre, text in sorted(labels):
+        # The tooltip of the reference has the whole text.
+        shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
+        size = text_px(shown)
+        left = min(max(centre - size / 2, 0.0), max(width - size, 0.0))
+        allowed = 1 if text in placed else _MOST_ROWS
+        row = next((i for i in range(allowed) if i >= len(ends) or ends[i] + 8 <= left), None)
+        if row is not None:
+            ends[row : row + 1] = [left + size]
+            placed.add(text)
+            layers.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
+    return layers, len(ends), [text for text in dict.fromkeys(text for _, text in sorted(labels)) if text not in placed]
+
+
+def _text(x: float, y: float, text: str) -> Spec:
+    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": REFERENCE}
+    return _once(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
+
+
+def _once(mark: Spec, place: Spec) -> Spec:
+    """One mark at pixels, independent of the data."""
+    return {"data": {"values": [{}]}, "mark": mark, "encoding": place}

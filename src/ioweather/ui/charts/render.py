@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from ioweather.core.errors import UsageError
+import vl_convert
+
+from ioweather.core.errors import UnsafePlace, UsageError
 from ioweather.core.results import Chart, Exhibit
-from ioweather.ui.charts.alt_text import describe
-from ioweather.ui.charts.columns import BARS, BOX, HISTOGRAM
-from ioweather.ui.charts.compose import HOVER, Kind, PanelKind
-from ioweather.ui.charts.curves import BAND, CDF, TIMELINE
-from ioweather.ui.charts.grids import HEATMAP, MATRIX
-from ioweather.ui.charts.reading import legible
-from ioweather.ui.charts.scatter import SCATTER
+from ioweather.core.safe_files import PrivateDirectory
+from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.ui.charts.kinds import BAND, BARS, BOX, CDF, HEATMAP, HISTOGRAM, MATRIX, SCATTER, TIMELINE, UMAMI
+from ioweather.ui.charts.panels import HOVER, Kind, PanelKind
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
-from ioweather.ui.charts.umami import UMAMI
 
 KINDS: Final[Mapping[str, Kind]] = {
     "band": BAND,
@@ -45,7 +47,7 @@ _POINTS_PER_INCH: Final = 72
 # with the newest it has, which is the one its Vega was made for.
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 _STACK_SPACING: Final = 34
-# A legend stays with its plot, below the title; a shared one would stand above everything.
+# A legend stays with its plot, below the title; a shared one would be above everything.
 _INDEPENDENT: Final = {
     "scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")
 }
@@ -74,7 +76,7 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
     text = " ".join(describe(chart) for chart in exhibit.charts)
     if len(bodies) == 1:
         return _finished(bodies[0], text, theme)
-    for body in bodies:  # plots stand one below the other, so their titles begin where the plots do
+    for body in bodies:  # plots are stacked, so their titles begin where the plots do
         if "title" in body:
             body["title"] = body["title"] | {"frame": "group"}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
@@ -94,8 +96,8 @@ def exhibit_figure(
     origin: str = "",
     column: Column | None = None,
 ) -> bytes:
-    """All charts of an exhibit as one picture; `origin`, whose it is and of when, stands below it. `column`: as wide as
-    one column of a printed paper or as both, PNG then in 300 dots per inch."""
+    """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it. `column`: as
+    wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
     inches = COLUMN_INCHES[column] if column else None
     made = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
     return draw(_with_origin(made, origin, theme) if origin else made, format, scale, inches)
@@ -117,12 +119,10 @@ def draw(
     inches: float | None = None,
     prefix: str = "i",
 ) -> bytes:
-    """Any specification made here as a picture; exactly so many `inches` wide, where they are given. Drawings in a page
+    """A specification as a picture, exactly `inches` wide if given. Drawings in a page
     must not share the `prefix` of their ids."""
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
-    import vl_convert  # 30 ms and a V8: only when something is drawn
-
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
@@ -190,3 +190,26 @@ def _printed(value: Any) -> Any:
     if isinstance(value, list):
         return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
     return value
+
+
+_SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
+
+
+def cache_directory() -> Path:
+    """`$XDG_CACHE_HOME/ioweather`, or its place in the home directory."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ioweather"
+
+
+def vega_bundle() -> str:
+    """The JavaScript text, cached because building takes two seconds.
+
+    Browsers run it, so the cache must be a directory of this user alone; otherwise nothing is cached.
+    """
+    name = f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        return cache.read(name).decode()
+    text: str = vl_convert.javascript_bundle(_SNIPPET)
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        cache.replace(name, text.encode())
+    return text

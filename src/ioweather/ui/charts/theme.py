@@ -11,6 +11,7 @@ deuteranopia and tritanopia (Machado et al. 2009), and stands out from the backg
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any, Final, Literal, TypeAlias
 
 Theme: TypeAlias = Literal["light", "dark"]
@@ -127,3 +128,15 @@ def config() -> Spec:
         "text": {"font": FONT, "fontSize": LABEL_SIZE, "color": INK},
         "concat": {"spacing": 18},
     }
+
+
+def text_px(text: str, size: float = LABEL_SIZE, *, bold: bool = False) -> float:
+    """A safe guess of a text's width: wider than Arial and Liberation Sans, narrower than DejaVu Sans."""
+    return len(text) * size * (0.6 if bold else 0.56)
+
+
+def wrapped(text: str, width: float, size: float, *, bold: bool = False, most: int = 3) -> str | list[str]:
+    """Lines that fit into `width` pixels; a text of more than `most` lines ends in an ellipsis."""
+    characters = max(int(width / text_px("x", size, bold=bold)), 8)
+    lines = textwrap.wrap(text, characters, max_lines=most, placeholder=" …")
+    return lines if len(lines) > 1 else "".join(lines)

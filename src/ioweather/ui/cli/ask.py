@@ -29,8 +29,8 @@ from ioweather.ui.cli.options import (
     period_options,
     progress_bar,
 )
-from ioweather.ui.cli.render import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.screen import say, say_json
+from ioweather.ui.cli.terminal import console, print_exhibit, print_rows, show_answer, shown
 from ioweather.ui.cli.why_served import SERVER_OPTIONS
 
 Shown = Callable[..., int | None]

@@ -10,19 +10,24 @@ import atexit
 import errno
 import gc
 import os
+import platform
+import shlex
 import sys
 import threading
+import traceback
 from contextlib import suppress
+from datetime import UTC, datetime
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.printable import joined
+from ioweather.core.foreign_text import joined, many_lines
+from ioweather.core.safe_files import errors_dir
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.
@@ -65,7 +70,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "scan": (_DATA, "scan", "Count sizes, ages and owners in a directory tree"),
         "probe": (_MEASURE, "probe", "Measure response times of a file system"),
         "agent": (_MEASURE, "agent", "Measure all the time; export metrics"),
-        "lake": ("ioweather.ui.cli.lake", "lake", "Contents of the lake; seal, back up, check, export"),
+        "lake": (_DATA, "lake", "Contents of the lake; seal, back up, check, export"),
         "facility": (_DATA, "facility", "Write or check facility.toml"),
         "sql": (_DATA, "sql", "Query the lake in SQL, read-only"),
     },
@@ -93,6 +98,10 @@ OLD_NAMES = {
 }
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
+
+
+_KEPT_ERRORS: Final = 20
+_DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
 
 class LazyGroup(click.Group):
@@ -181,15 +190,13 @@ def main(arguments: list[str] | None = None) -> None:
         atexit._run_exitfuncs()
     elif not any(thread.daemon for thread in others):
         sys.exit(code)  # after they are done; the dashboard's may be in native code, which cannot be stopped
-    # An interpreter that ends takes apart every object: a tenth of the time of most commands.
+    # The interpreter frees every object when it ends, a tenth of the time of most commands.
     with suppress(OSError, ValueError):  # the reader went away
         sys.stdout.flush()
     os._exit(code)
 
 
 def _thread_failed(failed: threading.ExceptHookArgs) -> None:
-    from ioweather.ui.cli.unexpected import explained
-
     if os.environ.get(DEBUG) or failed.exc_value is None:
         threading.__excepthook__(failed)
     elif not isinstance(failed.exc_value, SystemExit):
@@ -228,8 +235,6 @@ def run(arguments: list[str] | None = None) -> int:
             _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
         return 2
     except BaseException as error:
-        from ioweather.ui.cli.unexpected import explained, is_fault
-
         if not is_fault(error) or os.environ.get(DEBUG):
             raise
         _complain(explained(error))
@@ -237,7 +242,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    """As click does; but its messages quote what was typed, which may be names that a shell found."""
+    """Print the error as click does, with control characters escaped: messages quote arguments, such as file names."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and error.message == context.get_help():  # a group alone: click's message is the help
         say(*error.message.splitlines(), err=True)
@@ -252,3 +257,51 @@ def _complain(error: IoweatherError) -> None:
     from ioweather.core.logs import to_journal
 
     say(f"{'<3>' if to_journal() else ''}ioweather: {joined(str(error))}", err=True)  # <3>: an error, in the journal
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether this is an error, not a request to exit.
+
+    A panic of Rust code is a BaseException of pyo3, which has no class to import.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def explained(error: BaseException) -> IoweatherError:
+    """The error that is printed in place of a traceback."""
+    for text in _DISK_FULL:
+        if text in str(error):
+            return IoweatherError(f"{text} while writing: {error}.")
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing and missing != "ioweather":
+        return IoweatherError(
+            f"This needs {missing}, which is not installed here.",
+            hint="An installation that only measures lacks it. `pip install ioweather` brings everything.",
+        )
+    if isinstance(error, MemoryError):
+        return IoweatherError("There is not enough memory.", hint="Ask for less, or on a larger machine.")
+    kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    what = f"This is a fault of ioweather {__version__}: {kind.rstrip('.')}."
+    try:
+        file = _write_error_file(error)
+    except OSError as failed:
+        return IoweatherError(
+            what, hint=f"Please report it with what IOWEATHER_DEBUG=1 shows (no file was written: {failed.strerror})."
+        )
+    return IoweatherError(what, hint=f"Please report it with {file}; look through that first, it names your files.")
+
+
+def _write_error_file(error: BaseException) -> Path:
+    folder = errors_dir()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in sorted(folder.glob("error-*.txt"))[: -_KEPT_ERRORS + 1]:
+        old.unlink(missing_ok=True)
+    file = folder / f"error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
+    text = (
+        f"ioweather {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"Command: {shlex.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
+    )
+    made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(made, "w", encoding="utf-8") as out:
+        out.write(many_lines(text))
+    return file

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import parse_duration_ns, parse_size
 from ioweather.ui.cli.options import converted, lake_option, path_option
 from ioweather.ui.cli.screen import say
@@ -232,7 +232,7 @@ def _live_table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
         return
     from rich.live import Live
 
-    from ioweather.ui.cli.render import console, status_table
+    from ioweather.ui.cli.terminal import console, status_table
 
     # No refresh thread: children are forked, and a fork of a process with threads can deadlock.
     with Live(console=console(), auto_refresh=False, transient=True) as live:
@@ -241,7 +241,7 @@ def _live_table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
 
 def _print_end(status: Status, lake_dir: str | None) -> int:
     """Print the measured response times and the place of the rows."""
-    from ioweather.ui.cli.render import console, status_table
+    from ioweather.ui.cli.terminal import console, status_table
 
     console().print(status_table(status))
     spool = status.spool

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.printable import one_line
+from ioweather.core.foreign_text import one_line
 from ioweather.core.progress import Progress, silent
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
 
@@ -83,8 +83,8 @@ def executor(
     from ioweather.lake.workers import ClusterSettings, cluster_settings, opened
 
     def settings() -> ClusterSettings:
-        from ioweather.core.default_paths import default_lake_dir
         from ioweather.core.facility import load_facility
+        from ioweather.core.safe_files import default_lake_dir
 
         root = Path(lake_dir) if lake_dir else default_lake_dir()
         return cluster_settings(load_facility(root / "facility.toml").sections.get("engine", {}))

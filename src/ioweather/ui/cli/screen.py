@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import click
 
-from ioweather.core.cells import csv_text
-from ioweather.core.printable import many_lines, one_line
+from ioweather.core.foreign_text import many_lines, one_line
+from ioweather.core.tabular import csv_text
 
 FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: --spreadsheet was given
 

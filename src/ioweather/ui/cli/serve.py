@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.ui.cli.measure import duration_ns
 from ioweather.ui.cli.options import (
     engine_options,
@@ -78,7 +78,7 @@ def listed(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     """List the tokens: names, hosts or user, since when."""
     from ioweather.core.units import format_time_ns
     from ioweather.lake.tokens import list_tokens
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
 
     rows = [(t.name, t.hosts, t.user, format_time_ns(t.created_ns)) for t in list_tokens(open_lake_at(lake_dir).root)]
     print_rows(("token", "hosts", "user", "created"), rows, output_form(as_json, as_csv))
@@ -140,8 +140,7 @@ def serve(
     from ioweather.agent.exporter import render
     from ioweather.core.facility import load_facility
     from ioweather.ingestion.queue_metrics import QueueCollector
-    from ioweather.ui.web.app import LOOPBACK, create_app
-    from ioweather.ui.web.server import address_of, bind, bind_socket, check_reach, run
+    from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
@@ -195,8 +194,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.ingestion.queue_metrics import QueueCollector
     from ioweather.lake.lake import open_lake
     from ioweather.ui.local_setup import measuring
-    from ioweather.ui.web.app import LOOPBACK, create_app
-    from ioweather.ui.web.server import address_of, bind, check_reach, running
+    from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
 
     limit_ns = duration_ns(duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
@@ -206,7 +204,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    # Children first: they are made by fork, and a thread that runs meanwhile may hold a lock.
+    # Children first: they are made by fork, and a running thread may hold a lock.
     with measuring(lake, demo, path, with_demo=not no_demo) as here:
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[QueueCollector(lake)])
@@ -274,7 +272,7 @@ def _show_first(here: Here) -> bool:
 
 def _show_now(here: Here) -> None:
     from ioweather.topics.ask import ask
-    from ioweather.ui.cli.render import show_answer
+    from ioweather.ui.cli.terminal import show_answer
 
     try:
         answer = ask("now", here.lake, {"spool": here.spools, "full": False})
@@ -287,7 +285,7 @@ def _show_now(here: Here) -> None:
 def _show_demo(here: Here, address: str) -> None:
     """What a facility has to tell that is more than a directory."""
     from ioweather.lake.lake import open_lake
-    from ioweather.ui.demo import tour
+    from ioweather.ui.local_setup import tour
 
     say("", f"A simulated facility, to look around in ({address}?lake=demo):")
     for step in tour(open_lake(here.demo)):
@@ -301,8 +299,8 @@ def demo(out: Path | None) -> None:
     """Make a small simulated facility, read it into its own lake, and ask it four questions."""
     from ioweather.lake.lake import open_lake
     from ioweather.topics.question_catalogue import QUESTIONS
-    from ioweather.ui.cli.render import show_answer
-    from ioweather.ui.demo import make_demo, tour
+    from ioweather.ui.cli.terminal import show_answer
+    from ioweather.ui.local_setup import make_demo, tour
 
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
@@ -402,7 +400,7 @@ def simulate(
     from ioweather.simulate.presets import PRESETS, for_days, preset_named
 
     if list_presets:
-        from ioweather.ui.cli.render import print_rows
+        from ioweather.ui.cli.terminal import print_rows
 
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
         print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
@@ -443,7 +441,7 @@ def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: di
 
 
 def _print_score(card: ScoreCard) -> None:
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
 
     rows = [row for line in card.lines if (row := _score_row(line)) is not None]
     print_rows(("question", "what", "planted", "found", "error", ""), rows, "text")
@@ -492,7 +490,7 @@ def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path
     Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
     facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
     """
-    from ioweather.ui.cli.render import print_rows
+    from ioweather.ui.cli.terminal import print_rows
     from ioweather.ui.doctor import examine
 
     if proven is not None:

@@ -10,17 +10,25 @@ from urllib.parse import quote
 import click
 
 from ioweather.core.errors import UsageError
-from ioweather.core.printable import many_lines
+from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
 
 SERVER_OPTIONS = (
     click.Option(["--line"], is_flag=True, help="One plain line; the recorded verdict where there is one."),
     click.Option(["--block"], is_flag=True, help="One block of plain text, for a mail or a login message."),
-    click.Option(["--server"], metavar="URL", envvar="IOWEATHER_SERVER",
-                 help="Ask this server instead of a lake, for a job of your own."),
-    click.Option(["--token-file"], type=click.Path(path_type=Path), metavar="FILE",
-                 help="Your token for it (default: ~/.config/ioweather/token)."),
-)  # fmt: skip
+    click.Option(
+        ["--server"],
+        metavar="URL",
+        envvar="IOWEATHER_SERVER",
+        help="Ask this server instead of a lake, for a job of your own.",
+    ),
+    click.Option(
+        ["--token-file"],
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Your token for it (default: ~/.config/ioweather/token).",
+    ),
+)
 
 
 def is_served(arguments: list[str]) -> bool:

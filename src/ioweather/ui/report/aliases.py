@@ -25,7 +25,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.lake.snapshot import Snapshot
-from ioweather.ui.report.front import Sheet, Tile
+from ioweather.ui.report.sheets import Sheet, Tile
 
 _WORD: Final = re.compile(r"\w[\w.:+@-]*")
 _PARTS: Final = re.compile(r"[.:+@-]|[^.:+@-]+")
@@ -142,7 +142,7 @@ def _first_seen(snapshot: Snapshot, table: str, column: str, where: str = "TRUE"
 
 
 def _words_of(command: str) -> list[str]:
-    """Program, script and files of a command line, without folders; options and numbers name nobody."""
+    """Program, script and files of a command line, without folders; options and numbers identify no person."""
     words = [word.rsplit("/", 1)[-1] for word in command.split() if not word.startswith("-")]
     return [word for word in words if len(word) > 1 and not word.replace(".", "").isdigit()]
 

@@ -12,24 +12,31 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ioweather._version import __version__
-from ioweather.core.cells import csv_text
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
+from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
 from ioweather.topics.question_catalogue import QUESTIONS, title_of
-from ioweather.ui.answer_schema import answer_schema
+from ioweather.ui.charts.render import exhibit_figure
+from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.live import Feed
-from ioweather.ui.web.queries import JOB_COLUMNS, find_jobs, inventory
-from ioweather.ui.web.requests import Between, StudyParams, period_of
-from ioweather.ui.web.shared_answers import JOB_ID, job_answers
-from ioweather.ui.web.sqlpage import SqlQuestion, ask
-from ioweather.ui.web.statuses import may_answer
-from ioweather.ui.web.topics import topic_of
-from ioweather.ui.web.uploads import answers_for_log, few_at_once, received
+from ioweather.ui.web.queries import (
+    JOB_COLUMNS,
+    JOB_ID,
+    SqlQuestion,
+    answers_for_log,
+    few_at_once,
+    find_jobs,
+    inventory,
+    job_answers,
+    received,
+    run_sql,
+)
+from ioweather.ui.web.requests import Between, StudyParams, may_answer, period_of, topic_of
 from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
@@ -102,8 +109,6 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        from ioweather.ui.charts.render import exhibit_figure
-
         with view.facilities.drawing():
             return exhibit_figure(exhibit, form, theme)
 
@@ -274,7 +279,7 @@ def lake_inventory(view: OwnView) -> dict[str, Any]:
 @router.post("/sql", response_model=None, responses=_TABLE)
 def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Response | dict[str, Any]:
     """One SELECT or EXPLAIN over the tables of the lake, bounded in rows, time and memory."""
-    result = ask(view, question)
+    result = run_sql(view, question)
     if form == "csv":
         return rows_csv(result.columns, result.rows)
     return {

@@ -1,32 +1,46 @@
-"""The application: pages, their parts, the API, and the headers that keep strangers out."""
+"""The application, its headers and error pages, and the server that runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import errno
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from fastapi import FastAPI, Response
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
-from ioweather.core.facility import load_facility
-from ioweather.core.visibility import Visibility
+from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
+from ioweather.core.facility import Visibility, load_facility
 from ioweather.lake import layout
-from ioweather.ui.charts.bundle import vega_bundle
-from ioweather.ui.charts.frame import style_html
+from ioweather.ui.charts.page import style_html
+from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import api, errors, sending
-from ioweather.ui.web.bodies import Bodies
+from ioweather.ui.web import api, receive
 from ioweather.ui.web.facilities import MAIN, Facilities
-from ioweather.ui.web.lake_metrics import LakeMetrics
-from ioweather.ui.web.live import Feed
+from ioweather.ui.web.live import Feed, LakeMetrics
 from ioweather.ui.web.pages import ROUTERS
-from ioweather.ui.web.visible import PublicView, check_declared
-from ioweather.ui.web.writer import LakeWriter
+from ioweather.ui.web.receive import Bodies, LakeWriter
+from ioweather.ui.web.requests import status_of
+from ioweather.ui.web.shell import Html, page, problem
+from ioweather.ui.web.visible import PublicView, check_declared, public_view
 
 STATIC: Final = Path(__file__).with_name("static")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -45,7 +59,7 @@ _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/sta
 
 
 class Guarded:
-    """Adds the headers to every answer. Not a function middleware: that would hold back a stream, and its end."""
+    """Adds the headers to every response. A function middleware would delay streams and their end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,9 +99,9 @@ def create_app(
     app.add_middleware(Bodies)
     app.add_middleware(Guarded)
 
-    errors.install(app)
+    install(app)
     # Their routes as they are: to include a router makes each again, a tenth of a second of every server.
-    for router in (api.router, sending.router, *ROUTERS):
+    for router in (api.router, receive.router, *ROUTERS):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
@@ -115,3 +129,221 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     check_declared(app, _PLAIN_PATHS)
     return app
+
+
+_LOG = logging.getLogger("ioweather.web")
+_HEADERS: Final = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},
+    503: {"retry-after": str(Busy.after_seconds)},
+}
+
+
+def body(kind: str, message: str, hint: str = "") -> dict[str, Any]:
+    return {"error": {"kind": kind, "message": message, "hint": hint}}
+
+
+def _told(request: Request, error: IoweatherError, status: int) -> Response:
+    headers = dict(_HEADERS.get(status, {}))
+    if isinstance(error, Busy):
+        headers["retry-after"] = str(error.after_seconds)
+    kind, message, hint = type(error).__name__, error.message, error.hint
+    if request.url.path.startswith("/api/"):
+        return JSONResponse(body(kind, message, hint), status, headers=headers)
+    return Html(problem(error), status, headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    @app.exception_handler(IoweatherError)
+    async def ours(request: Request, error: IoweatherError) -> Response:
+        return _told(request, error, status_of(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _told(request, UsageError(f"{where}: {first['msg']}."), 400)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and not request.url.path.startswith(("/api/", "/fragments/", "/static/")):
+            missing = DataUnavailable(
+                "There is no such page.", hint="Search for a job, a user or a target above, or choose a page."
+            )
+            body_part = problem(missing, "Not found")
+            return page("base.html", await public_view(request), "", "Not found", status=404, body=body_part)
+        return JSONResponse(body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # nginx's number for a client that disconnected
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _LOG.error("%s failed", request.url.path, exc_info=error)
+        return JSONResponse(body("Internal", "The server failed here; its log says how."), 500)
+
+
+# Connections: a bounded number, and each asks in time or is closed.
+#
+# uvicorn waits for the head of a request for as long as the other side likes.
+
+HEAD_SECONDS: Final = 10.0
+# Well below the 1024 open files that a process has by default.
+MOST_CONNECTIONS: Final = 500
+
+
+class Connection(H11Protocol):
+    _deadline: asyncio.TimerHandle | None = None
+    _made_at: float = 0.0
+
+    @property
+    def waits_for_request(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._made_at = self.loop.time()
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._make_room()
+        self._expect_request()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.waits_for_request:
+            self._expect_request()
+        else:
+            self._stop_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def _expect_request(self) -> None:
+        """Start the deadline at the first byte; later bytes do not extend it."""
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _hang_up(self) -> None:
+        self._deadline = None
+        if self.waits_for_request:
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        """The one that has waited longest without asking; perhaps this one."""
+        idle = [one for one in self.connections if isinstance(one, Connection) and one.waits_for_request]
+        oldest = min(idle, key=lambda one: one._made_at)
+        self.connections.discard(oldest)
+        oldest.transport.abort()
+
+
+_LONGEST_HEAD_BYTES = 64 << 10
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bound before anything is started, so that a taken port is one clear line."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(128)  # who comes before the server is ready waits, and is not turned away
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another --port.") from None
+    return bound
+
+
+def check_reach(host: str, visibility: Visibility) -> None:
+    """Only who has said in facility.toml who sees what may listen to other machines."""
+    if visibility.is_said or host == "localhost":
+        return
+    try:
+        if ip_address(host).is_loopback:
+            return
+    except ValueError:
+        pass
+    raise UsageError(
+        f"Listening on {host} would show everyone's jobs to other machines.",
+        hint='Say who may in facility.toml: [visibility] mode = "own", or "open" if they may.',
+    )
+
+
+def address_of(bound: socket.socket) -> str:
+    if bound.family == socket.AF_UNIX:
+        return str(bound.getsockname())
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def bind_socket(path: Path) -> socket.socket:
+    """A socket in the file system, for a proxy of the same group: what others on this machine cannot reach."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as before:
+                if before.connect_ex(str(path)) == 0:
+                    raise OSError(errno.EADDRINUSE, "a server answers there")
+            path.unlink()  # left by one that was killed
+        mask = os.umask(0o117)
+        try:
+            bound.bind(str(path))
+        finally:
+            os.umask(mask)
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"Cannot listen at {path}: {error.strerror or error}.") from None
+    return bound
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, feed: Feed, facilities: Facilities) -> None:
+        super().__init__(config)
+        self._feed = feed
+        self._facilities = facilities
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.end()
+        self._facilities.stop()
+        await super().shutdown(sockets)
+
+
+def _server(app: FastAPI) -> uvicorn.Server:
+    # proxy_headers would put the browser's address in place of the proxy's, by which the proxy is known.
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        proxy_headers=False,
+        server_header=False,
+        http=Connection,
+        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
+    )
+    return _Server(settings, app.state.feed, app.state.facilities)
+
+
+def run(app: FastAPI, bound: socket.socket) -> None:
+    """Until Ctrl-C or SIGTERM."""
+    with app.state.writer.running():
+        _server(app).run(sockets=[bound])
+
+
+@contextmanager
+def running(app: FastAPI, bound: socket.socket) -> Iterator[str]:
+    """In a thread, for as long as the block lasts."""
+    server = _server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True, name="dashboard")
+    with app.state.writer.running():
+        thread.start()
+        try:
+            yield address_of(bound)
+        finally:
+            server.should_exit = True
+            thread.join(timeout=5)

@@ -1,7 +1,8 @@
-"""The lakes that a server shows, by name, and what it keeps in memory about them."""
+"""The lakes that a server shows, by name, and what is cached about them."""
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
@@ -23,11 +24,55 @@ from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.topics.ask import ask
 from ioweather.topics.source import SharedResults
-from ioweather.ui.web.refreshed import Refreshed
+from ioweather.ui.charts.render import draw
 
 T = TypeVar("T")
+_LOG = logging.getLogger("ioweather.web")
+
+
+@dataclass
+class Refreshed(Generic[T]):
+    """A value that a background thread computes again when it is older than `seconds` and is requested.
+
+    Only the first request waits, for at most `patience_seconds`; later ones get the previous value.
+    """
+
+    make: Callable[[], T]
+    seconds: float
+    patience_seconds: float | None = None
+    _made_at: float = -math.inf
+    _value: list[T] = field(default_factory=list)
+    _error: Exception | None = None
+    _thread: threading.Thread | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self) -> T | None:
+        """The newest value; None if there is none yet. Raises the error of the last attempt until the next one."""
+        with self._lock:
+            if self._thread is None and time.monotonic() - self._made_at > self.seconds:
+                self._made_at = time.monotonic()
+                self._thread = threading.Thread(target=self._refresh, daemon=True, name="refresh")
+                self._thread.start()
+            thread = None if self._value else self._thread
+        if thread is not None:
+            thread.join(self.patience_seconds)
+        if self._error is not None:
+            raise self._error
+        return self._value[0] if self._value else None
+
+    def _refresh(self) -> None:
+        try:
+            self._value[:], self._error = [self.make()], None
+        except Exception as error:
+            self._error = error
+            _LOG.info("refreshing failed: %s", error)
+        finally:
+            self._made_at = time.monotonic()
+            self._thread = None
+
+
 MAIN = "main"
-# How old the weather may be that is shown, and what the lake says beside it.
+# Maximum age of the weather shown, of the weather while a newer one is computed, and of the history behind it.
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
@@ -58,7 +103,7 @@ Tell = Callable[[str], None]
 class _Seldom:
     data: bytes = b""
     until: float = -math.inf
-    told: str = ""
+    progress: str = ""
     error: Exception | None = None
     is_making: bool = False
     made: threading.Event = field(default_factory=threading.Event)
@@ -83,7 +128,6 @@ class Facilities:
     is_stopping: bool = False
     _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
     _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
-    _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -114,17 +158,15 @@ class Facilities:
         return facility.name if name == MAIN or facility.simulated else f"{facility.name} ({name})"
 
     def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
-        """A study makes all its exhibits at once and keeps them: the others of a page wait for the first."""
+        """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
         with self._lock(name, study_of(exhibit_id).name):
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
     def warm(self) -> None:
-        """What the first page asks for, in a thread of its own, while the server starts."""
+        """Compute the parts of the first page in a background thread while the server starts."""
 
         def look() -> None:
-            from ioweather.ui.charts.render import draw
-
-            with suppress(Exception):  # whoever asks is told
+            with suppress(Exception):  # the request that needs it reports the error
                 draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
                 self.events(MAIN, None, ALL_TIME)
                 self.now(MAIN)
@@ -139,20 +181,20 @@ class Facilities:
         return directory
 
     def now(self, name: str) -> tuple[Answer, bool]:
-        """The same answer for all who ask within a second."""
+        """The weather, the same for all requests within a second."""
         directory = self.measured(name)
         found = self._weather(name, directory)
         return found.answer, found.wrong
 
     def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
-        """The weather in some form, made once for all who ask within a second."""
+        """The weather in one form, made once for all requests within a second."""
         found = self._weather(name, self.measured(name))
         if form not in found.forms:
             found.forms[form] = make(found.answer, found.wrong)
         return found.forms[form]
 
     def _weather(self, name: str, directory: Path) -> Weather:
-        """One looks, and who comes meanwhile is told what was there, unless that is old."""
+        """Computed by one thread at a time; other callers get the previous answer unless it is too old."""
         known = self._now
         age = math.inf if known is None else time.monotonic() - known.made_at
         lock = self._lock(name, "now")
@@ -162,7 +204,7 @@ class Facilities:
             lock.acquire()
         try:
             if self._now is not None and self._now is not known:
-                return self._now  # somebody was faster
+                return self._now  # another thread was faster
             # Rows come to the lake every few minutes; the agents' status is as of now.
             if self._history is None and layout.is_lake(directory):
                 self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
@@ -176,17 +218,8 @@ class Facilities:
         finally:
             lock.release()
 
-    def lately(self, what: str, make: Callable[[], bytes]) -> bytes:
-        """The same for all who ask within a second."""
-        with self._turn(self._lock(MAIN, what)):
-            data, made_at = self._late.get(what, (b"", -math.inf))
-            if time.monotonic() - made_at > _NOW_SECONDS:
-                data = make()
-                self._late[what] = data, time.monotonic()
-            return data
-
     def own_spools(self, name: str) -> Sequence[Path]:
-        """Without any, none of another agent of this machine either."""
+        """The spools of this server; without any, an empty place rather than the default spool of this machine."""
         return self.spools or (self.directory(name) / "no-spool",)
 
     def _recent(self, name: str) -> History:
@@ -229,9 +262,10 @@ class Facilities:
         return value
 
     def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
-        """What rests on all rows, takes long, and changes little by a minute's rows: made by a thread of its own, and
-        then for an hour as it is. Nobody waits for it longer than a moment: where there is nothing yet, it is empty,
-        with what `make` told of how far it is."""
+        """A slow result over all rows, computed in a background thread and cached for an hour, and its progress.
+
+        Callers wait a moment at most: while there is no result yet, it is empty.
+        """
         with self._guard:
             known = self._seldom.pop((name, key), None) or _Seldom()
             while len(self._seldom) >= _MOST_SELDOM:
@@ -246,17 +280,17 @@ class Facilities:
         error, known.error = known.error, None
         if error is not None and not known.data:
             raise error
-        return known.data, known.told
+        return known.data, known.progress
 
     def _make_seldom(self, known: _Seldom, make: Callable[[Tell], bytes]) -> None:
         def tell(text: str) -> None:
-            known.told = text
+            known.progress = text
 
         try:
             with self._turn(self._at_once):
                 known.data = make(tell)
             known.until = time.monotonic() + _SELDOM_SECONDS
-        except Exception as error:  # who asks next is told
+        except Exception as error:  # raised by the next request
             known.error = error
         finally:
             known.is_making = False
@@ -264,7 +298,7 @@ class Facilities:
 
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
-        """Waiting ends when the server stops, or after a time in which nobody waits for a page."""
+        """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
@@ -280,16 +314,16 @@ class Facilities:
             lock.release()
 
     def stop(self) -> None:
-        """Who waits for an answer is sent away, so that only what is being made holds the server up."""
+        """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""
+        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
         tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
         return self.answered(name, key, make, tables)
 
     def drawing(self) -> threading.Lock:
-        """One at a time, for drawing takes a whole processor."""
+        """The lock for drawing: one drawing at a time, as each takes a whole processor."""
         return self._lock("", "drawing")
 
     def _lock(self, name: str, what: str) -> threading.Lock:

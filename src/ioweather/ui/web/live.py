@@ -1,16 +1,24 @@
-"""The weather as server-sent events: one reader for all who listen, and none while nobody does."""
+"""The weather as server-sent events, and metrics of the lake for Prometheus."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio.to_thread
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
+from ioweather.core.clock import now_ns
 from ioweather.core.errors import Busy, IoweatherError
+from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.topics.ask import ask
+from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
 
 MOST_LISTENERS: Final = 64
 _LOOK_SECONDS: Final = 2.0
@@ -67,7 +75,7 @@ class Feed:
                 self._event = b""
 
     def end(self) -> None:
-        """The server stops: it would wait for those who listen, and they for it."""
+        """End all streams when the server stops: it waits for open responses."""
         self.is_over = True
         self._changed.set()
 
@@ -88,3 +96,116 @@ class Feed:
                 self._changed.set()
                 self._changed = asyncio.Event()
             await asyncio.sleep(self.look_seconds)
+
+
+KINDS: Final = ("slow", "stalled", "capped", "absent", "busy", "overloaded")
+# An incident that ended less than this ago counts as current: rows arrive late.
+_CURRENT_NS: Final = 30 * MINUTE_NS
+# Users are reported for the last hour of rows, unless the rows are older than this.
+_OLDEST_NS: Final = 2 * HOUR_NS
+_MOST_COMPONENTS: Final = 64
+_MOST_FILESYSTEMS: Final = 8
+_MOST_USERS: Final = 10
+_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of the main lake at one moment; `users` by file system."""
+
+    filesystems: tuple[str, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
+    users: Mapping[str, WhoOutcome] = field(default_factory=dict)
+
+
+class LakeMetrics(Collector):
+    """`named`: whether names of users may be shown."""
+
+    def __init__(self, facilities: Facilities, *, named: bool, clock: Callable[[], int] = now_ns) -> None:
+        self._named = named
+        self._clock = clock
+        self._seen = Refreshed(lambda: look(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
+
+    def render(self) -> bytes:
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            seen = self._seen.get()
+        except IoweatherError:  # no lake yet, or one that cannot be read: said elsewhere
+            seen = None
+        if seen is not None:
+            yield from _of_components(seen, self._clock())
+            yield from _of_users(seen.users, named=self._named)
+
+
+def look(facilities: Facilities, moment: int) -> Seen:
+    """Read the state of the main lake."""
+    lake = facilities.lake(MAIN)
+    with lake.snapshot() as snapshot:
+        filesystems = snapshot.filesystems()[:_MOST_FILESYSTEMS]
+    health = ask("health", lake).result
+    assert isinstance(health, HealthOutcome)
+    users = {}
+    for filesystem in filesystems:
+        try:
+            found = ask("who", lake, {"filesystem": filesystem, "by": "user", "top": _MOST_USERS}).result
+        except IoweatherError:
+            continue
+        assert isinstance(found, WhoOutcome)
+        if moment - found.end_ns <= _OLDEST_NS:
+            users[filesystem] = found
+    return Seen(filesystems, health.unhealthy, users)
+
+
+def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
+    current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
+    count = GaugeMetricFamily(
+        "ioweather_unhealthy_components",
+        "Servers and targets that are unhealthy now, by how it shows.",
+        labels=("filesystem", "kind"),
+    )
+    homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
+    for home in homes:
+        for kind in KINDS:  # from 0 on, so that an alert ends
+            there = {each.component for each in current if (each.filesystem or "", each.kind) == (home, kind)}
+            count.add_metric((home, kind), len(there))
+    probability = GaugeMetricFamily(
+        "ioweather_unhealthy_probability", "How surely each is unhealthy.", labels=("filesystem", "component", "kind")
+    )
+    sure: dict[tuple[str, str, str], float] = {}
+    for each in current:
+        key = (each.filesystem or "", each.component or "", each.kind or "")
+        sure[key] = max(sure.get(key, 0.0), each.probability or 0.0)
+    for labels, value in sorted(sure.items(), key=lambda item: (-item[1], item[0]))[:_MOST_COMPONENTS]:
+        probability.add_metric(labels, value)
+    yield from (count, probability)
+
+
+_AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
+    ("bytes_per_second", "Bytes per second", lambda talker: talker.read_bytes + talker.write_bytes),
+    ("metadata_operations_per_second", "Metadata operations per second", lambda talker: talker.metadata_operations),
+)
+
+
+def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metric]:
+    """The ten that do most, by rank; by name only where names may be seen."""
+    label = "user" if named else "rank"
+    for name, words, amount in _AMOUNTS:
+        family = GaugeMetricFamily(
+            f"ioweather_top_user_{name}",
+            f"{words} of the users who do most, in the last hour of rows.",
+            labels=("filesystem", label),
+        )
+        for filesystem, users in found.items():
+            seconds = max((users.end_ns - users.start_ns) / NS, 1.0)
+            ranked = sorted(users.talkers, key=amount, reverse=True)
+            for rank, talker in enumerate(ranked, 1):
+                value = amount(talker)
+                who = (talker.user or "") if named else str(rank)
+                if value > 0:
+                    family.add_metric((filesystem, who), value / seconds)
+        yield family

@@ -1,16 +1,36 @@
-"""What the dashboard asks a lake itself: what it holds, and which runs match a word."""
+"""Queries that pages and the API share: contents of the lake, runs, answers on a job, SQL of operators, sent logs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import pickle
+import re
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, cast
 
-from ioweather.core.cells import plain
-from ioweather.core.results import SCHEMA_VERSION
+from fastapi import Request
+from pydantic import BaseModel, Field
+
+from ioweather.core.errors import Busy, CorruptInput, EmptyInput, IoweatherError, UsageError
+from ioweather.core.outcomes import JobOutcome
+from ioweather.core.results import SCHEMA_VERSION, Answer
+from ioweather.core.tabular import plain
+from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.lake.inventory import overlaps
+from ioweather.lake.lake import Lake
+from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.analyse import Availability, availability, catalogue_only
+from ioweather.topics.ask import ask
+from ioweather.topics.source import SharedResults
+from ioweather.ui.web.visible import View
 
 _MOST_JOBS = 200
 JOB_COLUMNS = names_of("job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds")
@@ -44,14 +64,17 @@ def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
     return list(found.values())
 
 
-# Where a row of a table ends, and whether the newest day has the last: a run lies in the day on which it began.
-_ENDS: Final = {"series": ("start_ns + interval_ns", True), "applications": ("end_ns", False),
-                "responses": ("start_ns", True)}  # fmt: skip
+# The end of a row, and whether the newest day has the last one: runs are stored by the day on which they began.
+_ENDS: Final = {
+    "series": ("start_ns + interval_ns", True),
+    "applications": ("end_ns", False),
+    "responses": ("start_ns", True),
+}
 TIMED_TABLES: Final = tuple(_ENDS)
 
 
 def last_ns(snapshot: Snapshot, table: str) -> int | None:
-    """Where the rows of a table end that may be seen."""
+    """The end of the last visible row of a table; None without rows."""
     days = snapshot.pinned[table].days()
     if not days:
         return None
@@ -92,3 +115,120 @@ def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict
         WHERE {where} ORDER BY a.start_ns DESC LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
     found = snapshot.query(sql, wanted)
     return [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]
+
+
+JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
+
+
+def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
+    """The answers of `why` (None for a job without a log) and `job`, cached in compressed form.
+
+    Only ids are accepted: a path would be read from the disk of the server.
+    """
+    if re.fullmatch(JOB_ID, job_id) is None:
+        raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
+
+    def make() -> bytes:
+        shared = SharedResults()  # the job is looked up once
+        facts = view.ask("job", {"job": job_id}, shared=shared)
+        has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
+        reason = view.ask("why", {"job": job_id}, shared=shared) if has_log else None
+        return zlib.compress(pickle.dumps((reason, facts)), 1)
+
+    made = view.facilities.answered(view.name, ("job", view.key, job_id), make, queued=False)
+    found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
+    return found
+
+
+def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
+    """The exhibits with their availability, and the error if the lake cannot be read."""
+
+    def look() -> list[Availability]:
+        with view.lake.snapshot() as snapshot:
+            return availability(snapshot)
+
+    if view.name not in view.facilities.lakes:
+        return [], None
+    try:
+        return view.facilities.answered(view.name, ("available", view.key), look, queued=False), None
+    except IoweatherError as error:
+        return catalogue_only(), error
+
+
+SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)
+_QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
+_PATIENCE_SECONDS: Final = 2.0
+
+
+class SqlQuestion(BaseModel):
+    query: str = Field(min_length=1, max_length=20_000)
+
+
+def run_sql(view: View, question: SqlQuestion) -> SqlResult:
+    if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
+        raise Busy("Other queries are running.", hint="Try again in some seconds.")
+    try:
+        with view.lake.snapshot() as snapshot:
+            found = run_user_sql(snapshot, question.query, SQL_LIMITS)
+        return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
+    finally:
+        _QUERIES_AT_ONCE.release()
+
+
+LIMIT_BYTES: Final = 64 * MIB
+_UPLOADS_AT_ONCE: Final = threading.BoundedSemaphore(4)
+
+
+@contextmanager
+def few_at_once() -> Iterator[None]:
+    """Limit the uploads in memory at the same time."""
+    if not _UPLOADS_AT_ONCE.acquire(blocking=False):
+        raise Busy("Others are sending logs.", hint="Try again in some seconds.")
+    try:
+        yield
+    finally:
+        _UPLOADS_AT_ONCE.release()
+
+
+async def received(request: Request) -> bytes:
+    """The body of an upload, within the size limit."""
+    # A form of another site cannot send this type without a preflight request, which is not answered.
+    if not request.headers.get("content-type", "").startswith("application/octet-stream"):
+        raise UsageError("Send the log as application/octet-stream.")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LIMIT_BYTES:
+            raise UsageError(
+                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` for it."
+            )
+        parts.append(part)
+    if not size:
+        raise EmptyInput("The file is empty.")
+    return b"".join(parts)
+
+
+def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
+    """The answers of `why` and `job` for a log, compared with runs that the user may see."""
+    with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
+        path = Path(folder) / "upload.darshan"
+        path.write_bytes(data)
+        lake = _lake(view)
+        try:
+            shared = SharedResults()  # the log is read once
+            why, job = (ask(name, lake, {"job": str(path)}, shared=shared) for name in ("why", "job"))
+            return why, job
+        except IoweatherError as error:
+            text = error.message.replace(str(path), "the file")
+            raise type(error)(text, hint=error.hint.replace(str(path), "the file")) from None
+        except Exception as error:  # whatever a hostile file makes of the reader
+            raise CorruptInput("The file is not a Darshan log that can be read.") from error
+
+
+def _lake(view: View) -> Lake | None:
+    """Without a lake a log is answered from itself alone."""
+    view.facilities.directory(view.name)
+    try:
+        return view.lake
+    except IoweatherError:
+        return None

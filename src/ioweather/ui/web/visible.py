@@ -1,4 +1,4 @@
-"""Who asks, and what they may see: the one place that every endpoint goes through.
+"""Identity and visibility: the one place that every endpoint goes through.
 
 An endpoint declares its class by the view it takes. `check_declared` refuses an application in which one does not.
 
@@ -21,9 +21,9 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from ioweather.core.errors import AccessDenied, TokenRefused
+from ioweather.core.facility import SOCKET, Owner, Visibility
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.visibility import SOCKET, Owner, Visibility
 from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period
@@ -41,7 +41,7 @@ _SCREEN: Final = "ioweather-screen"  # the dashboard's script says which drawing
 
 @dataclass(frozen=True)
 class View:
-    """A facility as the one who asks may see it. `owner` is None for those who see all."""
+    """A facility as one user may see it. `owner` is None for users who see everything."""
 
     facilities: Facilities
     name: str
@@ -56,11 +56,11 @@ class View:
 
     @property
     def key(self) -> str:
-        """What the view shows depends on this, beside the state of the lake."""
+        """A cache key: with the state of the lake it determines what the view shows."""
         return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
 
     def drawn(self, height: int | None = None) -> Drawn:
-        """Figures for the screen of the one who asks."""
+        """How figures are drawn for the screen of this user."""
         return Drawn((self.screen,), live=True, height=height)
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
@@ -75,7 +75,7 @@ class View:
     def ask(
         self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, shared: SharedResults | None = None
     ) -> Answer:
-        """Only of what the one who asks may see; paths would be read from the server's own disk."""
+        """Answer a question from visible rows. Files are refused: paths would be read from the disk of the server."""
         if question == "now":
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
@@ -83,7 +83,7 @@ class View:
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:
-    """The name that the proxy gives. From anybody else it is refused, not ignored: somebody tries something."""
+    """The name that the proxy gives. From any other client the header is refused, not ignored: it may be an attack."""
     names = request.headers.getlist(visibility.user_header)
     if not names:
         return None
@@ -169,8 +169,11 @@ OwnView = Annotated[View, Depends(own_view)]
 OperatorView = Annotated[View, Depends(operator_view)]
 Sender = Annotated[Token, Depends(sender)]
 CLASSES: Final[Mapping[Any, str]] = {
-    public_view: "public", own_view: "own", operator_view: "operators", sender: "token",
-}  # fmt: skip
+    public_view: "public",
+    own_view: "own",
+    operator_view: "operators",
+    sender: "token",
+}
 
 
 def classes_of(route: APIRoute) -> list[str]:
@@ -184,7 +187,7 @@ def _calls(dependant: Dependant) -> Iterator[Any]:
 
 
 def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
-    """Every endpoint has exactly one class; `plain_paths` are the same for everybody and hold no data."""
+    """Every endpoint has exactly one class; `plain_paths` are the same for all users and contain no data."""
     for route in app.routes:
         path = getattr(route, "path", str(route))
         if path not in plain_paths and not (isinstance(route, APIRoute) and len(classes_of(route)) == 1):

@@ -1,0 +1,199 @@
+"""Counters of clients: NFS from /proc/self/mountstats, GPFS from mmpmon. Standard library only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ioweather.core.counters.growth import Growth, Origin, Sample, Target
+from ioweather.core.errors import CorruptInput
+from ioweather.core.units import NS
+from ioweather.core.words import names_of, pairs_of
+
+_DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
+_OPERATION = re.compile(r"\s+([A-Z][A-Z0-9_]{1,40}):((?: [0-9]{1,20}){8,9})\s*")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+_NEGATIVE = 1 << 63
+# Requests that keep the connection, and do nothing for anybody.
+_UPKEEP = frozenset(
+    names_of("""
+    NULL SETCLIENTID SETCLIENTID_CONFIRM RENEW EXCHANGE_ID CREATE_SESSION DESTROY_SESSION DESTROY_CLIENTID SEQUENCE
+    GET_LEASE_TIME RECLAIM_COMPLETE BIND_CONN_TO_SESSION SERVER_CAPS FSINFO PATHCONF FSID_PRESENT SECINFO
+    SECINFO_NO_NAME
+""")
+)
+_METRICS = pairs_of("""
+    READ=read_ops WRITE=write_ops OPEN=open_ops OPEN_NOATTR=open_ops CLOSE=close_ops GETATTR=getattr_ops
+    SETATTR=setattr_ops CREATE=mknod_ops MKNOD=mknod_ops MKDIR=mkdir_ops RMDIR=rmdir_ops REMOVE=unlink_ops
+    RENAME=rename_ops LINK=link_ops FSSTAT=statfs_ops STATFS=statfs_ops COMMIT=sync_ops
+""")
+_KINDS = {"READ": "read", "WRITE": "write"}
+
+
+@dataclass(slots=True)
+class Mount:
+    """What one mount has counted. Times are in microseconds; `None` where the kernel's own sum went wrong."""
+
+    path: str
+    age_seconds: int | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    times_us: dict[str, int | None] = field(default_factory=dict)
+
+
+def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
+    """All NFS mounts, in the order in which they stand there. One without the blank line that ends it was cut off, and
+    is left out: lines that are missing would look as if it had been mounted again."""
+    found: list[Mount] = []
+    current: Mount | None = None
+    for line in lines:
+        if current is not None and (not line.strip() or line.startswith("device ")):
+            found.append(current)
+            current = None
+        if line.startswith("device "):
+            match = _DEVICE.fullmatch(line)
+            # Other file systems have no statistics.
+            if match is not None and match[3] in ("nfs", "nfs4") and match[4] is not None:
+                current = Mount(_unescaped(match[2]))
+        elif current is not None:
+            _add(current, line, where)
+    return found
+
+
+def _unescaped(path: str) -> str:
+    """The kernel writes blanks of a path as \\040."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), path)
+
+
+def _add(mount: Mount, line: str, where: str) -> None:
+    if match := _OPERATION.fullmatch(line):
+        _add_operation(mount, match[1], [int(number) for number in match[2].split()])
+        return
+    name, _, rest = line.strip().partition(":")
+    words = rest.split()
+    if name == "age" and words:
+        mount.age_seconds = _number(words[0], line, where)
+    elif name == "bytes":
+        numbers = [_number(word, line, where) for word in words[:6]]
+        if len(numbers) < 6:
+            raise CorruptInput(f"{where}: {line.strip()[:80]!r} has less than six numbers.")
+        mount.counters["read_bytes"], mount.counters["write_bytes"] = numbers[4], numbers[5]
+
+
+def _number(word: str, line: str, where: str) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) <= 20):
+        raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of mountstats.")
+    return int(word)
+
+
+def _add_operation(mount: Mount, name: str, numbers: list[int]) -> None:
+    if name in _UPKEEP:
+        return
+    kind = _KINDS.get(name, "metadata")
+    requests, queued, on_the_way, in_all = numbers[0], *numbers[5:8]
+    for metric in (_METRICS.get(name, "other_ops"), "request_ops"):
+        mount.counters[metric] = mount.counters.get(metric, 0) + requests
+    for metric, milliseconds in (
+        ("request_wait_seconds", queued),
+        (f"{kind}_rtt_seconds", on_the_way),
+        (f"{kind}_busy_seconds", in_all),
+    ):
+        total = mount.times_us.get(metric, 0)
+        known = total is not None and milliseconds < _NEGATIVE
+        mount.times_us[metric] = (total or 0) + milliseconds * 1000 if known else None
+
+
+def growth_of(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
+    """Mounted again: all began at zero, as a younger age or a count that fell tells. Times that went wrong are left
+    out."""
+    names = before.counters.keys() | after.counters.keys()
+    amounts = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
+    younger = None not in (before.age_seconds, after.age_seconds) and (after.age_seconds or 0) < (
+        before.age_seconds or 0
+    )
+    restarted = younger or any(amount < 0 for amount in amounts.values())
+    if restarted:
+        amounts = {name: after.counters.get(name, 0) for name in names}
+    for name, total in after.times_us.items():
+        old = 0 if restarted else before.times_us.get(name, 0)
+        if total is not None and old is not None and total >= old:
+            amounts[name] = total - old
+    return Growth(start_ns, end_ns, amounts, restarted)
+
+
+_REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")
+_PAIR = re.compile(r"_([A-Za-z]{1,8})_ (\S+)")
+_RANGE = re.compile(r"\s*_R_ ([0-9]{1,18}) ([0-9]{1,18}) _NR_ ([0-9]{1,18})\b")
+_WHOLE = re.compile(r"[0-9]{1,19}")
+_RESPONSE_METRICS = pairs_of("""
+    br=read_bytes bw=write_bytes oc=open_ops cc=close_ops rdc=read_ops wc=write_ops dir=other_ops iu=setattr_ops
+""")
+_RESPONSE_KINDS = {"r": "read", "w": "write"}
+_SMALL_BYTES = 512 << 10
+# A node's sums over its file systems have no name of their own.
+ALL = "gpfs"
+
+
+class Response(NamedTuple):
+    """One answer of a node; `rc` is its status, 0 where all is well."""
+
+    request: str
+    fields: dict[str, str]
+
+
+def is_mmpmon(text: str) -> bool:
+    return any(_REQUEST.match(line) and " _n_ " in line for line in text.splitlines()[:50])
+
+
+def samples(lines: Iterable[str]) -> Iterator[tuple[Origin, Sample] | str]:
+    """What was counted, answer by answer; or why an answer tells nothing. Answers of one request of many nodes, and of
+    many requests one after another, all stand below each other."""
+    sizes: tuple[Response, dict[str, int]] | None = None
+    for line in lines:
+        if _REQUEST.match(line):
+            if sizes is not None:
+                yield from _histogram(*sizes)
+                sizes = None
+            response = Response(line[1:].partition("_ ")[0], dict(_PAIR.findall(line)))
+            if response.request == "rhist":
+                sizes = (response, {}) if response.fields.get("req") == "s" and "k" in response.fields else None
+            elif response.request in ("fs_io_s", "io_s"):
+                yield _counted(response)
+        elif sizes is not None and (match := _RANGE.match(line)):
+            most = int(match[2]) or 1 << 62  # 0: and higher
+            for name in ("bulk", "small_bulk") if most <= _SMALL_BYTES else ("bulk",):
+                sizes[1][name] = sizes[1].get(name, 0) + int(match[3])
+    if sizes is not None:
+        yield from _histogram(*sizes)
+
+
+def _counted(response: Response) -> tuple[Origin, Sample] | str:
+    fields = response.fields
+    moment = _moment_ns(fields)
+    counters = {
+        metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
+    }
+    if fields.get("rc", "0") != "0":
+        return f"{response.request} with status {fields['rc'][:10]}"
+    if moment is None or len(counters) < len(_RESPONSE_METRICS):
+        return f"{response.request} without all of its counters"
+    target = Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
+    return Origin(target, response.request), Sample(moment, None, counters)
+
+
+def _moment_ns(fields: dict[str, str]) -> int | None:
+    seconds, micros = fields.get("t", ""), fields.get("tu", "0")
+    if not re.fullmatch(r"[0-9]{1,10}", seconds) or not re.fullmatch(r"[0-9]{1,6}", micros):
+        return None
+    return int(seconds) * NS + int(micros) * 1000
+
+
+def _histogram(response: Response, sizes: dict[str, int]) -> Iterator[tuple[Origin, Sample] | str]:
+    kind, moment = _RESPONSE_KINDS.get(response.fields["k"]), _moment_ns(response.fields)
+    if kind is None or moment is None:
+        yield "rhist without its kind or time"
+        return
+    counters = {f"{name}_{kind}_ops": sizes.get(name, 0) for name in ("bulk", "small_bulk")}
+    target = Target(ALL, "host", response.fields.get("nn") or response.fields.get("n", "?"))
+    yield Origin(target, f"rhist {kind}"), Sample(moment, None, counters)

@@ -1,0 +1,431 @@
+"""Files and directories of ours: default places, mounts, whole writes, private directories.
+
+In /tmp or /scratch a name can be a link of another user, and it can become one between a check and the use. Therefore:
+
+- A directory is made by us (0700), or it is checked after it was opened without following a link: it belongs to us,
+  and no other user can write it. Where our own is too open, its mode is narrowed. All else is refused.
+- Every later step starts from that descriptor. What others do to names on the way to it then changes nothing.
+- A file is created exclusively, or it is opened again where it is a regular file of ours with one name.
+- A name is removed only where that holds too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from os import fsync
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from ioweather.core.errors import UnsafePlace
+
+
+def default_lake_dir() -> Path:
+    """IOWEATHER_LAKE, else under XDG data home."""
+    if named := os.environ.get("IOWEATHER_LAKE"):
+        return Path(named)
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "ioweather" / "lake"
+
+
+def default_spool_dir() -> Path:
+    """IOWEATHER_SPOOL, else what systemd made for the service, else under XDG state home."""
+    if named := os.environ.get("IOWEATHER_SPOOL"):
+        return Path(named)
+    if made := os.environ.get("STATE_DIRECTORY"):  # systemd.exec(5): several are joined by colons
+        return Path(made.split(":")[0]) / "spool"
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "spool"
+
+
+def errors_dir() -> Path:
+    """What to send when ioweather itself has failed: under XDG state home."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "errors"
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def file_system_of(path: str, mountinfo: str | None = None) -> tuple[str | None, str | None]:
+    """Mount point and type of the file system that holds an absolute path, by name alone: links are not followed."""
+    best: tuple[str | None, str | None] = (None, None)
+    for point, kind in _mounts(mountinfo):
+        # Of two mounts on one place the later one is seen.
+        if is_inside(path, point) and len(point) >= len(best[0] or ""):
+            best = (point, kind)
+    return best
+
+
+def mount_point(path: str, mountinfo: str | None = None) -> str:
+    return file_system_of(path, mountinfo)[0] or "/"
+
+
+def mount_points_below(root: str) -> frozenset[str]:
+    """Mount points inside the tree, those of the same file system (bind mounts) too. Where none are known, the device
+    number alone tells where another file system begins."""
+    return frozenset(point for point, _ in _mounts() if point != root and is_inside(point, root))
+
+
+def system_of(path: str) -> str:
+    """The raw name of a probed system: 'mount:/scratch'."""
+    return f"mount:{mount_point(os.path.abspath(path))}"  # noqa: PTH100 - Path.absolute keeps '..'
+
+
+def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
+    """Mount points and types, in the order of mounting; empty where the kernel does not say."""
+    if mountinfo is None:
+        try:
+            mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return []
+    rows = [line.split(" ") for line in mountinfo.splitlines()]
+    return [(_unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
+
+
+def _type(row: list[str]) -> str | None:
+    """proc(5): a dash ends the optional fields, and the type follows it."""
+    behind = row[row.index("-") + 1 :] if "-" in row else []
+    return behind[0] if behind else None
+
+
+def _unescaped(text: str) -> str:
+    """proc(5): blanks and backslashes are written in octal."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
+    """In place of what is there, once all of it is on the disk: a reader sees the old or the new one, whatever
+    interrupts this. The umask decides about its mode, unless one is given."""
+    path = path.resolve()  # what a link points to is replaced, not the link
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def sync_to_disk(path: Path, mode: int | None = None) -> None:
+    """Sync a file, or the names in a directory, after setting its mode. Some file systems cannot sync directories."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if mode is not None:
+            os.fchmod(fd, mode)
+        fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_directories(path: Path, top: Path) -> None:
+    """Make the directories that are missing between `top` and `path`, whatever the umask: readable by everyone who can
+    enter `top`, and writable by its group where `top` is."""
+    if path.is_dir():
+        return
+    make_directories(path.parent, top)
+    with suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(0o755 | (top.stat().st_mode & 0o2020))
+
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Only a starting point for other calls: it needs no right to list the directory.
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITABLE: Final = 0o022
+_MOST_LINKS: Final = 8
+
+
+class PrivateDirectory:
+    """An open directory that no other user can change. `path` is for messages, and for programs that take no
+    descriptor."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        found = os.fstat(fd)
+        self.fd, self.path, self.identity = fd, path, (found.st_dev, found.st_ino)
+
+    @classmethod
+    def at(cls, path: Path, *, mode: int = 0o700, keep: int | None = None) -> PrivateDirectory:
+        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay if they were set."""
+        with _place(path.parent) as parent:
+            return _opened(parent, path, mode, mode if keep is None else keep, one_device=True)
+
+    @classmethod
+    def named(cls, path: Path, *, mode: int = 0o700, keep: int | None = None, shared: bool = False) -> PrivateDirectory:
+        """A directory that a user named: a lake, a spool. Its parents are made too; it may be a mount, or a link of
+        ours or of root. `shared`: it may belong to root, or to a user who lets our group write; root itself shares
+        nothing."""
+        path = _followed(path.absolute())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _place(path.parent) as parent:
+            return _opened(parent, path, mode, mode if keep is None else keep, one_device=False, shared=shared)
+
+    def inside(
+        self, name: str, *, mode: int = 0o700, keep: int | None = None, shared: bool = False
+    ) -> PrivateDirectory:
+        """A directory in this one."""
+        keep = mode if keep is None else keep
+        return _opened(self.fd, self.path / name, mode, keep, one_device=not shared, shared=shared)
+
+    def again(self, parent: int | None = None) -> int:
+        """A descriptor to start from, by name, of the very directory that was checked; ESTALE where it is another.
+
+        For who must not hold the directory between two uses: a mount that is held cannot be unmounted."""
+        return self._by_name(_PLACE | os.O_NOFOLLOW, parent)
+
+    def reopened(self, parent: int | None = None) -> PrivateDirectory:
+        """The very directory that was checked, after it was closed."""
+        return PrivateDirectory(self._by_name(_DIRECTORY, parent), self.path)
+
+    def _by_name(self, flags: int, parent: int | None) -> int:
+        fd = os.open(self.path if parent is None else self.path.name, flags, dir_fd=parent)
+        found = os.fstat(fd)
+        is_private = found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE
+        if is_private and (found.st_dev, found.st_ino) == self.identity:
+            return fd
+        os.close(fd)
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self.path))
+
+    def names(self) -> list[str]:
+        if self.fd < 0:
+            raise ValueError(f"{self.path} is closed")  # os.listdir(-1) is the working directory
+        return os.listdir(self.fd)  # noqa: PTH208 - of a descriptor
+
+    def create(self, name: str, flags: int = os.O_WRONLY, mode: int = 0o600) -> int:
+        """A file that was not there."""
+        flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, mode, dir_fd=self.fd)
+
+    def reopen(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A file of ours. Looked at before it is opened: to open a device or a pipe can do harm by itself."""
+        self.check(name)
+        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            _check_file(os.fstat(fd), self.path / name)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def open(self, name: str, flags: int = os.O_RDWR) -> int:
+        """The file of ours, or a new one."""
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return self.reopen(name, flags)
+            with contextlib.suppress(FileExistsError):  # made by another process of ours meanwhile
+                return self.create(name, flags)
+
+    def discard(self, name: str) -> None:
+        """Remove the file if it is ours; a file of another user stays."""
+        with contextlib.suppress(UnsafePlace):
+            self.unlink(name)
+
+    def rename(self, name: str, folder: PrivateDirectory, new: str) -> None:
+        """A link of the new name is replaced, not followed."""
+        os.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=folder.fd)
+
+    def check(self, name: str) -> os.stat_result:
+        """Refuse what is no regular file of ours with one name."""
+        found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        _check_file(found, self.path / name)
+        return found
+
+    def unlink(self, name: str) -> None:
+        """A file of ours, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.check(name)
+            os.unlink(name, dir_fd=self.fd)
+
+    def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
+        """Whole and at once: a reader sees the one before or this one. A link is replaced, not followed."""
+        draft = f".{name}.{os.getpid()}"
+        try:
+            fd = self.create(draft, mode=mode)
+        except FileExistsError:  # of a process of this number that was killed
+            self.unlink(draft)
+            fd = self.create(draft, mode=mode)
+        try:
+            try:
+                write_all(fd, data)
+            finally:
+                os.close(fd)
+            self.rename(draft, self, name)
+        except OSError:
+            self.unlink(draft)
+            raise
+
+    def read(self, name: str) -> bytes:
+        with os.fdopen(self.reopen(name), "rb") as file:
+            return file.read()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> PrivateDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextlib.contextmanager
+def _place(path: Path) -> Iterator[int]:
+    fd = os.open(path, _PLACE)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _followed(path: Path) -> Path:
+    """Where links lead that we or root made; each is read from the descriptor that was looked at."""
+    for _ in range(_MOST_LINKS):
+        try:
+            fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            break
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+                break
+            path = path.parent / os.readlink("", dir_fd=fd)
+        finally:
+            os.close(fd)
+    return path
+
+
+def _opened(
+    parent: int, path: Path, mode: int, keep: int, *, one_device: bool, shared: bool = False
+) -> PrivateDirectory:
+    try:
+        os.mkdir(path.name, mode, dir_fd=parent)
+        made = True
+    except FileExistsError:
+        made = False
+    try:
+        fd = os.open(path.name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        raise _refusal(error, parent, path) from None
+    try:
+        found = os.fstat(fd)
+        if made and found.st_uid != os.geteuid():
+            with contextlib.suppress(OSError):
+                os.rmdir(path.name, dir_fd=parent)
+            raise UnsafePlace(
+                f"{path} was made by uid {os.geteuid()} and belongs to uid {found.st_uid}.",
+                hint="This file system gives our files to another user (root_squash); run as a user that it knows.",
+            )
+        _check_owner(found, path, shared=shared)
+        if one_device and found.st_dev != os.fstat(parent).st_dev:
+            raise UnsafePlace(f"Something is mounted on {path}.", hint="Unmount it, or choose another directory.")
+        if found.st_uid == os.geteuid():
+            _narrow(fd, found, path, keep)
+        return PrivateDirectory(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _refusal(error: OSError, parent: int, path: Path) -> Exception:
+    """Why a directory could not be opened, in words where it is not what it should be."""
+    if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):
+        return error
+    try:
+        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            return _not_a(found, path, "directory")
+        _check_owner(found, path, shared=False)
+    except (OSError, UnsafePlace) as reason:
+        return reason
+    return error
+
+
+def _check_owner(found: os.stat_result, path: Path, *, shared: bool) -> None:
+    us = os.geteuid()
+    if found.st_uid == us:
+        return
+    if shared and found.st_mode & 0o002:
+        raise UnsafePlace(
+            f"{path} belongs to uid {found.st_uid}, and everybody can write it.", hint=f"Its owner: chmod o-w {path}"
+        )
+    if shared and us != 0:
+        return
+    raise UnsafePlace(
+        f"{path} belongs to uid {found.st_uid}, not to us (uid {us}).",
+        hint="Nothing was written. Choose another directory, or run as that user.",
+    )
+
+
+def _narrow(fd: int, found: os.stat_result, path: Path, keep: int) -> None:
+    """Ours, and perhaps of an older version or a generous umask: take away what is too much."""
+    excess = stat.S_IMODE(found.st_mode) & 0o777 & ~keep
+    if not excess:
+        return
+    with contextlib.suppress(OSError):
+        os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~excess)
+    if os.fstat(fd).st_mode & _WRITABLE & ~keep:
+        raise UnsafePlace(
+            f"{path} can be written by others, and this file system does not let us change that.",
+            hint="Choose a directory on a file system that keeps modes.",
+        )
+
+
+def _check_file(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_a(found, path, "regular file")
+    if found.st_uid != os.geteuid():
+        raise UnsafePlace(
+            f"{path} belongs to uid {found.st_uid}, not to us (uid {os.geteuid()}).",
+            hint="Nothing was written. Remove it.",
+        )
+    if found.st_nlink > 1:
+        raise UnsafePlace(
+            f"{path} has {found.st_nlink} names: it may be a file of somebody.",
+            hint="Nothing was written. Remove this name.",
+        )
+
+
+def _not_a(found: os.stat_result, path: Path, expected: str) -> UnsafePlace:
+    kinds = {
+        stat.S_IFLNK: "a link",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFREG: "a file",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFBLK: "a block device",
+        stat.S_IFCHR: "a character device",
+    }
+    return UnsafePlace(
+        f"{path} is {kinds.get(stat.S_IFMT(found.st_mode), 'something')} of uid {found.st_uid}, not a {expected}.",
+        hint="Nothing was written. Remove it, or choose another directory.",
+    )

@@ -1,0 +1,248 @@
+"""Darshan logs matched with scheduler jobs, and application runs (instances) merged into jobs.
+
+Darshan's job id is the scheduler's raw id, or a pid outside a scheduler. A log matches an allocation with that id, with
+the same user if both are known, during which (with 60 s of grace at each end) the log starts. No match and several
+matches are named states; nothing is guessed.
+
+A job is an allocation, an instance one run of an application in it. Amounts and times add up, even of instances at the
+same time. Files of instances are assumed to differ, as their names are not compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Bools, Indices, Ints
+from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.tables.applications import JOB_IO
+from ioweather.core.units import HOUR_NS, NS
+from ioweather.facts.file_records import (
+    INTERFACE_SETS,
+    NEVER_FIRST,
+    NEVER_LAST,
+    first_of_each,
+    maximum,
+    minimum,
+    ratio_columns,
+    sums,
+)
+
+GRACE_NS: Final = 60 * NS
+STATES: Final = ("matched", "no_accounting", "outside_window", "uid_differs", "ambiguous")
+_MATCHED, _NO_ACCOUNTING, _OUTSIDE, _UID_DIFFERS, _AMBIGUOUS = range(5)
+_TEXTS: Final = ("cluster", "account", "user")
+_NUMBERS: Final = ("raw_job_id", "restart", "node_count", "cpu_count")
+_FAR: Final = 1 << 62
+
+
+def match_jobs(applications: Frame, jobs: Frame | None) -> Frame:
+    """Return one row per application, in order: `log_digest`, `state` (one of STATES), and of the matched allocation
+    `job_row` (its row in `jobs`), cluster, raw_job_id, restart, account, user, node_count, cpu_count; else null."""
+    rows = applications.rows
+    if jobs is None or not jobs.rows:
+        state, job_row = np.full(rows, _NO_ACCOUNTING), np.full(rows, -1)
+    else:
+        state, job_row = _match(applications, jobs)
+    columns: dict[str, Any] = {
+        "log_digest": applications.text("log_digest"),
+        "state": Text(state.astype(np.int32), STATES),
+        "job_row": np.ma.MaskedArray(np.maximum(job_row, 0), mask=job_row < 0),
+    }
+    for name in _TEXTS:
+        columns[name] = _text_of(jobs, name, job_row)
+    for name in _NUMBERS:
+        columns[name] = _number_of(jobs, name, job_row)
+    return Frame(columns)
+
+
+def state_counts(matches: Frame) -> dict[str, int]:
+    """Count the logs in each state other than matched, for coverage."""
+    counts = np.bincount(matches.text("state").codes, minlength=len(STATES))
+    return {name: int(n) for name, n in zip(STATES, counts, strict=True) if n and name != "matched"}
+
+
+def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
+    # Steps share the id of their allocation, but only the allocation has the nodes of the job.
+    allocations = np.flatnonzero(jobs.text("step").equals("") & jobs.known("raw_job_id"))
+    raw_id = jobs.ints("raw_job_id")[allocations]
+    order = np.argsort(raw_id, kind="stable")
+    allocations, raw_id = allocations[order], raw_id[order]
+    job_id = applications.ints("job_id")
+    low, high = np.searchsorted(raw_id, job_id, "left"), np.searchsorted(raw_id, job_id, "right")
+    state = np.where(high > low, _OUTSIDE, _NO_ACCOUNTING)
+
+    # Every (log, allocation) pair of one id.
+    log = np.repeat(np.arange(len(job_id)), high - low)
+    within = np.arange(len(log)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
+    candidate = allocations[np.repeat(low, high - low) + within]
+    log_start = applications.ints("start_ns")[log]
+    start, end = jobs.ints("start_ns", missing=_FAR)[candidate], jobs.ints("end_ns", missing=_FAR)[candidate]
+    in_time = (log_start >= start - GRACE_NS) & (log_start <= end + GRACE_NS)
+    same_user = ~jobs.known("uid")[candidate] | (jobs.ints("uid")[candidate] == applications.ints("uid")[log])
+
+    state[log[in_time]] = _UID_DIFFERS
+    fits = in_time & same_user
+    log, candidate, exact = log[fits], candidate[fits], ((log_start >= start) & (log_start <= end))[fits]
+    log, candidate = _without_requeues(log, candidate, exact, jobs)
+    found = np.bincount(log, minlength=len(job_id))
+    state[found == 1] = _MATCHED
+    state[found > 1] = _AMBIGUOUS
+    job_row = np.full(len(job_id), -1, np.int64)
+    job_row[log] = candidate
+    job_row[found != 1] = -1
+    return state, job_row
+
+
+def _without_requeues(
+    log: NDArray[Any], candidate: NDArray[Any], exact: Bools, jobs: Frame
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of several runs of a requeued job keep the one that includes the log's start without grace, if there is one."""
+    cluster = jobs.text("cluster").codes[candidate].astype(np.int64)
+    _, job = np.unique(log * (int(cluster.max(initial=0)) + 2) + cluster, return_inverse=True)
+    has_exact = np.bincount(job[exact], minlength=int(job.max(initial=-1)) + 1) > 0
+    keep = exact | ~has_exact[job]
+    return log[keep], candidate[keep]
+
+
+def _text_of(jobs: Frame | None, name: str, rows: Ints) -> Text:
+    if jobs is None or not jobs.rows:
+        return Text(np.full(len(rows), -1, np.int32), ())
+    text = jobs.text(name)
+    return Text(np.where(rows >= 0, text.codes[rows], -1).astype(np.int32), text.categories)
+
+
+def _number_of(jobs: Frame | None, name: str, rows: Ints) -> Ints:
+    if jobs is None or not jobs.rows:
+        return np.ma.MaskedArray(np.zeros(len(rows), np.int64), mask=True)
+    return np.ma.MaskedArray(jobs.ints(name)[rows], mask=~jobs.known(name)[rows] | (rows < 0))
+
+
+# Without accounting, runs of one user and job id are one job if the pauses are not longer: a pid used as job id is
+# reused later. [ours]
+PAUSE_NS: Final = 24 * HOUR_NS
+
+_LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
+
+
+def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
+    """Return the number of each log's job: 0, 1, ... in order of first start."""
+    start = applications.ints("start_ns")
+    end = applications.ints("end_ns")
+    uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
+    row = np.full(applications.rows, -1, np.int64) if matches is None else matches.ints("job_row", missing=-1)
+    unmatched = row < 0
+    # Logs of one matched allocation are one job, whatever their own user and id.
+    uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
+    order = np.lexsort((start, job_id, uid, row))
+    new_key = first_of_each(row[order], uid[order], job_id[order])
+    previous_end = _running_end(end[order], new_key)
+    pause = np.zeros(len(order), np.bool_)
+    pause[1:] = (start[order][1:] > previous_end[:-1] + PAUSE_NS) & unmatched[order][1:]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(new_key | pause) - 1
+    groups = int(group.max(initial=-1)) + 1
+    first = minimum(start, group, groups)
+    place = np.empty(groups, np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(groups)
+    return place[group]
+
+
+def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = None) -> Frame:
+    """Merge `job_io` rows into jobs. `log_digest` is the first instance's, `run_seconds` the sum of all.
+
+    Also `instance_count`, `job_id`, `uid`, `exe` (of the instance that moved most), and from `matches` `state`,
+    `account`, `user`, `node_count`. All three frames have the same logs in the same order.
+    """
+    group = job_numbers(applications, matches)
+    jobs = int(group.max(initial=-1)) + 1
+    start = job_io.ints("start_ns")
+    moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
+    # Representatives: the first instance, and the one that moved most.
+    first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
+    columns: dict[str, Column] = {
+        "log_digest": job_io.text("log_digest")[first],
+        "start_ns": minimum(start, group, jobs),
+        "end_ns": maximum(job_io.ints("end_ns"), group, jobs),
+        "partial": np.bincount(group[job_io.bools("partial")], minlength=jobs) > 0,
+        "d_s_definition": _agreed(job_io.text("d_s_definition"), group, jobs),
+        "create_rule": _agreed(job_io.text("create_rule"), group, jobs),
+        "interfaces": _united(job_io.text("interfaces"), group, jobs),
+        "main_mount": job_io.text("main_mount")[busiest],
+        **_most_common(job_io, group, jobs),
+    }
+    ratios = set(ratio_columns(job_io.take(slice(0, 0))))
+    for spec in JOB_IO.columns:
+        if spec.name not in columns and spec.name not in ratios:
+            columns[spec.name] = _merged(spec.name, job_io.array(spec.name), group, jobs)
+    columns |= ratio_columns(Frame(columns))
+    columns["instance_count"] = np.bincount(group, minlength=jobs).astype(np.int64)
+    for name in ("job_id", "uid"):
+        columns[name] = applications.ints(name)[first]
+    columns["exe"] = applications.text("exe")[busiest]
+    for name in ("state", "account", "user", "node_count"):
+        if matches is not None:
+            columns[name] = matches[name][first]
+    return Frame(columns)
+
+
+def _merged(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
+    known = ~np.ma.getmaskarray(values)
+    plain = np.ma.getdata(values)
+    if plain.dtype.kind == "f":
+        known &= np.isfinite(plain)
+    there = np.bincount(group[known], minlength=jobs) > 0
+    if name.startswith("first_") and name.endswith("_ns"):
+        merged = minimum(np.asarray(plain, np.int64), group, jobs, known)
+        missing_value: float = NEVER_FIRST
+    elif name in _LARGEST or name.endswith("_ns"):
+        merged = maximum(np.asarray(plain), group, jobs, known)
+        missing_value = NEVER_LAST
+    else:
+        merged = sums(np.asarray(plain), group, jobs, known)
+        missing_value = 0
+    if plain.dtype.kind == "f":
+        return np.where(there, merged, np.nan)
+    if there.all():
+        return merged
+    return np.ma.MaskedArray(np.where(merged == missing_value, 0, merged), mask=~there)
+
+
+def _last_of(group: Ints, value: Ints, groups: int) -> Indices:
+    """Row of the largest value by group; of ties the first row."""
+    order = np.lexsort((-np.arange(len(group)), value, group))
+    return order[np.flatnonzero(np.diff(group[order], append=groups))]
+
+
+def _agreed(text: Text, group: Ints, groups: int) -> Text:
+    """The common value of all instances that have one; 'mixed' if they differ."""
+    codes = text.codes.astype(np.int64)
+    known = codes >= 0
+    low, high = minimum(codes, group, groups, known), maximum(codes, group, groups, known)
+    merged = np.where(low == NEVER_FIRST, -1, np.where(low == high, low, len(text.categories)))
+    return Text(merged.astype(np.int32), (*text.categories, "mixed"))
+
+
+def _united(interfaces: Text, group: Ints, groups: int) -> Text:
+    bits = [INTERFACE_SETS.index(each) for each in interfaces.categories]
+    union = np.zeros(groups, np.int64)
+    np.bitwise_or.at(union, group, np.array([*bits, 0], np.int64)[interfaces.codes])
+    return Text(union.astype(np.int32), INTERFACE_SETS)
+
+
+def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:
+    best = _last_of(group, job_io.ints("common_access_count", missing=-1), groups)
+    return {name: job_io.array(name)[best] for name in ("common_access_bytes", "common_access_count")}
+
+
+def _running_end(end: Ints, new_key: Bools) -> Ints:
+    """Running maximum that restarts at each new key, by ranks with an offset for each key."""
+    rows = max(1, len(end))
+    order = np.argsort(end, kind="stable")
+    rank = np.empty(len(end), np.int64)
+    rank[order] = np.arange(len(end))
+    lifted = (np.cumsum(new_key) - 1) * rows + rank
+    highest: Ints = np.maximum.accumulate(lifted) % rows
+    return end[order][highest]

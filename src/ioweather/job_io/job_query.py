@@ -1,0 +1,466 @@
+"""One job, named by its log or by its id, as a `JobView`; and its heat maps, which the lake does not store.
+
+A log is read in place and needs no lake. A job id means all logs of that job in the lake, with its accounting.
+Processes without MPI, and launches one after the other, write a log each: their heat map is made from all of them,
+where these logs are still in the place where they were ingested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Ints
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import Params, PathPolicy
+from ioweather.core.errors import DataUnavailable, SourceError, UsageError
+from ioweather.core.foreign_text import shown_command, shown_path
+from ioweather.core.frames import Frame
+from ioweather.core.tables import encode_text
+from ioweather.core.units import DAY_NS, NS, format_time_ns
+from ioweather.facts.accounting import job_numbers, match_jobs
+from ioweather.facts.job_metrics import job_io
+from ioweather.facts.runs import JOB_COLUMNS, program_of
+from ioweather.facts.server_io import ServerIo, server_io
+from ioweather.job_io.view import (
+    PAGE,
+    SCREEN,
+    HeatMap,
+    JobView,
+    LogFacts,
+    ModuleRecords,
+    Origin,
+    Resolution,
+    from_bins,
+    from_segments,
+    main_run_of,
+    printable,
+)
+from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
+from ioweather.readers.darshan.log import DarshanLog
+from ioweather.topics.source import DataSource
+
+if TYPE_CHECKING:
+    # Loads DuckDB, which a log alone does not need.
+    from ioweather.lake.snapshot import Snapshot
+
+# 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.
+JOB_ID: Final = re.compile(r"\d{1,18}([_+]\d{1,9})?")
+
+
+# The tables that `find_job` may read.
+LOG_TABLES: Final = frozenset({"applications", "files", "ingests", "jobs", "series"})
+
+
+def named_log(source: DataSource, params: Params) -> JobView:
+    """Return the job that the parameter `job` names, found once for all questions that share results."""
+    view = source.shared(find_named_log, params)
+    note_log(source, "job", view)
+    return view
+
+
+def note_log(source: DataSource, param: str, view: JobView) -> None:
+    """Record that the answer is about this job."""
+    digests = [str(digest) for digest in view.applications.text("log_digest").tolist()]
+    source.note_logs(param, digests, from_file=bool(view.log))
+
+
+def find_named_log(source: DataSource, params: Params) -> JobView:
+    """Return the job that the parameter `job` names; with heat maps of its logs if the question draws them."""
+    view = find_job(source, params, params["job"])
+    if view.log is None and source.reads_files and "detail" in params:
+        # A server opens no logs for the asking user: the files at those paths may have changed.
+        return with_heat_maps(view, source.snapshot, PAGE if params["detail"] else SCREEN)
+    return view
+
+
+def find_job(source: DataSource, params: Params, target: str) -> JobView:
+    """Return the job that `target` names: a log if it is a file and files may be read, else a job id.
+
+    Accounting of a log comes from the lake, if one was named.
+    """
+    place, files = source.place, source.reads_files
+    paths: PathPolicy = params.get("paths", "keep")
+    path = Path(target)
+    if files and path.is_file():
+        view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
+        if place.was_named:
+            view = with_accounting(view, place.snapshot)
+    elif files and path.is_dir():
+        raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
+    elif JOB_ID.fullmatch(target):
+        view = view_in(place.snapshot, target, Which(params.get("uid"), source.period_ns), paths)
+    elif files:
+        raise UsageError(f"There is no file {target}, and it is not a job id.")
+    else:
+        raise UsageError(f"{target!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
+    return replace(view, processes_per_node=params.get("processes_per_node"))
+
+
+TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
+HEAT_NAMES = {"MPIIO": "MPI-IO"}
+
+
+def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:
+    """Return the log at `path` as a job of its own. Nothing is written."""
+    try:
+        log = read_log(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    applications, files = rows_of_logs([log], paths)
+    # The name of a log usually contains the user's and the program's: it is hidden where paths are.
+    name = printable(path.name) if paths == "keep" else log.digest[:12]
+    facts = LogFacts(
+        name=name,
+        library_version=log.job.metadata.get("lib_ver", ""),
+        run_seconds=log.job.run_seconds,
+        modules=tuple(ModuleRecords(m.name, m.version, m.partial, m.records) for m in log.modules.values()),
+        unknown_modules=log.unknown_modules,
+        unrecorded_file_count=_unrecorded(log),
+        name_count=len(log.names),
+        name_bytes=sum(map(len, log.names.values())),
+    )
+    return JobView(
+        name, applications, files, job_io(applications, files), log=facts, heat_maps=tuple(heat_maps(log, resolution))
+    )
+
+
+def _unrecorded(log: DarshanLog) -> int:
+    """Count paths of the name map without a record in any module; 0 if some modules were not read."""
+    if log.unknown_modules or log.skipped_modules:
+        return 0
+    recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
+    return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
+
+
+def heat_maps(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
+    """Yield a heat map for each module that has one: its own, else one made from its trace."""
+    found = {heat.module: heat for heat in _recorded(log, resolution) if heat.total_bytes > 0}
+    for module, trace in TRACES.items():
+        part = log.modules.get(trace)
+        if module in found or part is None or part.segments is None or not len(part.segments):
+            continue
+        ranks = part.records["rank"][part.segments["record"]]
+        heat = from_segments(module, log.job.nprocs, log.job.run_seconds, ranks, part.segments, resolution)
+        if heat is not None and heat.total_bytes > 0:
+            found[module] = heat
+    yield from (found[module] for module in sorted(found))
+
+
+def _recorded(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
+    module = log.modules.get("HEATMAP")
+    if module is None:
+        return
+    records = module.records
+    lengths = records["bins"].astype(np.int64)
+    reads, writes = module.ragged["read_bins"], module.ragged["write_bins"]
+    for record_id in np.unique(records["id"]):
+        mine = records["id"] == record_id
+        values = np.repeat(mine, lengths)
+        name = log.names.get(int(record_id), "").removeprefix("heatmap:") or "unnamed"
+        heat = from_bins(
+            HEAT_NAMES.get(name, name),
+            log.job.nprocs,
+            bin_seconds=float(records["bin_width_seconds"][mine][0]),
+            ranks=records["rank"][mine],
+            lengths=lengths[mine],
+            read_values=reads.values[values],
+            write_values=writes.values[values],
+            wanted=resolution,
+        )
+        if heat is not None:
+            yield heat
+
+
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Which:
+    """Selects one of several jobs with one id."""
+
+    uid: int | None = None
+    period_ns: tuple[int, int] = (0, 2**62)
+
+
+def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
+    """Return the run by which the job is judged.
+
+    Raises UsageError if there are several jobs of that id, with a line for each.
+    """
+    raw_id = raw_id_of(snapshot, job_id)
+    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
+    applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
+    if not applications.rows:
+        raise DataUnavailable(
+            f"The lake has no Darshan log of job {job_id} here.",
+            hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
+        )
+    applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
+    numbers = job_numbers(applications, match_jobs(applications, jobs))
+    if numbers.max() > 0:
+        raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
+    return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
+
+
+def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
+    """Add the heat maps of the logs that are still in their place."""
+    logs = known_logs(_places(snapshot, view.applications))
+    return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
+
+
+def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
+    """Return one run, by the digest of its log and the UTC day of its start."""
+    applications = snapshot.frame("applications", where={"log_digest": digest}, days={day})
+    if not applications.rows:
+        raise DataUnavailable(f"The lake has no Darshan log with digest {digest} on {day}.")
+    raw_id = int(applications.ints("job_id")[0])
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
+    return _view(snapshot, f"job {raw_id}", applications, jobs, "keep")
+
+
+def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
+    days = {utc_day(int(start)) for start in applications.array("start_ns")}
+    files = snapshot.frame("files", where={"log_digest": digests}, days=days)
+    known = _places(snapshot, applications).values() if paths == "keep" else ()
+    return JobView(
+        label,
+        _hidden(applications, "exe", paths),
+        _hidden(files, "path", paths),
+        job_io(applications, files),
+        jobs=jobs,
+        facility=snapshot.facility,
+        log_paths=tuple(path for path in known if Path(path).exists()),
+        target_count=_target_count(snapshot, min(days)),
+    )
+
+
+def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
+    """Return the path of each log at its ingest, by digest."""
+    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
+    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
+    return dict(zip(map(str, ledger.text("digest").tolist()), map(str, ledger.text("path").tolist()), strict=True))
+
+
+def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:
+    """Return the job's operations as the servers counted them; None without any.
+
+    Raises UsageError if jobs of several users or clusters have that id.
+    """
+    raw_id = raw_id_of(snapshot, job_id)
+    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
+    rows = snapshot.frame("job_operations", where=where, period_ns=which.period_ns)
+    owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
+    for what, values in owners.items():
+        several = sorted({str(value) for value in values if value is not None})
+        if len(several) > 1:
+            raise UsageError(
+                f"Job id {job_id} stands for jobs of {len(several)} {what}: {', '.join(several)}.",
+                hint="Say which with --uid, --from or --to.",
+            )
+    found = server_io(rows)
+    return None if found is None else _accounted(found, snapshot, raw_id)
+
+
+def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
+    """Return what servers counted of a job that has logs: rows of its user, or without a user, within a day of it."""
+    job_id, uid = (set(view.applications.ints(name).tolist()) for name in ("job_id", "uid"))
+    if len(job_id) != 1 or not snapshot.filled(["job_operations"]):
+        return None
+    start, end = int(view.applications.ints("start_ns").min()), int(view.applications.ints("end_ns").max())
+    rows = snapshot.frame(
+        "job_operations", where={"job_id": job_id.pop()}, period_ns=(max(start - DAY_NS, 0), end + DAY_NS)
+    )
+    theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
+    return server_io(rows.take(np.array(theirs, np.bool_)))
+
+
+def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
+    """Add users and projects from accounting: allocations of that id and user that overlap in time."""
+    columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
+    jobs = [
+        row
+        for row in snapshot.frame("jobs", columns, where={"raw_job_id": raw_id}).records()
+        if not row["step"]
+        and row["start_ns"] is not None
+        and row["start_ns"] <= found.end_ns
+        and (row["end_ns"] is None or row["end_ns"] >= found.start_ns)
+        and (not found.uids or row["uid"] is None or row["uid"] in found.uids)
+    ]
+    owners = [(row["account"], row["uid"]) for row in jobs] or [(None, uid) for uid in found.uids]
+    exe = found.programs[0] if len(found.programs) == 1 else None
+    projects = {snapshot.facility.project_of(account=account, uid=uid, exe=exe) for account, uid in owners}
+    users = {row["user"] for row in jobs if row["user"]}
+    return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
+
+
+def _target_count(snapshot: Snapshot, day: str) -> int | None:
+    rows = snapshot.rows("series", {"component_kind": "ost", "metric": "write_bytes"}, None, {day}, ("component",))
+    ((found,),) = snapshot.bare.execute(f"SELECT count(DISTINCT component) FROM ({rows})").fetchall()
+    return int(found) or None
+
+
+def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:
+    """Add the lake's accounting and facility file to the view of a log."""
+    raw_id = int(view.applications.array("job_id")[0])
+    return replace(
+        view, jobs=snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id}), facility=snapshot.facility
+    )
+
+
+def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
+    """Return the scheduler's raw id, the only one in Darshan logs; ids of array jobs are looked up in accounting."""
+    if job_id.isdigit():
+        return int(job_id)
+    known = snapshot.frame("jobs", ("raw_job_id",), where={"job_id": job_id})
+    ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
+    if not ids:
+        raise DataUnavailable(
+            f"The lake's accounting has no job {job_id} with a raw id.", hint="Use the raw id: `sacct -o JobIDRaw`."
+        )
+    if len(ids) > 1:
+        raise UsageError(f"Job {job_id} has several raw ids: {', '.join(map(str, ids))}.", hint="Name one of them.")
+    return ids[0]
+
+
+def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
+    """List the jobs of one id: start, user, program and number of logs."""
+    start = applications.ints("start_ns")
+    uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
+    lines = []
+    for number in range(int(numbers.max()) + 1):
+        mine = np.flatnonzero(numbers == number)
+        first = int(mine[0])
+        program = printable(program_of(exe[first] or "")) or "unnamed"
+        logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
+        lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}")
+    more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
+    listed = "\n".join([*lines[:_MOST_LISTED], *more])
+    return f"Job id {job_id} stands for {len(lines)} jobs in the lake:\n{listed}\n"
+
+
+def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
+    """Apply the path policy to a column."""
+    if paths == "keep":
+        return frame
+    text = frame.text(column)
+    hide = shown_path if column == "path" else shown_command
+    shown = {value: hide(value, paths) for value in text.categories}
+    return frame.with_columns(
+        **{column: encode_text([None if each is None else shown[each] for each in text.tolist()])}
+    )
+
+
+# More are not read for a picture: on a parallel file system it is the opening that takes the time.
+MOST_LOGS: Final = 1024
+_SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
+_MODULES: Final = ("HEATMAP", *TRACES.values())
+
+
+def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
+    """Read the logs that are still in their place. `places` maps digests to paths; changed files are left out."""
+    if len(places) > MOST_LOGS:
+        return []
+    found = []
+    for digest, place in places.items():
+        if not Path(place).is_file():  # a pipe would be waited for
+            continue
+        try:
+            log = read_log(Path(place), modules=_MODULES)
+        except (OSError, SourceError):
+            continue
+        if log.digest == digest:
+            found.append(log)
+    return found
+
+
+def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[HeatMap, ...]:
+    """Return one heat map per module, over all logs of a job. Time is since the first log's start.
+
+    Logs that overlap in time have their own rows, in order of start; launches one after the other share rows by rank.
+    """
+    if len(logs) < 2:
+        return tuple(heat for log in logs for heat in heat_maps(log, resolution))
+    logs = sorted(logs, key=lambda log: (log.job.start_ns, log.digest))
+    start_ns = logs[0].job.start_ns
+    seconds = (max(log.job.end_ns for log in logs) - start_ns) / NS
+    first_rows, rows = _rows(logs)
+    parts: dict[str, list[tuple[Ints, NDArray[Any], Origin]]] = {}
+    for log, first_row in zip(logs, first_rows, strict=True):
+        for module, (ranks, segments, origin) in _operations(log).items():
+            later = (log.job.start_ns - start_ns) / NS
+            segments["start_seconds"] += later
+            segments["end_seconds"] += later
+            inside = (ranks >= 0) & (ranks < log.job.nprocs)
+            parts.setdefault(module, []).append((ranks[inside] + first_row, segments[inside], origin))
+    found = []
+    for module in sorted(parts):
+        ranks, segments = (np.concatenate([part[column] for part in parts[module]]) for column in (0, 1))
+        made_from: Origin = "trace" if any(part[2] == "trace" for part in parts[module]) else "heat map"
+        heat = from_segments(module, rows, seconds, ranks, segments, resolution, origin=made_from)
+        if heat is not None and heat.total_bytes > 0:
+            found.append(heat)
+    return tuple(found)
+
+
+def _rows(logs: Sequence[DarshanLog]) -> tuple[list[int], int]:
+    """Return the first row of each log, and the number of rows."""
+    ends = np.maximum.accumulate([log.job.end_ns for log in logs])
+    at_once = any(log.job.start_ns < end for log, end in zip(logs[1:], ends[:-1].tolist(), strict=True))
+    processes = [log.job.nprocs for log in logs]
+    if not at_once:
+        return [0] * len(logs), max(processes)
+    return [0, *np.cumsum(processes)[:-1].tolist()], sum(processes)
+
+
+def _operations(log: DarshanLog) -> dict[str, tuple[Ints, NDArray[Any], Origin]]:
+    """Return ranks and operations by module: each bin of its heat map as one operation, else those of its trace."""
+    found: dict[str, tuple[Ints, NDArray[Any], Origin]] = {}
+    for module, ranks, segments in _bins(log):
+        found[module] = ranks, segments, "heat map"
+    for module, trace in TRACES.items():
+        part = log.modules.get(trace)
+        if module not in found and part is not None and part.segments is not None and len(part.segments):
+            segments = np.zeros(len(part.segments), _SEGMENT)
+            for name, _ in _SEGMENT:
+                segments[name] = part.segments[name]
+            found[module] = part.records["rank"][part.segments["record"]], segments, "trace"
+    return found
+
+
+def _bins(log: DarshanLog) -> Iterator[tuple[str, Ints, NDArray[Any]]]:
+    module = log.modules.get("HEATMAP")
+    if module is None:
+        return
+    records = module.records
+    lengths = records["bins"].astype(np.int64)
+    of_record = np.repeat(np.arange(len(records)), lengths)
+    number = np.arange(len(of_record)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    width = records["bin_width_seconds"][of_record]
+    run_seconds = max(log.job.run_seconds, 0.0)
+    for record_id in np.unique(records["id"]).tolist():
+        mine = records["id"][of_record] == record_id
+        parts = []
+        for write, values in ((False, module.ragged["read_bins"].values), (True, module.ragged["write_bins"].values)):
+            there = mine & (values > 0)
+            segments = np.zeros(int(there.sum()), _SEGMENT)
+            segments["write"], segments["length"] = write, values[there]
+            segments["start_seconds"] = number[there] * width[there]
+            # The last bin reaches beyond the run; what is in it happened before its end.
+            ends = segments["start_seconds"] + width[there]
+            segments["end_seconds"] = np.where(
+                segments["start_seconds"] < run_seconds, np.minimum(ends, run_seconds), ends
+            )
+            parts.append((records["rank"][of_record][there], segments))
+        name = log.names.get(record_id, "").removeprefix("heatmap:") or "unnamed"
+        ranks, segments = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if len(segments):
+            yield HEAT_NAMES.get(name, name), ranks, segments

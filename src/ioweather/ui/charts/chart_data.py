@@ -1,0 +1,417 @@
+"""Reads the table of a chart: columns by channel, thinned points, series with colours, and a description in words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Indices
+from ioweather.core.foreign_text import marked
+from ioweather.core.results import Cell, Chart, Reference, ResultColumn
+from ioweather.core.units import format_value
+from ioweather.core.words import names_of
+from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
+
+NONE = "(none)"
+_NS_PER_MS = 1_000_000
+TIME_UNITS = ("time_ns", "date")
+_BEYOND = 1e30  # more than any facility measures; larger floats lose precision in arithmetic
+_LONGEST_NAME = 200
+FIRST_MS, LAST_MS = -62_000_000_000_000.0, 253_000_000_000_000.0  # the years 5 and 9987
+
+
+def column(chart: Chart, channel: str) -> ResultColumn:
+    """The column that is drawn on a channel."""
+    name = chart.encoding[channel]
+    return next(c for c in chart.table.columns if c.name == name)
+
+
+def is_time(chart: Chart, channel: str) -> bool:
+    return column(chart, channel).unit in TIME_UNITS
+
+
+def cells(chart: Chart, channel: str) -> tuple[Cell, ...]:
+    return chart.table.column(chart.encoding[channel])
+
+
+def numbers(chart: Chart, channel: str) -> Floats:
+    """The column as floats; missing, text and infinities are NaN. Times become epoch milliseconds."""
+    unit = column(chart, channel).unit
+    if unit == "time_ns":
+        return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    if unit == "date":
+        return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    return _measured(cells(chart, channel))
+
+
+def _measured(values: Sequence[Cell]) -> Floats:
+    """`number` of every cell, at once where no cell is text: a map of targets over a year has a hundred thousand."""
+    kinds = set(map(type, values))
+    if str in kinds or (int in kinds and any(type(cell) is int and abs(cell) > 1 << 62 for cell in values)):
+        return np.array([number(cell) for cell in values], dtype=np.float64)
+    found = np.array(values, dtype=np.float64)  # None becomes NaN
+    found[np.abs(found) < 1 / _BEYOND] = 0.0
+    found[np.abs(found) >= _BEYOND] = np.nan
+    return found
+
+
+def is_numeric(chart: Chart, channel: str) -> bool:
+    """Whether the column has at least one number and no text."""
+    kinds = {type(cell) for cell in cells(chart, channel) if cell is not None}
+    return bool(kinds) and all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds)
+
+
+def names(chart: Chart, channel: str) -> list[str]:
+    """The column as formatted texts."""
+    unit, every = column(chart, channel).unit, cells(chart, channel)
+    # Names repeat. 1 and True are equal, but read otherwise.
+    known = {(kind, cell): name_of(cell, unit) for kind, cell in {(type(cell), cell) for cell in every}}
+    return [known[type(cell), cell] for cell in every]
+
+
+def name_of(cell: Cell, unit: str) -> str:
+    if cell is None or cell == "":
+        return NONE
+    try:
+        name = legible(format_value(cell, unit))
+        # To draw a name of 100,000 characters takes minutes.
+        return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 50]}…{name[-49:]}"
+    except (OverflowError, ValueError):  # a time outside the calendar
+        return str(cell)
+
+
+def distinct(values: Iterable[str]) -> tuple[str, ...]:
+    """The distinct values in order of first appearance."""
+    return tuple(dict.fromkeys(values))
+
+
+def with_rows(chart: Chart, rows: Sequence[tuple[Cell, ...]]) -> Chart:
+    return replace(chart, table=replace(chart.table, rows=tuple(rows)))
+
+
+def drawable(value: float) -> float | int | None:
+    """A number as it goes into a specification, without digits that no screen shows. NaN is null.
+
+    From a million on whole numbers are fine enough, and times (1.7e12 ms) need every digit before the point.
+    """
+    if not math.isfinite(value):
+        return None
+    whole = round(value)
+    if (whole == value or abs(value) >= 1e6) and abs(whole) < 1 << 53:
+        return whole
+    return float(f"{value:.9g}")
+
+
+def legible(text: str) -> str:
+    """The text without characters that XML forbids, which would abort vl-convert and the process, and without marks of
+    direction."""
+    return marked(text)
+
+
+def number(cell: Cell) -> float:
+    """The cell as a float; text, infinities and numbers too large to draw are NaN."""
+    if cell is None or isinstance(cell, str):
+        return math.nan
+    value = float(cell)
+    if abs(value) < 1 / _BEYOND:
+        return 0.0
+    return value if abs(value) < _BEYOND else math.nan
+
+
+def _milliseconds(cell: Cell) -> float:
+    """Divided as an integer: 1.7e18 ns has no exact float. A time outside the calendar is missing."""
+    value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
+    return value if FIRST_MS <= value <= LAST_MS else math.nan
+
+
+def _date_milliseconds(cell: Cell) -> float:
+    try:
+        day = dt.date.fromisoformat(str(cell)[:10])
+    except ValueError:
+        return math.nan
+    return (day - dt.date(1970, 1, 1)).days * 86_400_000.0
+
+
+# No chart carries more: a browser stays quick, and a page with sixty charts stays below a few megabytes.
+MAX_POINTS: Final = 5000
+CDF_POINTS: Final = 500
+
+
+def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
+    """First, lowest, highest and last of every bucket of x (M4, Jugel et al. 2014): a line drawn from them at one
+    bucket per pixel covers the same pixels. `x` ascends.
+
+    One missing value is kept for every gap wider than a bucket; narrower ones cannot be seen. At most five indices
+    per bucket come back.
+    """
+    finite = np.isfinite(y) & np.isfinite(x)
+    if len(x) <= 4 * buckets:
+        return np.flatnonzero(np.isfinite(x))
+    where = np.flatnonzero(finite)
+    if len(where) == 0:
+        return where[:0]
+    bucket = _buckets(x, x[where[0]], x[where[-1]], buckets)[where]
+    starts = np.flatnonzero(np.r_[True, np.diff(bucket) > 0])
+    ends = np.r_[starts[1:], len(where)]
+    kept: list[int] = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        part = y[where[start:end]]
+        kept += [start, start + int(part.argmin()), start + int(part.argmax()), end - 1]
+    indices = where[np.unique(np.array(kept))]
+    return np.union1d(indices, _visible_gaps(x, finite, where, (x[where[-1]] - x[where[0]]) / buckets))
+
+
+def _visible_gaps(x: Floats, finite: Bools, where: Indices, width: float) -> Indices:
+    """The first missing sample of every gap wider than `width`."""
+    before, after = where[:-1], where[1:]
+    broken = (after - before > 1) & (x[after] - x[before] > width)
+    gaps = before[broken] + 1
+    return gaps[np.isfinite(x[gaps]) & ~finite[gaps]]
+
+
+def _buckets(x: Floats, low: float, high: float, buckets: int) -> Indices:
+    if high <= low:
+        return np.zeros(len(x), dtype=np.intp)
+    scaled = (x - low) / (high - low) * buckets
+    return np.clip(np.nan_to_num(scaled), 0, buckets - 1).astype(np.intp)
+
+
+def envelope(x: Floats, low: Floats, high: Floats, buckets: int) -> tuple[Floats, Floats, Floats]:
+    """The least `low` and greatest `high` of every bucket, at the bucket's first x; NaN where a bucket has neither."""
+    if len(x) <= buckets:
+        return x, low, high
+    bucket = _buckets(x, float(x[0]), float(x[-1]), buckets)
+    starts = np.flatnonzero(np.r_[True, np.diff(bucket) > 0])
+    least = np.fmin.reduceat(low, starts)
+    greatest = np.fmax.reduceat(high, starts)
+    return x[starts], least, greatest
+
+
+def thin_cdf(x: Floats, y: Floats, limit: int = CDF_POINTS) -> Indices:
+    """Evenly spaced in probability through the body and in its logarithm through both tails; both ends are kept.
+
+    `x` ascends; points with a missing part are left out.
+    """
+    where = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(where) <= limit:
+        return where
+    share = max((limit - 2) // 4, 1)
+    level = y[where]
+    lowest, highest = float(level.min()), float(level.max())
+    span = highest - lowest
+    tail = span * np.geomspace(1e-6, 0.1, share)
+    wanted = np.r_[np.linspace(lowest, highest, limit - 2 - 2 * share), lowest + tail, highest - tail]
+    nearest = np.clip(np.searchsorted(level, np.sort(wanted)), 0, len(where) - 1)
+    kept: Indices = where[np.unique(np.r_[0, nearest, len(where) - 1])]
+    return kept
+
+
+def thin_scatter(x: Floats, y: Floats, limit: int) -> Indices:
+    """One point for every cell of the finest grid with at most `limit` occupied cells, and the extremes of both axes.
+
+    Outliers have a cell of their own, so they stay; what is lost is how many lie on top of each other.
+    """
+    where = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(where) <= limit:
+        return where
+    px, py = x[where], y[where]
+    extremes = np.array([px.argmin(), px.argmax(), py.argmin(), py.argmax()])
+    room = max(limit - len(np.unique(extremes)), 1)
+    first = np.zeros(1, dtype=np.intp)
+    for side in (400, 300, 220, 160, 120, 90, 64, 45, 32, 16, 8, 4, 2):
+        cell = _buckets(px, px.min(), px.max(), side) * side + _buckets(py, py.min(), py.max(), side)
+        _, first = np.unique(cell, return_index=True)
+        if len(first) <= room:
+            break
+    kept: Indices = where[np.unique(np.r_[first[:room], extremes])]
+    return kept
+
+
+def bin_cells(column: Indices, row: Indices, value: Floats, limit: int) -> tuple[Indices, Indices, Floats, int, int]:
+    """Cells (column, row, value) averaged over blocks until at most `limit` remain.
+
+    Gives the first column and first row of each block, its mean, and the block's size. Missing values take no part;
+    a block without any stays out.
+    """
+    known = np.isfinite(value)
+    column, row, value = column[known], row[known], value[known]
+    wide, high = 1, 1
+    while len(value):
+        columns, rows = int(column.max()) // wide + 1, int(row.max()) // high + 1
+        if len(np.unique((row // high) * columns + column // wide)) <= limit:
+            break
+        if columns >= rows:
+            wide += max(1, wide // 4)
+        else:
+            high += max(1, high // 4)
+    if wide == high == 1:
+        return column, row, value, 1, 1
+    columns = int(column.max()) // wide + 1
+    key, inverse, count = np.unique((row // high) * columns + column // wide, return_inverse=True, return_counts=True)
+    mean = np.bincount(inverse, weights=value) / count
+    return key % columns * wide, key // columns * high, mean, wide, high
+
+
+# The most frequent series: they have the same colours whatever the order of the rows.
+_FIXED: Final = {"read": 0, "write": 1}
+_SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right triangle-left")
+
+
+# A line hides another if nine tenths of the points of both agree to half a percent of the axis.
+_SAME_POINTS, _SAME_PLACE = 0.9, 0.005
+_CURVES: Final = ("timeline", "band", "cdf")
+
+
+@dataclass(frozen=True)
+class Series:
+    """`names` is empty for a chart without series. More than two rounds of colours cannot be distinguished: such a
+    bundle is drawn in one thin colour, without a legend. `hiding` are lines that lie on one drawn before: dashed, both
+    are seen."""
+
+    names: tuple[str, ...] = ()
+    heading: str = ""
+    hiding: frozenset[str] = frozenset()
+
+    @property
+    def bundled(self) -> bool:
+        return len(self.names) > len(SERIES)
+
+    @property
+    def order(self) -> list[int]:
+        """The place of each series in the palette."""
+        taken = {_FIXED[n.casefold()] for n in self.names if n.casefold() in _FIXED}
+        free = (index for index in range(len(SERIES) + len(taken)) if index not in taken)
+        return [
+            _FIXED[n.casefold()] if n.casefold() in _FIXED else next(free) % len(SERIES)
+            for n in self.names[: len(SERIES)]
+        ]
+
+    def legend(self, width: int, offset: int = 6) -> Spec | None:
+        if not self.names or self.bundled:
+            return None
+        widest = max(text_px(name) for name in self.names)
+        columns = max(1, min(len(self.names), int((width + 14) // (min(widest, 220) + 36))))
+        legend = {"title": None, "orient": "top", "direction": "horizontal", "columns": columns}
+        return legend | {"offset": offset, "labelLimit": 220, "symbolOpacity": 1}
+
+    def colour(self, legend: Spec | None) -> Spec:
+        """The colour channel of the field `s`."""
+        if not self.names or self.bundled:
+            return {"value": SERIES[0]}
+        scale = {"domain": list(self.names), "range": [SERIES[i] for i in self.order]}
+        return {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
+
+    def dash(self, legend: Spec | None) -> Spec:
+        """Channels that tell the lines of the second round of colours from the first, and lines on each other."""
+        if self.bundled:
+            return {}
+        if len(self.names) <= HUES:
+            # By a test instead of a scale, which the legend would show: dashes tear its round symbols.
+            listed = json.dumps([name for name in self.names if name in self.hiding])
+            dashed = {"condition": {"test": f"indexof({listed}, datum.s) >= 0", "value": [7, 7]}, "value": [1, 0]}
+            return {"strokeDash": dashed} if self.hiding else {}
+        dashes = [[1, 0] if i < HUES else [5, 3] for i in self.order]
+        scale = {"domain": list(self.names), "range": dashes}
+        return {"strokeDash": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
+
+    def shape(self, legend: Spec | None) -> Spec:
+        if self.bundled or len(self.names) < 2:
+            return {}
+        scale = {"domain": list(self.names), "range": [_SHAPES[i % len(_SHAPES)] for i in self.order]}
+        return {"shape": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
+
+
+def series_of(chart: Chart) -> Series:
+    if "series" not in chart.encoding:
+        return Series()
+    labels = distinct(names(chart, "series"))
+    return Series(labels, column(chart, "series").heading, _hiding(chart, labels))
+
+
+def _hiding(chart: Chart, labels: tuple[str, ...]) -> frozenset[str]:
+    """Series whose points are those of an earlier one, in all panels together."""
+    if chart.kind not in _CURVES or not 1 < len(labels) <= len(SERIES):
+        return frozenset()
+    x, y = (numbers(chart, channel) for channel in ("x", "y"))
+    log = chart.scales.get("y") == "log"
+    with np.errstate(invalid="ignore", divide="ignore"):
+        height = np.log(y) if log else y
+    known = np.isfinite(height) & np.isfinite(x)
+    near = _SAME_PLACE * float(np.ptp(height[known])) if known.any() else 0.0
+    facet = next((i for i, each in enumerate(chart.table.columns) if each.name == chart.facet), None)
+    panels = [None if facet is None else row[facet] for row in chart.table.rows]
+    points: dict[str, dict[tuple[Cell, float], float]] = {name: {} for name in labels}
+    rows = zip(names(chart, "series"), panels, x.tolist(), height.tolist(), known.tolist(), strict=True)
+    for name, panel, at, value, there in rows:
+        if there:
+            points[name][panel, at] = value
+
+    def same(one: str, other: str) -> bool:
+        mine, theirs = points[one], points[other]
+        both = [abs(value - theirs[place]) <= near for place, value in mine.items() if place in theirs]
+        return bool(mine) and sum(both) >= _SAME_POINTS * len(mine)
+
+    return frozenset(b for i, b in enumerate(labels) if any(same(b, a) for a in labels[:i]))
+
+
+_KIND = {
+    "timeline": "Timeline",
+    "cdf": "Cumulative distribution",
+    "histogram": "Histogram",
+    "box": "Box plot",
+    "band": "Curve with interval",
+    "scatter": "Scatter plot",
+    "heatmap": "Heat map",
+    "bars": "Bar chart",
+    "matrix": "Matrix",
+    "umami": "History of a job's metrics",
+}
+_MOST_NAMES = 12
+
+
+def describe(chart: Chart) -> str:
+    """Describe a chart in words: kind, title, axes with their ranges, series, references."""
+    parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
+    ranges = [_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")]
+    known = [text for text in ranges if text]
+    parts += ["; ".join(known) if known and chart.table.rows else "no data"]
+    for channel, word in (("series", "Series"), ("metric", "Metrics")):
+        if channel in chart.encoding and chart.table.rows:
+            parts.append(f"{word}: {_listed(distinct(names(chart, channel)))}")
+    references = distinct(_reference(chart, r) for r in chart.references if r.label)
+    parts += [f"Marked: {_listed(references)}"] if references else []
+    return ". ".join(parts) + "."
+
+
+def _range(chart: Chart, channel: str) -> str:
+    shown = column(chart, channel)
+    if not (is_time(chart, channel) or is_numeric(chart, channel)):
+        if channel not in ("x", "y"):
+            return ""
+        return f"{shown.heading}: {_listed(distinct(names(chart, channel)))}"
+    values = numbers(chart, channel)
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
+        return ""
+    scale = 1_000_000 if is_time(chart, channel) else 1
+    unit = "time_ns" if is_time(chart, channel) else shown.unit
+    low, high = (format_value(float(v) * scale, unit) for v in (known.min(), known.max()))
+    return f"{shown.heading} {low} to {high}" if low != high else f"{shown.heading} {low}"
+
+
+def _reference(chart: Chart, reference: Reference) -> str:
+    channel = reference.axis if reference.axis in chart.encoding else ""
+    unit = column(chart, channel).unit if channel else ""
+    text = f"{reference.label} ({name_of(reference.value, unit)}"
+    return text + (")" if reference.end is None else f" to {name_of(reference.end, unit)})")
+
+
+def _listed(labels: tuple[str, ...]) -> str:
+    more = len(labels) - _MOST_NAMES
+    return ", ".join(labels[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,836 @@
+"""The chart kinds: which channels each has, its axes, and how a panel of it is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from ioweather.core.arrays import Floats, Indices
+from ioweather.core.results import Chart, ResultColumn
+from ioweather.core.units import format_value
+from ioweather.ui.charts import chart_data
+from ioweather.ui.charts.axes import (
+    Axis,
+    Side,
+    axis_title,
+    names_axis,
+    names_fit,
+    number_axis,
+    position_axis,
+    time_axis,
+    value_axis,
+)
+from ioweather.ui.charts.chart_data import (
+    CDF_POINTS,
+    MAX_POINTS,
+    Series,
+    bin_cells,
+    envelope,
+    thin_cdf,
+    thin_line,
+    thin_scatter,
+)
+from ioweather.ui.charts.panels import (
+    HOVER,
+    NO_VALUE,
+    OFF_LOG_AXIS,
+    SIDE_LEGEND_PX,
+    Axes,
+    Drawing,
+    PanelKind,
+    View,
+    no_data,
+    panel_title,
+    standard_size,
+    titled,
+    tooltip,
+)
+from ioweather.ui.charts.theme import (
+    AXIS,
+    BACKGROUND,
+    CELL_INK,
+    CELL_PAPER,
+    DIVERGING,
+    HIGH,
+    INK,
+    LABEL_SIZE,
+    LOW,
+    NEUTRAL,
+    SECONDARY,
+    SEQUENTIAL,
+    Spec,
+    text_px,
+    wrapped,
+)
+
+_CROWDED_PX = 9  # closer than this, points on a line become a rope
+_STEPS_BELOW = 60  # with more points the step of a distribution is no wider than the line
+
+
+def _curve_axes(chart: Chart, width: int) -> Axes:
+    return Axes(position_axis(chart, "x"), value_axis(chart, "y", ("y", "low", "high")))
+
+
+def _cdf_axes(chart: Chart, width: int) -> Axes:
+    """Shares reach from 0 to 100%, whatever part of it the data show."""
+    column = chart_data.column(chart, "y")
+    log = chart.scales.get("y") == "log"
+    ends = np.array([1.0]) if log else np.array([0.0, 1.0])
+    share = replace(column, unit=column.unit or "ratio")
+    y = number_axis(share, [chart_data.numbers(chart, "y"), ends], log=log, tight=True)
+    return Axes(position_axis(chart, "x"), y)
+
+
+def _draw_lines(view: View) -> Drawing:
+    return _draw_curves(view, thin_line, "thinned so that the lowest and highest of every pixel stay")
+
+
+def _draw_cdf(view: View) -> Drawing:
+    count = max(len(view.series.names), 1)
+    limit = max(min(CDF_POINTS, view.points // count), 8)
+    few = len(view.chart.table.rows) / count <= _STEPS_BELOW
+    return _draw_curves(
+        view,
+        lambda x, y, buckets: thin_cdf(x, y, limit),
+        "thinned so that the tails stay",
+        "step-after" if few else "linear",
+    )
+
+
+def _draw_curves(
+    view: View, thin: Callable[[Floats, Floats, int], Indices], thinning: str, interpolate: str = "linear"
+) -> Drawing:
+    """Lines, their bands, and points where a value is alone between gaps. `thinning` describes what `thin` leaves."""
+    chart, series = view.chart, view.series
+    x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
+    banded = "low" in chart.encoding and "high" in chart.encoding
+    labels = np.array(chart_data.names(chart, "series") if series.names else [""] * len(x))
+    names = chart_data.distinct(labels.tolist())
+    shown = _on_axis(y, view.axes.y)
+    buckets = max(min(view.width, view.points // (6 if banded else 5) // max(len(names), 1)), 2)
+    rows: list[Spec] = []
+    alone: list[Spec] = []
+    bands: list[Spec] = []
+    for name in names:
+        mine = np.flatnonzero((labels == name) & np.isfinite(x))
+        mine = mine[np.argsort(x[mine], kind="stable")]
+        kept = mine[thin(x[mine], shown[mine], buckets)]
+        here = [_row(name, x=x[i], y=shown[i]) for i in kept]
+        rows += [*here, _row(name, x=math.nan, y=math.nan)] if series.bundled else here
+        # A line through a value without a neighbour has no length.
+        known = np.r_[False, np.isfinite(shown[kept]), False]
+        alone += [here[i] for i in np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])]
+        if banded and len(mine):
+            low = _on_axis(chart_data.numbers(chart, "low")[mine], view.axes.y, floor=True)
+            high = _on_axis(chart_data.numbers(chart, "high")[mine], view.axes.y)
+            at, low, high = envelope(x[mine], low, high, buckets)
+            low, high = np.where(np.isnan(high), np.nan, low), np.where(np.isnan(low), np.nan, high)
+            bands += [_row(name, x=a, l=b, h=c) for a, b, c in zip(at, low, high, strict=True)]
+    drawn = sum(row["y"] is not None for row in rows)
+    total = int((np.isfinite(shown) & np.isfinite(x)).sum())
+    hidden = int((np.isfinite(y) & np.isfinite(x)).sum()) - total
+    notes = {f"drawn from {{}} values, {thinning}": total} if drawn < total else {}
+    notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
+    dense = drawn / max(len(names), 1) * _CROWDED_PX > view.width or interpolate != "linear"
+    dots = alone if dense or series.bundled else rows
+    base = {"x": view.x("x"), "y": view.y("y"), "color": series.colour(view.legend)}
+    # A bundle is one path with breaks in the order of the rows: a group of marks per series takes ten times as long.
+    split: Spec = {"detail": {"field": "s", "type": "nominal"}} if series.names and not series.bundled else {}
+    line: Spec = {"type": "line", "interpolate": interpolate, "clip": True}
+    if series.bundled:
+        line |= {"strokeWidth": 0.6, "opacity": 0.6, "order": False}
+    elif drawn > view.width * max(len(names), 1) and len(series.names) > 1:
+        # Lines with more than a point per pixel cover each other: thin and pale, both can be seen.
+        line |= {"strokeWidth": 1, "opacity": 0.75}
+    else:
+        line["strokeWidth"] = 1.6
+    layers: list[Spec] = []
+    if bands:
+        area = base | split | {"y": base["y"] | {"field": "l"}, "y2": {"field": "h"}}
+        mark: Spec = {"type": "area", "opacity": 0.22, "interpolate": interpolate, "clip": True, "line": False}
+        layers.append({"data": {"values": bands}, "mark": mark, "encoding": area})
+    layers.append({"mark": line, "encoding": base | split | series.dash(view.legend)})
+    if dots:
+        mark = {"type": "point", "filled": True, "size": 20, "opacity": 1}
+        layers.append({"data": {"values": [d for d in dots if d["y"] is not None]}, "mark": mark, "encoding": base})
+    # Wide enough to be met by a pointer; without a colour, which would change the symbols of the legend.
+    tips, transforms = view.tooltip({"x": chart_data.column(chart, "x"), "y": chart_data.column(chart, "y")})
+    mark = {"type": "point", "filled": True, "size": 300, "opacity": 0}
+    where = {"x": base["x"], "y": base["y"], "tooltip": tips}
+    layers.append({"name": HOVER, "transform": transforms, "mark": mark, "encoding": where})
+    return Drawing(layers, rows, notes)
+
+
+def _row(series: str, **values: float) -> Spec:
+    row: Spec = {name: chart_data.drawable(float(value)) for name, value in values.items()}
+    return row | {"s": series} if series else row
+
+
+def _on_axis(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
+    """Values that a logarithmic axis cannot show are missing there; the lower edge of a band ends at the axis."""
+    if not axis.log:
+        return values
+    return np.where(values > 0, values, np.where(np.isnan(values), np.nan, axis.low if floor else np.nan))
+
+
+TIMELINE = PanelKind(("x", "y"), _curve_axes, _draw_lines, optional=("series", "low", "high"))
+BAND = PanelKind(("x", "y", "low", "high"), _curve_axes, _draw_lines, optional=("series",), shown=("y", "low", "high"))
+CDF = PanelKind(("x", "y"), _cdf_axes, _draw_cdf, optional=("series",))
+
+
+_MOST_LYING = 40
+_GAP = 0.12  # of a place, on each side
+_THINNEST_PX = 1.3
+_QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+_FEW_BINS = 16
+_SIDE_BY_SIDE_PX = 3.0
+_OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
+
+
+def _bar_axes(chart: Chart, width: int) -> Axes:
+    return _place_axes(chart, value_axis(chart, "y", ("y", "low", "high"), zero=True), width)
+
+
+def _box_axes(chart: Chart, width: int) -> Axes:
+    return _place_axes(chart, value_axis(chart, "y", _QUANTILES), width)
+
+
+def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
+    """Places from the x column: times keep their distances; names that do not fit side by side run down the side."""
+    if chart_data.is_time(chart, "x"):
+        x = chart_data.numbers(chart, "x")
+        return Axes(time_axis(chart_data.column(chart, "x"), [x, x + _step(x)]), value)
+    places = names_axis(chart, "x")
+    widest = max(map(text_px, places.names), default=0)
+    lying = not names_fit(places.names, width - 70) and len(places.names) <= _MOST_LYING and widest > 26
+    return Axes(value, places, flipped=True) if lying else Axes(places, value)
+
+
+def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+    """A lying chart is as high as its places need."""
+    if not axes.flipped:
+        return standard_size(axes, series, width, panels)
+    each = 8 + max(len(series.names), 1) * (11 if len(series.names) > 1 else 14)
+    return width, max(len(axes.y.names) * each, 60)
+
+
+def _step(x: Floats) -> float:
+    """The shortest distance between two times; a day where there is only one."""
+    distinct = np.unique(x[np.isfinite(x)])
+    return float(np.diff(distinct).min()) if len(distinct) > 1 else 86_400_000.0
+
+
+def _places(view: View) -> tuple[Floats, Floats]:
+    """Left and right end of each row along the axis of places."""
+    if chart_data.is_time(view.chart, "x"):
+        left = chart_data.numbers(view.chart, "x")
+        return _split(view, left, left + _step(left))
+    axis = view.axes.y if view.axes.flipped else view.axes.x
+    index = {name: i for i, name in enumerate(axis.names)}
+    left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
+    return _split(view, left, left + 1)
+
+
+def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
+    """The part of each place that belongs to the row's series."""
+    count = max(len(view.series.names), 1)
+    slot = np.zeros(len(left))
+    if view.series.names:
+        order = {name: i for i, name in enumerate(view.series.names)}
+        slot = np.array([order[name] for name in chart_data.names(view.chart, "series")], dtype=np.float64)
+    inner = (right - left) * (1 - 2 * gap)
+    start = left + (right - left) * gap + inner * slot / count
+    return start, start + inner / count
+
+
+def _channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
+    """Position channels by field, upright or lying."""
+    across, along = ("y", "x") if view.axes.flipped else ("x", "y")
+    encoding: Spec = {across: (view.y if view.axes.flipped else view.x)(place)}
+    encoding[along] = (view.x if view.axes.flipped else view.y)(value)
+    encoding |= {f"{across}2": {"field": place2}} if place2 else {}
+    return encoding | ({f"{along}2": {"field": value2}} if value2 else {})
+
+
+def _drawn_rows(view: View, indices: list[int], names: list[str], **columns: Floats) -> list[Spec]:
+    """Rows of a layer: a name, the series, and the numbers of `columns`."""
+    series = chart_data.names(view.chart, "series") if view.series.names else None
+    return [
+        {"n": names[i]}
+        | ({"s": series[i]} if series else {})
+        | {field: chart_data.drawable(float(values[i])) for field, values in columns.items()}
+        for i in indices
+    ]
+
+
+def _draw_bars(view: View) -> Drawing:
+    """Amounts by name or by time, side by side for series, with intervals where there are any."""
+    chart, value = view.chart, view.axes.value
+    x, y = chart_data.column(chart, "x"), chart_data.numbers(chart, "y")
+    drawable = np.isfinite(y) & ((y > 0) | (not value.log))
+    total, missing = int(drawable.sum()), int(np.isnan(y).sum())
+    left, right = _places(view)
+    centre = (left + right) / 2
+    shown = np.flatnonzero(drawable)
+    if len(shown) > view.points // 2:
+        order = shown[np.argsort(centre[shown], kind="stable")]
+        shown = order[thin_line(centre[order], y[order], view.points // 10)]
+    base = np.full(len(y), value.low if value.log else 0.0)
+    columns = {"a": left, "b": right, "y": y, "o": base}
+    fields: dict[str, ResultColumn | str] = {"n": x.heading, "y": chart_data.column(chart, "y")}
+    interval = "low" in chart.encoding and "high" in chart.encoding
+    if interval:
+        low, high = chart_data.numbers(chart, "low"), chart_data.numbers(chart, "high")
+        low, high = np.where(np.isnan(high), np.nan, low), np.where(np.isnan(low), np.nan, high)
+        columns |= {"c": centre, "l": np.maximum(low, base) if value.log else low, "h": high}
+        fields |= {"l": chart_data.column(chart, "low"), "h": chart_data.column(chart, "high")}
+    hidden = len(y) - missing - total
+    notes = {OFF_LOG_AXIS: hidden} if hidden else {}
+    notes |= {NO_VALUE: missing} if missing else {}
+    if len(shown) < total:
+        notes[f"{len(shown):,} of {total:,} drawn, the lowest and highest among them"] = 0
+    tips, transforms = view.tooltip(fields)
+    colour = {"color": view.series.colour(view.legend), "tooltip": tips}
+    axis, length = (view.axes.y, view.height) if view.axes.flipped else (view.axes.x, view.width)
+    count = (len(axis.names) or len(set(chart_data.cells(chart, "x"))) or 1) * max(len(view.series.names), 1)
+    rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
+    if length * (1 - 2 * _GAP) / count < _THINNEST_PX:
+        mark: Spec = {"type": "point", "filled": True, "size": 9, "opacity": 1}
+        dots = {"transform": transforms, "mark": mark, "encoding": _channels(view, "a", "y") | colour}
+        return Drawing([dots], rows, notes)
+    bars = _channels(view, "a", "o", "b", "y") | colour
+    layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
+    if value.low < 0 < value.high:
+        side: Side = "x" if view.axes.flipped else "y"
+        zero = {side: {"datum": 0, "type": "quantitative", "scale": value.scale(side)}}
+        layers.append({"data": {"values": [{}]}, "mark": {"type": "rule", "color": AXIS}, "encoding": zero})
+    if interval:
+        rule = {"type": "rule", "color": INK, "strokeWidth": 1.2}
+        known = [{"filter": "isValid(datum.l)"}]
+        layers.append({"transform": known, "mark": rule, "encoding": _channels(view, "c", "l", "", "h")})
+    return Drawing(layers, rows, notes)
+
+
+def _draw_boxes(view: View) -> Drawing:
+    """Distributions by name, from quantiles: whiskers from 5% to 95%, a box from 25% to 75%, a line at the median.
+    Where the columns `min` and `max` are encoded, the whiskers reach to the extremes."""
+    chart, value = view.chart, view.axes.value
+    column = chart_data.column(chart, "q50")
+    to_extremes = chart.encoding["q05"] == "min" and chart.encoding["q95"] == "max"
+    left, right = _places(view)
+    quantiles = {q: chart_data.numbers(chart, q) for q in _QUANTILES}
+    hidden = sum(int((values <= 0).sum()) for values in quantiles.values()) if value.log else 0
+    if value.log:
+        quantiles = {q: np.where(values <= 0, value.low, values) for q, values in quantiles.items()}
+    shown = list(range(min(len(left), view.points // len(_QUANTILES))))
+    names = chart_data.names(chart, "x")
+    rows = _drawn_rows(view, shown, names, a=left, b=right, c=(left + right) / 2, **quantiles)
+    notes = {f"box 25% to 75%, line at the median, whiskers {'to the extremes' if to_extremes else '5% to 95%'}": 0}
+    notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
+    words = ("least", "25%", "median", "75%", "greatest") if to_extremes else ("5%", "25%", "median", "75%", "95%")
+    quantile_columns = {q: replace(column, name=q, label=word) for q, word in zip(_QUANTILES, words, strict=True)}
+    tips, transforms = view.tooltip({"n": chart_data.column(chart, "x").heading, **quantile_columns})
+    colour = view.series.colour(view.legend)
+    box = _channels(view, "a", "q25", "b", "q75") | {"fill": colour, "stroke": colour, "tooltip": tips}
+    fill = {"type": "rect", "fillOpacity": 0.45, "strokeWidth": 1.2, "strokeOpacity": 1}
+    whiskers = {"type": "rule", "strokeWidth": 1.4}
+    median = {"type": "rule", "color": INK, "strokeWidth": 2.2}
+    layers: list[Spec] = [
+        {"mark": whiskers, "encoding": _channels(view, "c", "q05", "", "q95") | {"color": colour}},
+        {"transform": transforms, "mark": fill, "encoding": box},
+        {"mark": median, "encoding": _channels(view, "a", "q50", "b")},
+    ]
+    return Drawing(layers, rows, notes)
+
+
+def _histogram_axes(chart: Chart, width: int) -> Axes:
+    """A few bins of uneven width, or with open ends, are drawn evenly, with their edges at the borders."""
+    y = value_axis(chart, "y", ("y",), zero=True)
+    column = chart_data.column(chart, "low")
+    edges = np.unique(np.r_[_edges(chart)])
+    finite = edges[np.isfinite(edges)]
+    if chart_data.is_time(chart, "low"):
+        return Axes(time_axis(column, [finite]), y)
+    widths = np.diff(finite)
+    log = "log" in (chart.scales.get("x"), chart.scales.get("low"), chart.scales.get("high"))
+    even = len(widths) < 2 or bool(widths.max() <= widths.min() * 1.001)
+    if not np.isfinite(edges).all() or (not even and not log and len(edges) <= _FEW_BINS + 1):
+        return Axes(Axis(axis_title(column), "bins", unit=column.unit, edges=tuple(edges.tolist())), y)
+    marks = np.array([chart_data.number(r.value) for r in chart.references if r.axis == "x" and r.end is None])
+    positive = finite[finite > 0]
+    geometric = len(positive) == len(finite) > 2 and np.ptp(np.diff(np.log(finite))) < 0.01
+    log = log or (bool(geometric) and not even)
+    return Axes(number_axis(column, [positive if log else finite, marks], log=log, tight=True), y)
+
+
+def _edges(chart: Chart) -> tuple[Floats, Floats]:
+    """Missing edges are open ends."""
+    low, high = chart_data.numbers(chart, "low"), chart_data.numbers(chart, "high")
+    return np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
+
+
+def _draw_histogram(view: View) -> Drawing:
+    chart, axis, series = view.chart, view.axes.x, view.series
+    left, right = _edges(chart)
+    bins = max(len(np.unique(left)), 1)
+    y = chart_data.numbers(chart, "y")
+    drawable = np.isfinite(y) & ((y > 0) | (not view.axes.y.log))
+    hidden = int(np.isfinite(y).sum() - drawable.sum())
+    notes = {OFF_LOG_AXIS: hidden} if hidden else {}
+    if axis.measure == "bins":
+        left, right = (np.searchsorted(np.array(axis.edges), each).astype(np.float64) for each in (left, right))
+    elif axis.log or axis.measure == "time":  # zero is not on the one, an open end on neither
+        left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
+    colour = {"color": series.colour(view.legend)}
+    if (
+        len(series.names) > 1 and axis.measure != "bins" and view.width / bins / len(series.names) < _SIDE_BY_SIDE_PX
+    ):  # too narrow to be side by side: one stepped line per series
+        labels = np.array(chart_data.names(chart, "series"))
+        rows: list[Spec] = []
+        for name in series.names:
+            mine = np.flatnonzero(labels == name)
+            mine = mine[np.argsort(left[mine], kind="stable")]
+            steps = [(left[i], i) for i in mine] + [(right[i], i) for i in mine[-1:]]
+            values = [(at, y[i] if drawable[i] else math.nan) for at, i in steps]
+            rows += [{"x": chart_data.drawable(a), "y": chart_data.drawable(b), "s": name} for a, b in values]
+        mark: Spec = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5}
+        outlines = {"mark": mark, "encoding": {"x": view.x("x"), "y": view.y("y")} | colour}
+        return Drawing([outlines], rows[: view.points], notes)
+    gap = 0.08 if axis.measure == "bins" or len(series.names) > 1 else 0.0
+    if axis.log:  # side by side by ratio
+        left, right = (np.exp(part) for part in _split(view, np.log(left), np.log(right), gap))
+    else:
+        left, right = _split(view, left, right, gap)
+    names = [
+        f"{low} and more" if high in _OPEN else f"below {high}" if low in _OPEN else f"{low} to {high}"
+        for low, high in zip(chart_data.names(chart, "low"), chart_data.names(chart, "high"), strict=True)
+    ]
+    base = np.full(len(y), view.axes.y.low if view.axes.y.log else 0.0)
+    rows = _drawn_rows(view, np.flatnonzero(drawable)[: view.points].tolist(), names, a=left, b=right, o=base, y=y)
+    tips, transforms = view.tooltip({"n": chart_data.column(chart, "low").heading, "y": chart_data.column(chart, "y")})
+    mark = {"type": "rect"}
+    if not series.names and axis.measure != "bins":
+        mark |= {"stroke": BACKGROUND, "strokeWidth": 0.5}
+    encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("o"), "y2": {"field": "y"}, "tooltip": tips}
+    return Drawing([{"transform": transforms, "mark": mark, "encoding": encoding | colour}], rows, notes)
+
+
+BARS = PanelKind(("x", "y"), _bar_axes, _draw_bars, optional=("series", "low", "high"), size=_place_size)
+BOX = PanelKind(("x", *_QUANTILES), _box_axes, _draw_boxes, optional=("series",), size=_place_size, shown=("q50",))
+HISTOGRAM = PanelKind(("low", "high", "y"), _histogram_axes, _draw_histogram, optional=("series",))
+
+
+_MOST_COUNTED = 31
+_COUNTED = ("", "count")
+_SEAM_PX = 0.7
+_MOST_CELLS = 3600  # a printed cell takes 100 bytes
+_CELL_PX = 88
+_ROW_PX = 34
+
+
+def _grid_axis(chart: Chart, channel: str) -> tuple[Axis, float]:
+    """The axis and the width of a cell on it. Evenly spaced times and numbers keep their axis; others become names."""
+    column = chart_data.column(chart, channel)
+    values = chart_data.numbers(chart, channel)
+    distinct = np.unique(values[np.isfinite(values)])
+    is_time, is_numeric = chart_data.is_time(chart, channel), chart_data.is_numeric(chart, channel)
+    few_counts = column.unit in _COUNTED and len(distinct) <= _MOST_COUNTED
+    steps = np.diff(distinct)
+    even = False
+    if len(steps) and chart.scales.get(channel) != "log" and (is_time or (is_numeric and not few_counts)):
+        multiples = steps / steps.min()
+        even = bool(np.all(np.abs(multiples - np.rint(multiples)) < 0.02) and multiples.sum() < 1e5)
+    if not even:
+        if is_numeric:
+            rows = [chart.table.rows[i] for i in np.argsort(values, kind="stable")]
+            chart = chart_data.with_rows(chart, rows)
+        return names_axis(chart, channel), 1.0
+    step = float(steps.min())
+    # A rank or an hour is in the middle of its cell; a time or a size is where the cell begins.
+    start = float(distinct[0]) - (step / 2 if column.unit in _COUNTED else 0.0)
+    end = start + round((distinct[-1] - distinct[0]) / step + 1) * step
+    if is_time:
+        return time_axis(column, [np.array([start, end])]), step
+    return Axis(axis_title(column), "number", start, end, column.unit), step
+
+
+def _cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float, float]:
+    """Column or row of each table row, where the first cell begins, and the width of a cell. The axis of a panel may be
+    its own or the whole chart's."""
+    axis = view.axes.x if channel == "x" else view.axes.y
+    if axis.measure == "names":
+        places = {name: i for i, name in enumerate(axis.names)}
+        return np.array([places[name] for name in chart_data.names(view.chart, channel)], dtype=np.intp), 0.0, 1.0
+    own, step = _grid_axis(view.chart, channel)
+    step = step if own == axis else _grid_axis(view.whole, channel)[1]
+    first = axis.low + (step / 2 if axis.unit in _COUNTED else 0.0)
+    values = np.nan_to_num(chart_data.numbers(view.chart, channel), nan=first)
+    return np.rint((values - first) / step).astype(np.intp), axis.low, step
+
+
+def _colour_axis(chart: Chart) -> Axis:
+    log = chart.scales.get("value") == "log"
+    axis = number_axis(chart_data.column(chart, "value"), [chart_data.numbers(chart, "value")], log=log, tight=True)
+    if chart.kind == "matrix" and axis.unit == "" and not log and axis.low >= -1 and axis.high <= 1:
+        return Axis(axis.title, "number", -1.0, 1.0)  # coefficients: weak ones look weak in every table
+    if axis.low < 0 < axis.high and not log:  # a colour per sign, and a pale zero
+        reach = max(-axis.low, axis.high)
+        if axis.unit in ("", "ratio") and 0.5 < reach <= 1:
+            reach = 1.0  # a correlation
+        return Axis(axis.title, "number", -reach, reach, axis.unit)
+    return axis
+
+
+def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
+    """The values that have a colour, and a note on those that a logarithmic scale leaves without one."""
+    values = chart_data.numbers(view.chart, "value")
+    if not axis.log:
+        return values, {}
+    hidden = int((values <= 0).sum())
+    notes = {"{} zero or below, not on the logarithmic scale of colours": hidden} if hidden else {}
+    return np.where(values > 0, values, np.nan), notes
+
+
+def _is_diverging(axis: Axis) -> bool:
+    return axis.low < 0 < axis.high
+
+
+def _colour_channel(view: View, axis: Axis) -> Spec:
+    length = min(max(view.height if view.legend_beside else view.width, 60), 240)
+    legend: Spec = {
+        "title": wrapped(axis.title, SIDE_LEGEND_PX if view.legend_beside else view.width, LABEL_SIZE + 1),
+        "orient": "right" if view.legend_beside else "bottom",
+        "direction": "vertical" if view.legend_beside else "horizontal",
+        "gradientLength": length,
+        "gradientThickness": 12,
+        **axis.number_labels(length // (40 if view.legend_beside else 72)),
+    }
+    scale: Spec = {"type": "log" if axis.log else "linear", "domain": [axis.low, axis.high], "nice": False}
+    scale |= {"zero": False} if not axis.log else {}
+    if _is_diverging(axis):
+        stops = np.linspace(axis.low, axis.high, len(DIVERGING)).tolist()
+        scale |= {"range": list(DIVERGING), "interpolate": "lab", "domain": stops}
+    else:
+        scale |= {"scheme": SEQUENTIAL}
+    return {"field": "v", "type": "quantitative", "scale": scale, "legend": legend}
+
+
+def _heatmap_axes(chart: Chart, width: int) -> Axes:
+    return Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart))
+
+
+def _heatmap_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+    _, height = standard_size(axes, series, width, panels)
+    return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
+
+
+def _draw_heatmap(view: View) -> Drawing:
+    """A value as a colour over two axes: rank by time, hour by day. A cell without a value stays blank."""
+    chart, axes = view.chart, view.axes
+    assert axes.colour is not None, "a grid has a colour axis"
+    (across, start_x, step_x), (up, start_y, step_y) = _cell_index(view, "x"), _cell_index(view, "y")
+    value, notes = _shown_values(view, axes.colour)
+    column, row, mean, wide, high = bin_cells(across, up, value, min(view.points, _MOST_CELLS))
+    left: Floats = start_x + column.astype(np.float64) * step_x
+    bottom: Floats = start_y + row.astype(np.float64) * step_y
+    # Cells reach a little below their neighbours: edges between pixels would show as a pale grid.
+    right = np.minimum(left + wide * step_x + _SEAM_PX * axes.x.reach / view.width, axes.x.end)
+    top = np.minimum(bottom + high * step_y + _SEAM_PX * axes.y.reach / view.height, axes.y.end)
+    rows: list[Spec] = [
+        {k: chart_data.drawable(v) for k, v in zip("abcdv", cell, strict=True)}
+        for cell in zip(left.tolist(), right.tolist(), bottom.tolist(), top.tolist(), mean.tolist(), strict=True)
+    ]
+    fields: dict[str, ResultColumn | str] = {}
+    for channel, start, name, axis, places in (("x", "a", "n", axes.x, column), ("y", "c", "m", axes.y, row)):
+        if axis.measure == "names":
+            fields[name] = chart_data.column(chart, channel).heading
+            for cell, place in zip(rows, places.tolist(), strict=True):
+                cell[name] = axis.names[place]
+        else:
+            fields[start] = chart_data.column(chart, channel)
+    fields["v"] = chart_data.column(chart, "value")
+    notes |= {f"each cell is the mean of up to {wide * high:,} values": 0} if wide * high > 1 else {}
+    notes |= {"blank: no data": 0} if not np.isfinite(value).all() else {}
+    tips, transforms = view.tooltip(fields)
+    encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
+    for side in ("x", "y"):
+        encoding[side]["axis"] = encoding[side]["axis"] | {"grid": False}
+    encoding |= {"color": _colour_channel(view, axes.colour), "tooltip": tips}
+    cells: Spec = {"transform": transforms, "mark": {"type": "rect", "clip": True}, "encoding": encoding}
+    return Drawing([cells], rows, notes)
+
+
+def _matrix_axes(chart: Chart, width: int) -> Axes:
+    return Axes(names_axis(chart, "x"), names_axis(chart, "y"), _colour_axis(chart))
+
+
+def _matrix_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+    columns, rows = max(len(axes.x.names), 1), max(len(axes.y.names), 1)
+    return min(width, columns * _CELL_PX), max(min(rows * _ROW_PX, 560), 40)
+
+
+def _draw_matrix(view: View) -> Drawing:
+    """A small table of numbers as coloured cells with the numbers in them: correlations, coefficients."""
+    chart, axes, colour = view.chart, view.axes, view.axes.colour
+    assert colour is not None, "a grid has a colour axis"
+    (column, _, _), (line, _, _) = _cell_index(view, "x"), _cell_index(view, "y")
+    columns, lines = len(axes.x.names), len(axes.y.names)
+    value, notes = _shown_values(view, colour)
+    unit = chart_data.column(chart, "value").unit
+    place, row, mean, wide, high = bin_cells(column, line, value, view.points)
+    rows: list[Spec] = []
+    for i, j, v in zip(place.tolist(), row.tolist(), mean.tolist(), strict=True):
+        # Coefficients have two decimals, as in print; other units are written as everywhere.
+        small = unit == "" and abs(v) < 10
+        text = f"{v:.2f}".replace("-0.00", "0.00") if small else format_value(v, unit)
+        # Dark text does not stand out from the ends of the diverging colours and the dark half of the sequential ones.
+        share = float(colour.fractions(np.array([v]))[0])
+        pale = abs(share - 0.5) > 0.44 if _is_diverging(colour) else share < 0.43
+        cell: Spec = {
+            "a": i,
+            "b": min(i + wide, columns),
+            "c": j,
+            "d": min(j + high, lines),
+            "v": chart_data.drawable(v),
+        }
+        rows.append(cell | {"t": text, "n": axes.x.names[i], "m": axes.y.names[j], "k": int(pale)})
+    notes |= {f"each cell is the mean of up to {wide * high:,} values": 0} if wide * high > 1 else {}
+    fields = {"n": chart_data.column(chart, "x").heading, "m": chart_data.column(chart, "y").heading}
+    tips, transforms = view.tooltip({**fields, "v": chart_data.column(chart, "value")})
+    encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
+    encoding |= {"color": _colour_channel(view, colour), "tooltip": tips}
+    mark: Spec = {"type": "rect", "stroke": BACKGROUND, "strokeWidth": 1}
+    layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding}]
+    widest = max((text_px(cell["t"]) for cell in rows), default=0)
+    if wide * high > 1 or widest + 4 > view.width / columns or view.height / lines < 14:
+        return Drawing(layers, rows, notes)
+    # The numbers, in the ink that stands out from their cell; a dash where there is none.
+    middle: list[Spec] = [{"calculate": "datum.a+0.5", "as": "ax"}, {"calculate": "datum.c+0.5", "as": "cy"}]
+    centre = {"x": view.x("ax"), "y": view.y("cy"), "text": {"field": "t", "type": "nominal"}}
+    text_mark: Spec = {"type": "text", "baseline": "middle", "align": "center"}
+    for ink, test in ((CELL_INK, "datum.k===0"), (CELL_PAPER, "datum.k===1")):
+        only: list[Spec] = [{"filter": test}, *middle]
+        layers.append({"transform": only, "mark": text_mark | {"color": ink}, "encoding": centre})
+    places = zip(column[np.isnan(value)].tolist(), line[np.isnan(value)].tolist(), strict=True)
+    blank: list[Spec] = [{"a": i, "c": j, "t": "–"} for i, j in places]
+    if blank:
+        dashes: Spec = {"data": {"values": blank}, "transform": middle, "encoding": centre}
+        layers.append(dashes | {"mark": text_mark | {"color": SECONDARY}})
+    return Drawing(layers, rows, notes)
+
+
+HEATMAP = PanelKind(("x", "y", "value"), _heatmap_axes, _draw_heatmap, size=_heatmap_size, shown=("value",))
+MATRIX = PanelKind(("x", "y", "value"), _matrix_axes, _draw_matrix, size=_matrix_size, shown=("value",))
+
+
+_MOST_LABELS = 20
+_OVERHANG_PX = 24  # next to the plot there is nothing to cover
+_MOST_POINTS = 3000  # a printed point takes 130 bytes
+_OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center"))
+
+
+def _scatter_axes(chart: Chart, width: int) -> Axes:
+    return Axes(position_axis(chart, "x"), position_axis(chart, "y"))
+
+
+def _draw_scatter(view: View) -> Drawing:
+    chart, series = view.chart, view.series
+    x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
+    known = np.isfinite(x) & np.isfinite(y)
+    across, up = view.axes.x.fractions(x), view.axes.y.fractions(y)
+    drawable = known & np.isfinite(across + up)
+    total, missing, hidden = int(drawable.sum()), int((~known).sum()), int(known.sum() - drawable.sum())
+    kept = thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
+    notes = {OFF_LOG_AXIS: hidden} if hidden else {}
+    if len(kept) < total:
+        notes[f"{len(kept):,} of {total:,} points drawn, one for each spot; outliers stay"] = 0
+    notes |= {NO_VALUE: missing} if missing else {}
+    fields: dict[str, ResultColumn | str] = {"x": chart_data.column(chart, "x"), "y": chart_data.column(chart, "y")}
+    rows: list[Spec] = [{"x": chart_data.drawable(float(x[i])), "y": chart_data.drawable(float(y[i]))} for i in kept]
+    encoding: Spec = {"x": view.x("x"), "y": view.y("y"), "color": series.colour(view.legend)}
+    encoding |= series.shape(view.legend)
+    crowded = len(kept) > 600
+    mark: Spec = {"type": "point", "filled": True, "opacity": 0.4 if crowded else 0.7}
+    if "label" in chart.encoding:
+        fields = {"n": chart_data.column(chart, "label").heading, **fields}
+    for field, channel in (("s", "series"), ("n", "label")):
+        if channel in chart.encoding:
+            names = chart_data.names(chart, channel)
+            rows = [row | {field: names[i]} for row, i in zip(rows, kept, strict=True)]
+    if "size" in chart.encoding:
+        size = chart_data.numbers(chart, "size")
+        rows = [row | {"z": chart_data.drawable(float(size[i]))} for row, i in zip(rows, kept, strict=True)]
+        fields["z"] = chart_data.column(chart, "size")
+        encoding["size"] = _size_channel(view)
+    else:
+        mark["size"] = 10 if crowded else 34
+    tips, transforms = view.tooltip(fields)
+    layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding | {"tooltip": tips}}]
+    if "label" in chart.encoding and len(kept) <= _MOST_LABELS:
+        layers += _names(view, kept, across * view.width, (1 - up) * view.height)
+    return Drawing(layers, rows, notes)
+
+
+def _size_channel(view: View) -> Spec:
+    """The area is proportional to the value, so that twice the value is twice the ink."""
+    axis = number_axis(chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True)
+    legend = {
+        "title": wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
+        "orient": "right" if view.legend_beside else "bottom",
+        "symbolFillColor": NEUTRAL,
+        "symbolStrokeColor": NEUTRAL,
+        **axis.number_labels(5),
+    }
+    if "values" in legend:
+        legend["values"] = [value for value in legend["values"] if value > 0]
+    scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
+    return {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
+
+
+def _names(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
+    """Names next to their points where they cover neither a point nor another name; the others are in the tooltip."""
+    labels = chart_data.names(view.chart, "label")
+    taken = [(x[i] - 4, x[i] + 4, y[i] - 4, y[i] + 4) for i in kept]
+    layers: list[Spec] = []
+    for i in kept.tolist():
+        size = text_px(labels[i])
+        for dx, dy, align in _OFFSETS:
+            left = x[i] + dx - {"left": 0.0, "right": size, "center": size / 2}[align]
+            right, top, bottom = left + size, y[i] + dy - LABEL_SIZE, y[i] + dy + 2
+            inside = left >= 0 and right <= view.width + _OVERHANG_PX and top >= -LABEL_SIZE and bottom <= view.height
+            if inside and not any(left < b[1] and b[0] < right and top < b[3] and b[2] < bottom for b in taken):
+                taken.append((left, right, top, bottom))
+                mark = {"type": "text", "text": labels[i], "align": align, "baseline": "alphabetic", "color": INK}
+                place = {"x": {"value": round(float(x[i]) + dx, 1)}, "y": {"value": round(float(y[i]) + dy, 1)}}
+                layers.append({"data": {"values": [{}]}, "mark": mark, "encoding": place})
+                break
+    return layers
+
+
+SCATTER = PanelKind(("x", "y"), _scatter_axes, _draw_scatter, optional=("series", "size", "label"))
+
+
+_METRIC_PX = 58
+_BOX_PX = 46
+_GAP_PX = 12
+_MOST_METRICS = 16
+_CLASSES = {"lowest quarter": LOW, "middle half": NEUTRAL, "highest quarter": HIGH}
+
+
+class UmamiKind:
+    """Not a panel kind: every metric has two pictures that share an axis."""
+
+    required = ("metric", "x", "y", "this", "q25", "q50", "q75")
+    optional: tuple[str, ...] = ()
+
+    def build(self, chart: Chart, width: int) -> Spec:
+        labels = chart_data.names(chart, "metric")
+        metrics = chart_data.distinct(labels)
+        if not np.isfinite(chart_data.numbers(chart, "y")).any():
+            return no_data(chart, width)
+        shown = metrics[:_MOST_METRICS]
+        parts = [
+            chart_data.with_rows(
+                chart, [row for row, label in zip(chart.table.rows, labels, strict=True) if label == name]
+            )
+            for name in shown
+        ]
+        axes = [_value_axis(part) for part in parts]
+        plot = max(width - 16 - max(axis.label_px() for axis in axes) - _BOX_PX - _GAP_PX - 64, 80)
+        points = max(min(plot, MAX_POINTS // len(parts) // 5), 2)
+        rows = []
+        for name, part, axis in zip(shown, parts, axes, strict=True):
+            across = position_axis(chart, "x").channel("x", "x", plot, titled=name == shown[-1])
+            if name != shown[-1]:
+                across["axis"] |= {"labels": False, "ticks": False}
+            rows.append(panel_title(name, plot + _BOX_PX, 4) | _metric_row(part, across, axis, plot, points))
+        notes = {"box 25% to 75% with the median, whiskers to the extremes; diamond: this run": 0}
+        more = len(metrics) - _MOST_METRICS
+        notes |= {"{} more metrics are not shown": more} if more > 0 else {}
+        return {"vconcat": rows, "spacing": 10, **titled(chart.title, notes, width)}
+
+
+def _value_axis(part: Chart) -> Axis:
+    values = [chart_data.numbers(part, channel) for channel in ("y", "q25", "q50", "q75")]
+    log = part.scales.get("y") == "log"
+    return number_axis(chart_data.column(part, "y"), [*values, np.array(_this_run(part)[1:])], log=log)
+
+
+def _this_run(part: Chart) -> tuple[float, float]:
+    """Time and value of this run. `this` either flags its row, or gives its value in every row."""
+    flags = chart_data.cells(part, "this")
+    x, y = chart_data.numbers(part, "x"), chart_data.numbers(part, "y")
+    marked = [i for i, flag in enumerate(flags) if flag is True]
+    if marked:
+        return float(x[marked[-1]]), float(y[marked[-1]])
+    values = chart_data.numbers(part, "this")
+    known = np.flatnonzero(np.isfinite(values) & np.array([not isinstance(flag, bool) for flag in flags], dtype=bool))
+    if len(known) == 0:
+        return float("nan"), float("nan")
+    value = float(values[known[-1]])
+    same = np.flatnonzero(y == value)
+    return (float(x[same[-1]]) if len(same) else float("nan")), value
+
+
+def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) -> Spec:
+    """The history of one metric as a thinned line with coloured points; its box is to the right, on the same axis."""
+    x, y = chart_data.numbers(part, "x"), chart_data.numbers(part, "y")
+    known = [values[np.isfinite(values)] for values in (chart_data.numbers(part, q) for q in ("q25", "q50", "q75"))]
+    low, median, high = (float(values[-1]) if len(values) else float("nan") for values in known)
+    at, value = _this_run(part)
+
+    def class_of(value: float) -> str:
+        return "lowest quarter" if value < low else "highest quarter" if value > high else "middle half"
+
+    order = np.flatnonzero(np.isfinite(x))
+    order = order[np.argsort(x[order], kind="stable")]
+    kept = order[thin_line(x[order], y[order], points)]
+    rows = [
+        {"x": chart_data.drawable(x[i]), "y": chart_data.drawable(y[i]), "k": class_of(y[i])} for i in kept.tolist()
+    ]
+    both = {"x": across, "y": axis.channel("y", "y", _METRIC_PX, titled=False)}
+    tips, transforms = tooltip({"x": chart_data.column(part, "x"), "y": ResultColumn("y", "Value", axis.unit)})
+    dots = {"type": "point", "filled": True, "opacity": 1, "size": 12 if len(kept) * 5 > width else 26}
+    legend = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}
+    scale = {"domain": list(_CLASSES), "range": list(_CLASSES.values())}
+    colour = {"field": "k", "type": "nominal", "scale": scale, "legend": legend}
+    diamond = {"type": "point", "shape": "diamond", "size": 110, "fill": _CLASSES[class_of(value)]}
+    diamond |= {"stroke": INK, "strokeWidth": 1.4, "opacity": 1}
+    layers: list[Spec] = [
+        {"mark": {"type": "line", "color": NEUTRAL, "strokeWidth": 1}, "encoding": both},
+        {
+            "transform": [{"filter": "isValid(datum.y)"}, *transforms],
+            "mark": dots,
+            "encoding": both | {"color": colour, "tooltip": tips},
+        },
+    ]
+    if np.isfinite(at):
+        place = {"values": [{"x": chart_data.drawable(at), "y": chart_data.drawable(value)}]}
+        rule = {"type": "rule", "color": AXIS, "strokeDash": [2, 2]}
+        layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": across}})
+        layers.append({"data": place, "mark": diamond, "encoding": both})
+    inside = y[np.isfinite(y) & ((y > 0) | (not axis.log))]
+    extremes = (float(inside.min()), float(inside.max())) if len(inside) else (float("nan"), float("nan"))
+    numbers = zip(("q1", "m", "q3", "v", "l", "h"), (low, median, high, value, *extremes), strict=True)
+    box = {"values": [{name: chart_data.drawable(number) for name, number in numbers}]}
+    middle, left, right = ({"value": width + _GAP_PX + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
+    text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle"}
+    text["text"] = chart_data.name_of(float(f"{value:.3g}"), axis.unit)
+    parts: list[tuple[Spec, Spec, str, str]] = [
+        ({"type": "rule", "color": NEUTRAL}, {"x": middle}, "l", "h"),
+        ({"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL}, {"x": left, "x2": right}, "q1", "q3"),
+        ({"type": "rule", "color": INK, "strokeWidth": 1.6}, {"x": left, "x2": right}, "m", ""),
+    ]
+    if np.isfinite(value):
+        parts += [(diamond, {"x": middle}, "v", ""), (text, {"x": middle}, "v", "")]
+    for mark, where, field, field2 in parts:
+        upright = {"y": both["y"] | {"field": field}} | ({"y2": {"field": field2}} if field2 else {})
+        layers.append({"data": box, "mark": mark, "encoding": where | upright})
+    return {"width": width, "height": _METRIC_PX, "data": {"values": rows}, "layer": layers}
+
+
+UMAMI = UmamiKind()

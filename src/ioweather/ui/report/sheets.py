@@ -1,0 +1,395 @@
+"""The pages of a report for people: one sheet for directors, one for operators.
+
+All numbers come from questions, and are compared with the period before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.outcomes import (
+    TROUBLES,
+    EventOutcome,
+    EventsOutcome,
+    FileSystemState,
+    JobOutcome,
+    RunOutcome,
+    RunsOutcome,
+    StorageOutcome,
+)
+from ioweather.core.results import Answer, Chart, ResultTable, columns_of
+from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
+from ioweather.diagnosis.now import SLOW
+from ioweather.lake.lake import Lake
+from ioweather.topics.analyse import Period
+from ioweather.topics.ask import ask
+
+_EVERY_RUN: Final = 10**9
+_MOST_PROGRAMS: Final = 5
+_MOST_ACTIONS: Final = 3
+_MOST_EVENTS: Final = 20
+_MOST_RUNS: Final = 15
+_LEAST_SHARE: Final = 0.005  # of all bytes: what a fast program must move to be an example
+_FULL: Final = 0.8  # of its peak: a file system that needs more, or less work
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A single number with its label and a note on how it changed."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Part of a report: sentences, numbers, pictures and tables, in this order."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[ResultTable, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the questions say of one period; None where the lake has nothing for one."""
+
+    period: Period
+    storage: Answer | None
+    runs: tuple[RunOutcome, ...] = ()
+    events: tuple[EventOutcome, ...] = ()
+    slow: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+    @property
+    def states(self) -> tuple[FileSystemState, ...]:
+        result = self.storage.result if self.storage is not None else None
+        return result.filesystems if isinstance(result, StorageOutcome) else ()
+
+    def charts(self, of: str) -> tuple[Chart, ...]:
+        exhibits = self.storage.exhibits if self.storage is not None else ()
+        return tuple(chart for each in exhibits if each.id == f"storage.{of}" for chart in each.charts)
+
+    @property
+    def moved_bytes(self) -> float:
+        """By the servers' count; by the runs' own where no server is sampled."""
+        servers = sum(state.read_bytes + state.write_bytes for state in self.states)
+        return servers or float(sum(run.read_bytes + run.write_bytes for run in self.runs))
+
+    @property
+    def slow_share(self) -> float | None:
+        """Of the time that probes measured, the share in which some operation took twice its usual time or longer."""
+        values = [value for series in self.slow.values() for _, value in series]
+        return sum(value >= SLOW for value in values) / len(values) if values else None
+
+    def slow_with(self, later: Found) -> Mapping[str, list[tuple[int, float]]]:
+        names = {**self.slow, **later.slow}
+        return {name: [*self.slow.get(name, ()), *later.slow.get(name, ())] for name in names}
+
+    @property
+    def lost_seconds(self) -> float:
+        return sum(map(lost_seconds, self.runs))
+
+    @property
+    def troubles(self) -> list[EventOutcome]:
+        return [event for event in self.events if event.kind in TROUBLES]
+
+
+def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
+    """The answers for each period; runs and events are queried once and then split."""
+    whole = min(low for low, _ in periods), max(high for _, high in periods)
+
+    def put(name: str, params: Mapping[str, Any], period: Period) -> Answer | None:
+        try:
+            return ask(name, lake, params, period_ns=period)
+        except DataUnavailable:
+            return None
+
+    happened = put("events", {}, whole)
+    listed = put("runs", {"most": _EVERY_RUN, "every_run": True}, whole)
+    runs = listed.result.runs if listed is not None and isinstance(listed.result, RunsOutcome) else ()
+    events = happened.result.events if happened is not None and isinstance(happened.result, EventsOutcome) else ()
+    found = []
+    for low, high in periods:
+        storage = put("storage", {}, (low, high))
+        found.append(
+            Found(
+                (low, high),
+                storage,
+                tuple(run for run in runs if run.start_ns < high and run.end_ns > low),
+                tuple(e for e in events if e.start_ns < high and (e.end_ns is None or e.end_ns > low)),
+                _slowdowns(storage),
+            )
+        )
+    return found
+
+
+def _slowdowns(storage: Answer | None) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for exhibit in storage.exhibits if storage is not None else ():
+        if exhibit.id == "storage.slowdown":
+            for start_ns, name, value in exhibit.charts[0].table.rows:
+                if isinstance(start_ns, int) and isinstance(value, float):
+                    found[str(name)].append((start_ns, value))
+    return found
+
+
+def lost_seconds(run: RunOutcome) -> float:
+    """I/O time beyond the median of similar runs."""
+    if run.slowness is None or run.io_seconds is None or run.slowness <= 1:
+        return 0.0
+    return run.io_seconds * (1 - 1 / run.slowness)
+
+
+def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
+    return any(e.start_ns < run.end_ns and (e.end_ns is None or e.end_ns > run.start_ns) for e in events)
+
+
+def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
+    """One A4 page. `compared` is the part of the period that is compared with the time before."""
+    programs = _programs(now.runs)
+    return Sheet(
+        f"Storage of {name}",
+        (_verdict(now), _trend_note(now, compared, before)),
+        tuple(_tiles(now, compared, before)),
+        tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
+        tuple(table for table in (_waiting(programs), _fast(programs)) if table.rows),
+        tuple(todo) or ("Nothing stands out. No component was found unhealthy and no program waits without need.",),
+    )
+
+
+def _verdict(now: Found) -> str:
+    share = now.slow_share
+    if share is None and not now.runs:
+        return "Nothing was measured in this period that tells how slow storage was for its users."
+    lost, whole = now.lost_seconds, sum(run.io_seconds or 0.0 for run in now.runs)
+    parts = []
+    if share is not None:
+        parts.append(
+            f"Some operation took at least twice its usual time in {format_value(share, 'ratio')} of the time."
+        )
+    if whole:
+        parts.append(
+            f"Users' runs spent {format_value(whole, 'seconds')} in I/O, {format_value(lost, 'seconds')} of it "
+            f"({format_value(lost / whole, 'ratio')}) beyond what the same runs usually take."
+        )
+    return " ".join(parts)
+
+
+def _trend_note(now: Found, compared: Found, before: Found) -> str:
+    if not (before.moved_bytes or before.runs):
+        return "There are no earlier data to compare with."
+    of = "" if compared is now else f" {span_text(compared.period)}"
+    return f"Arrows compare{of} with {span_text(before.period)}."
+
+
+def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
+    """Numbers of the whole period. Where only its second half is compared, both numbers follow the arrow."""
+
+    def trend(value: float | None, earlier: float | None, unit: str) -> str:
+        if value is None or not earlier:
+            return ""
+        change = value / earlier - 1
+        arrow = "→" if abs(change) < 0.05 else "↑" if change > 0 else "↓"
+        old, new = format_value(earlier, unit), format_value(value, unit)
+        compared = f"before {old}" if then is now else f"first half {old}, second half {new}"
+        return f"{arrow} {format_value(abs(change), 'ratio')} ({compared})"
+
+    moved = trend(then.moved_bytes, before.moved_bytes, "bytes")
+    yield Tile("moved", format_value(now.moved_bytes, "bytes"), moved)
+    busy = [state for state in now.states if state.peak_bytes_per_s]
+    if busy:
+        seconds = (now.period[1] - now.period[0]) / NS
+        shares = [(s.read_bytes + s.write_bytes) / (s.peak_bytes_per_s or 1.0) / seconds for s in busy]
+        note = f"of the peak of {busy[shares.index(max(shares))].filesystem}, on average"
+        yield Tile("used", format_value(max(shares), "ratio"), note)
+    slow = trend(then.slow_share, before.slow_share, "ratio")
+    yield Tile("of the time an operation was slow", format_value(now.slow_share, "ratio"), slow)
+    troubles = now.troubles
+    cost = sum(lost_seconds(run) for run in now.runs if during(run, troubles))
+    note = f"runs meanwhile lost {format_value(cost, 'seconds')}" if cost else "runs meanwhile lost nothing measurable"
+    yield Tile("incidents and slow episodes", f"{len(troubles):,}", note if troubles else "")
+    count = trend(len(then.runs), len(before.runs), "count")
+    yield Tile(f"runs of {len({run.user for run in now.runs})} users", f"{len(now.runs):,}", count)
+
+
+@dataclass(frozen=True)
+class _Program:
+    name: str
+    project: str
+    runs: int
+    io_seconds: float
+    run_seconds: float
+    lost_seconds: float
+    moved_bytes: int
+    longest: RunOutcome
+
+
+def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
+    of: dict[str, list[RunOutcome]] = defaultdict(list)
+    for run in runs:
+        of[run.program].append(run)
+    return [
+        _Program(
+            name,
+            mine[0].project or "",
+            len(mine),
+            sum(run.io_seconds or 0.0 for run in mine),
+            sum(run.run_seconds or 0.0 for run in mine),
+            sum(map(lost_seconds, mine)),
+            sum(run.read_bytes + run.write_bytes for run in mine),
+            max(mine, key=lambda run: run.io_seconds or 0.0),
+        )
+        for name, mine in of.items()
+    ]
+
+
+def _waiting(programs: Sequence[_Program]) -> ResultTable:
+    worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
+    rows = tuple(
+        (
+            p.name,
+            p.project,
+            p.runs,
+            p.io_seconds,
+            p.io_seconds / p.run_seconds if p.run_seconds else None,
+            p.lost_seconds,
+        )
+        for p in worst
+        if p.io_seconds
+    )
+    return ResultTable.of(
+        "waiting",
+        "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
+        "lost: beyond usual [seconds]",
+        rows,
+        "Programs that waited longest beyond their usual time",
+    )
+
+
+def _fast(programs: Sequence[_Program]) -> ResultTable:
+    whole = sum(p.moved_bytes for p in programs)
+    able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
+    best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
+    rows = tuple((p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best)
+    return ResultTable.of(
+        "fast",
+        "program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]",
+        rows,
+        "Programs with the fastest I/O",
+    )
+
+
+def actions(lake: Lake, now: Found) -> list[str]:
+    """What to do, the surest first: components that are unhealthy, a file system near its peak, advice on the programs
+    that wait longest."""
+    found = [
+        f"Look at {event.component or event.filesystem}: {event.label} "
+        f"({format_time_ns(event.start_ns)[:16]}{'' if event.end_ns else ', going on'})."
+        for event in now.events
+        if event.kind in ("component_health", "incident") and event.component
+    ][:_MOST_ACTIONS]
+    found += [
+        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more, or "
+        "spread the load."
+        for state in now.states
+        if state.load_ratio is not None and state.load_ratio >= _FULL
+    ]
+    for program in sorted(_programs(now.runs), key=lambda p: -p.io_seconds)[:_MOST_ACTIONS]:
+        found += _advice(lake, program)
+    return found[: 2 * _MOST_ACTIONS]
+
+
+def _advice(lake: Lake, program: _Program) -> list[str]:
+    """From the log of its longest run."""
+    try:
+        result = ask("job", lake, {"job": str(program.longest.job_id), "detail": False}).result
+    except IoweatherError:
+        return []
+    if not isinstance(result, JobOutcome) or not result.worth:
+        return []
+    best = result.worth[0]
+    saved = format_value(best.seconds or best.high, "seconds")
+    of = format_value(program.longest.io_seconds, "seconds")
+    return [
+        f"{program.name} ({program.project or program.longest.user}): changing {best.headline} would save "
+        f"up to {saved} of {of} of I/O in job {program.longest.job_id}. See: ioweather why {program.longest.job_id}"
+    ]
+
+
+def operator_sheet(now: Found) -> Sheet:
+    return Sheet(
+        "For operators",
+        tuple(_sentences(now)),
+        charts=now.charts("slowdown"),
+        tables=tuple(table for table in (_events_table(now), _runs_table(now), _hours_table(now)) if table.rows),
+    )
+
+
+def _sentences(now: Found) -> Iterator[str]:
+    for state in now.states:
+        yield (
+            f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
+            f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
+            f"its usual time"
+            + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
+        )
+
+
+def _events_table(now: Found) -> ResultTable:
+    strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
+    rows = tuple(
+        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
+        for e in strongest
+    )
+    return ResultTable.of(
+        "events",
+        "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; where [text]; what [text]; strength [factor]",
+        rows,
+        f"The strongest of {len(now.troubles):,} incidents and slow episodes",
+    )
+
+
+def _runs_table(now: Found) -> ResultTable:
+    columns = columns_of(
+        "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
+        "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"
+    )
+    worst = sorted((run for run in now.runs if lost_seconds(run)), key=lambda run: -lost_seconds(run))[:_MOST_RUNS]
+    rows = tuple(
+        (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, lost_seconds(r), r.verdict_words)
+        for r in worst
+    )
+    shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
+    cells = tuple(row[:shown] for row in rows)
+    return ResultTable(
+        "runs", columns[:shown], cells, "Runs that lost most time against similar ones: ioweather why JOB"
+    )
+
+
+def _hours_table(now: Found) -> ResultTable:
+    """When it is slow: hours of the day, by how often some operation was."""
+    rows: list[tuple[str, str, float]] = []
+    for name, series in now.slow.items():
+        hours: dict[int, list[bool]] = defaultdict(list)
+        for start_ns, value in series:
+            hours[start_ns // HOUR_NS % 24].append(value >= SLOW)
+        shares = sorted(((sum(h) / len(h), hour) for hour, h in hours.items()), reverse=True)[:3]
+        rows += [(name, f"{hour:02d}:00", share) for share, hour in shares if share]
+    return ResultTable.of(
+        "hours",
+        "filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]",
+        rows,
+        "Hours of the day with most slow operations",
+    )
+
+
+def span_text(period: Period) -> str:
+    return f"{format_time_ns(period[0])[:16]} to {format_time_ns(period[1])[:16]} UTC"

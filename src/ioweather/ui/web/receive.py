@@ -1,0 +1,340 @@
+"""Receives rows of other hosts (/api/v1/spool, remote write), bounds request bodies, and runs the lake's writer."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from fastapi import Path as PathParam
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ioweather.agent.status import STATUS_VERSION, Status, keep_status
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
+from ioweather.core.units import KIB, MIB, format_bytes
+from ioweather.ingestion.pushed_samples import receive_samples
+from ioweather.ingestion.queue import Waiting, draft_in, waiting
+from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.tokens import Token
+from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
+from ioweather.ui.web.facilities import MAIN
+from ioweather.ui.web.requests import may_answer
+from ioweather.ui.web.visible import Sender
+
+T = TypeVar("T")
+
+router = APIRouter(prefix="/api/v1")
+LIMIT_BYTES: Final = 64 * MIB
+STATUS_LIMIT_BYTES: Final = MIB  # twice that of a hundred probed paths
+_THREADS: Final = 4
+_MOST_CHECKS_WAITING: Final = 100
+_STATUS_LOCK: Final = threading.Lock()
+_STATUS: Final = TypeAdapter(Status)
+SegmentName: TypeAlias = Annotated[str, PathParam(pattern=f"^{NAME}$", max_length=220)]
+HostName: TypeAlias = Annotated[str, PathParam(pattern=f"^{HOST}$", max_length=253)]
+_OCTETS: Final = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+_ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
+
+
+class Taken(BaseModel):
+    """`known`: it waits for the lake already. `partial`: what follows a wrong line was left out."""
+
+    status: str
+    rows: dict[str, int]
+    message: str
+
+
+class Kept(BaseModel):
+    status: str = "ok"
+
+
+# Before the route for segments, which matches any name.
+@router.post("/spool/{host}/status", responses=_ANSWERS, openapi_extra=_OCTETS)
+async def tell(request: Request, token: Sender, host: HostName) -> Kept:
+    """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
+    _check_token(token, host)
+    status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
+    await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
+    return Kept()
+
+
+def read_told(data: bytes, host: str) -> Status:
+    """The status, every field of its type: a wrong one must not break the page that shows all agents."""
+    try:
+        json.loads(data, parse_int=_int64)
+        status = _STATUS.validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CorruptInput(f"The status: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    except (ValueError, RecursionError) as error:
+        raise CorruptInput(f"The status is not JSON: {error}.") from None
+    if status.version != STATUS_VERSION:
+        raise CorruptInput(f"The status has version {status.version}, this server reads {STATUS_VERSION}.")
+    if status.host != host:
+        raise AccessDenied(f"The status is of {status.host}, and not of {host}.")
+    return status
+
+
+def _int64(text: str) -> int:
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{text[:30]} is beyond 64 bits")
+    return value
+
+
+def _keep(root: Path, status: Status) -> None:
+    open_lake(root)
+    try:
+        with _STATUS_LOCK:
+            keep_status(root, status, now_ns())
+    except OSError as error:
+        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
+
+
+def _check_token(token: Token, host: str) -> None:
+    if not token.is_for(host):
+        raise AccessDenied(f"The token {token.name} is not for {host}.")
+
+
+@router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
+async def bring(request: Request, token: Sender, host: HostName, segment: SegmentName) -> Taken:
+    """A file of the spool of another host, as the body. When this answers it was checked and is safe on the server's
+    disk; the lake has it soon after. Sent again, it adds nothing."""
+    check_names(host, segment)
+    _check_token(token, host)
+    root, writer = await _ready(request)
+    try:
+        with draft_in(root) as draft:
+            with draft.open("wb") as file:
+                async for part in _body(request, LIMIT_BYTES, "file"):
+                    file.write(part)
+            if not draft.stat().st_size:
+                raise EmptyInput("The body is empty.")
+            found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
+    except OSError as error:
+        raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
+    writer.wake()
+    return Taken(**found._asdict())
+
+
+@router.post("/remote-write", status_code=204, responses=_ANSWERS, openapi_extra=_OCTETS)
+async def remote_write(request: Request, token: Sender) -> None:
+    """What a Prometheus server pushes (remote write, version 1). When this answers, the samples that a mapping names
+    are safe on the server's disk; the lake has them some minutes later. Sent again, they add nothing."""
+    root, writer = await _ready(request)
+    body = b"".join([part async for part in _body(request, REMOTE_WRITE_BYTES, "body")])
+    try:
+        if await _checking(request, receive_samples, Lake(root), body, token):
+            writer.wake()
+    except OSError as error:
+        raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
+
+
+async def _ready(request: Request) -> tuple[Path, LakeWriter]:
+    """The lake and its writer, if there is a lake and the queue has room."""
+    root, writer = request.app.state.facilities.directory(MAIN), request.app.state.writer
+
+    def check() -> None:
+        open_lake(root)
+        check_room(writer.waiting())
+
+    await anyio.to_thread.run_sync(check)
+    return root, writer
+
+
+async def _body(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit_bytes:
+            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
+        yield part
+
+
+async def _checking(request: Request, check: Callable[..., T], *arguments: object) -> T:
+    """Run the check in one of a few threads of its own, so that senders never occupy the threads of readers."""
+    state = request.app.state
+    if not hasattr(state, "checking"):  # needs a running loop
+        state.checking = anyio.CapacityLimiter(_THREADS)
+    if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
+        raise Busy("Too many hosts send at once.")
+    return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
+
+
+# Time for a body: this long, and a second more for every so many bytes that came.
+GRACE_SECONDS: Final = 15.0
+LEAST_BYTES_PER_SECOND: Final = 64 * KIB
+# Bodies at once; beyond that the slowest one that is not new is cut off.
+MOST_AT_ONCE: Final = 256
+MOST_BYTES: Final = 512 * MIB
+_NEW_SECONDS: Final = 2.0
+# Read at most so much more of a refused body before the answer.
+HEARD_OUT_BYTES: Final = 64 * MIB
+
+
+@dataclass(eq=False)
+class _Body:
+    began: float = field(default_factory=time.monotonic)
+    bytes: int = 0
+    more: bool = True
+    is_cut: bool = False
+    waiting: anyio.CancelScope | None = None
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self.began
+
+
+class Bodies:
+    """Reads the rest of a body before an answer: an answer to half a request closes the connection, and the sender
+    would see a broken pipe instead of the reason."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._coming: set[_Body] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        body = _Body()
+
+        async def receive_watched() -> Message:
+            return await self._next(body, receive) if body.more else await receive()
+
+        async def send_after(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                most = body.bytes + HEARD_OUT_BYTES
+                with suppress(SlowSender, Busy):
+                    while body.more and body.bytes < most:
+                        await receive_watched()
+            await send(message)
+
+        try:
+            await self._app(scope, receive_watched, send_after)
+        finally:
+            self._coming.discard(body)
+
+    async def _next(self, body: _Body, receive: Receive) -> Message:
+        if body not in self._coming:
+            self._make_room()
+            self._coming.add(body)
+        left = GRACE_SECONDS + body.bytes / LEAST_BYTES_PER_SECOND - body.age
+        if not body.is_cut:
+            with anyio.move_on_after(left) as body.waiting:
+                message = await receive()
+                body.bytes += len(message.get("body", b""))
+                body.more = bool(message.get("more_body"))  # false in the last part and after a disconnect
+                if not body.more:
+                    self._coming.discard(body)
+                return message
+        body.more = False
+        self._coming.discard(body)
+        raise SlowSender(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.")
+
+    def _make_room(self) -> None:
+        while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:
+            slow = [body for body in self._coming if body.age > _NEW_SECONDS]
+            if not slow:
+                raise Busy("Too many send at once.")
+            slowest = min(slow, key=lambda body: body.bytes / body.age)
+            self._coming.discard(slowest)
+            slowest.is_cut = True
+            if slowest.waiting is not None:
+                slowest.waiting.cancel()
+
+
+_LOG = logging.getLogger("ioweather.web")
+_LOOK_SECONDS: Final = 2.0
+# Between two passes: every commit adds a file to each table, and small files make reading slow.
+_PAUSE_SECONDS: Final = 5.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 2.0
+_COUNT_EVERY_SECONDS: Final = 1.0
+
+
+class LakeWriter:
+    """At most one pass at a time; it rests as long as it worked, and longer after each failure."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._child: subprocess.Popen[bytes] | None = None
+        self._came = threading.Event()
+        self._ending = threading.Event()
+        self._counted = (float("-inf"), Waiting())
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    def wake(self) -> None:
+        """A file was put into the queue."""
+        self._came.set()
+
+    def waiting(self) -> Waiting:
+        """Length of the queue, at most a second old."""
+        counted_at, found = self._counted
+        if time.monotonic() - counted_at > _COUNT_EVERY_SECONDS:
+            found = waiting(self._root)
+            self._counted = (time.monotonic(), found)
+        return found
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run, daemon=True, name="writer")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ending.set()
+            self._came.set()
+            if self._child is not None:
+                self._child.terminate()
+            thread.join(_STOP_SECONDS)
+            if thread.is_alive() and self._child is not None:  # the queue has everything: a kill loses nothing
+                self._child.kill()
+            thread.join()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._ending.is_set():
+            self._came.wait(_LOOK_SECONDS)
+            self._came.clear()
+            if self._ending.is_set() or not waiting(self._root).files:
+                continue
+            began = time.monotonic()
+            code = self._run_pass()
+            took = time.monotonic() - began
+            failures = failures + 1 if code else 0
+            if code and not self._ending.is_set():
+                _LOG.error("The writer of the lake ended with %d after %.0f s; what was pushed waits.", code, took)
+            # The first failure may be a kill: try again at once.
+            pause = max(_PAUSE_SECONDS, took) if not failures else 2.0 ** (failures - 2)
+            self._ending.wait(min(pause, _LONGEST_PAUSE_SECONDS))
+
+    def _run_pass(self) -> int:
+        command = [sys.executable, "-m", "ioweather.ingestion.drain", str(self._root.absolute())]
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, cwd="/"
+            )
+        except OSError as error:
+            _LOG.error("The writer of the lake cannot be started: %s.", error)
+            return 2
+        if self._ending.is_set():
+            self._child.terminate()
+        return self._child.wait()

@@ -1,0 +1,248 @@
+"""What a row must be: every table refuses what cannot be, keeps what can, and says which and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioweather.core.frames import Frame
+from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Complaints, Quality, TableSpec, concat
+from ioweather.core.tables.schema import COMPONENT_KINDS, FILE_TIME, INT64_MOST, build_column
+from ioweather.core.units import DAY_NS, NS
+
+NOW = 1_800_000_000 * NS
+# Of numbers alone: what cannot be in any column that counts, measures or dates.
+FLOATS = st.floats(allow_nan=True, allow_infinity=True)
+INTS = st.one_of(
+    st.integers(-INT64_MOST - 1, INT64_MOST), st.sampled_from([-1, 0, 1, NOW, NOW + DAY_NS, NOW + DAY_NS + 1])
+)
+
+
+def good(spec: TableSpec, rows: int = 3) -> Frame:
+    """Rows that can be; times in the order of their columns."""
+    columns: dict[str, Any] = {}
+    for place, column in enumerate(spec.columns):
+        if column.type == "text":
+            columns[column.name] = sorted(column.choices)[0] if column.choices else good_text(column)
+        elif column.type == "bool":
+            columns[column.name] = [False] * rows
+        elif column.name.endswith("_ns") and column.name not in ("interval_ns", "duration_ns"):
+            columns[column.name] = [NOW - DAY_NS + place + row for row in range(rows)]
+        else:
+            columns[column.name] = [1 if column.type == "int64" else 1.0] * rows
+    return spec.frame(columns, rows=rows)
+
+
+def good_text(column: ColumnSpec) -> str:
+    return next(text for text in (column.name, "{}", "") if column.reads is None or column.reads(text))
+
+
+PARSED = [(spec, column) for spec in TABLES.values() for column in spec.columns if column.reads is not None]
+
+
+@pytest.mark.parametrize(("spec", "column"), PARSED, ids=[f"{spec.name}.{column.name}" for spec, column in PARSED])
+@pytest.mark.parametrize("text", ["{", "nonsense", "[" * 100_000, '{"through": 1, "1e9": {}, "x": 1e400}', "1,2,,x"])
+def test_a_text_that_no_reader_can_parse_is_refused_and_named(spec, column, text):
+    if column.reads(text):
+        pytest.skip("it can be parsed here")
+    frame = good(spec).with_columns(**{column.name: build_column(column, [text, *[good_text(column)] * 2], 3)})
+    checked = spec.check(frame, NOW)
+    assert checked.frame.rows == 2
+    assert [complaint.rule for complaint in checked.complaints] == [
+        f"{column.name} is not written as a {column.name} is"
+    ]
+
+
+def with_value(frame: Frame, column: ColumnSpec, place: int, value: Any) -> Frame:
+    values = frame.array(column.name).tolist()
+    values[place] = value
+    return frame.with_columns(**{column.name: build_column(column, np.array(values, column.type), frame.rows)})
+
+
+def numbers(spec: TableSpec) -> list[ColumnSpec]:
+    return [column for column in spec.columns if column.allowed is not None]
+
+
+def violations() -> list[Any]:
+    """For every column of every table, values just outside of what it may be."""
+    found = []
+    for spec in TABLES.values():
+        for column in numbers(spec):
+            allowed = column.allowed
+            assert allowed is not None
+            outside: list[float] = []
+            if column.type == "float64":
+                outside = [np.inf, -np.inf] if column.by_rule else [np.inf, -np.inf, -1e-3, allowed.most * 1.001]
+                outside += [] if column.nullable else [np.nan]
+            elif allowed is not FILE_TIME:
+                outside = [int(allowed.least) - 1]
+                outside += [int(allowed.most_at(NOW)) + 1] if allowed.most_at(NOW) < INT64_MOST else []
+            found += [pytest.param(spec, column, value, id=f"{spec.name}.{column.name}={value}") for value in outside]
+    return found
+
+
+@pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
+def test_rows_that_can_be_pass_as_they_are(spec):
+    frame = good(spec)
+    checked = spec.check(frame, NOW)
+    assert checked.complaints == ()
+    assert checked.frame is frame
+    empty = frame.take(slice(0))
+    assert spec.check(empty, NOW).frame is empty
+
+
+@pytest.mark.parametrize(("spec", "column", "value"), violations())
+def test_a_planted_violation_is_refused_and_named(spec, column, value):
+    checked = spec.check(with_value(good(spec), column, 1, value), NOW)
+    assert checked.good is not None
+    assert checked.good.tolist() == [True, column.else_null, True]
+    assert checked.frame.rows == (3 if column.else_null else 2)
+    if column.else_null:
+        assert checked.frame.array(column.name).tolist() == [1, None, 1]
+    assert any(
+        c.rule.startswith(column.name) and c.kept == column.else_null and c.rows == 1 for c in checked.complaints
+    )
+
+
+@pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_what_passes_keeps_every_promise_and_parts_are_the_whole(spec, data):
+    frame = good(spec, 4)
+    for column in data.draw(st.lists(st.sampled_from(numbers(spec)), max_size=4)):
+        value = data.draw(FLOATS if column.type == "float64" else INTS)
+        frame = with_value(frame, column, data.draw(st.integers(0, 3)), value)
+    whole = spec.check(frame, NOW)
+    for column in numbers(spec):
+        values = np.ma.masked_array(whole.frame.array(column.name)).compressed()
+        if column.type == "float64":
+            assert column.nullable or not np.isnan(values).any()
+            values = values[~np.isnan(values)]
+        assert np.isfinite(values).all()
+        assert (values >= column.allowed.least).all()
+        assert (values <= column.allowed.most_at(NOW)).all()
+    for first, last in (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns")):
+        if first in whole.frame and last in whole.frame:
+            assert (whole.frame.array(first) <= whole.frame.array(last)).all()
+    assert spec.check(whole.frame, NOW).good is None or spec.check(whole.frame, NOW).good.all()
+    parts = [spec.check(frame.take(slice(at, at + 2)), NOW) for at in (0, 2)]
+    assert concat([part.frame for part in parts]).records() == whole.frame.records()
+    told, together = Complaints(), Complaints()
+    for part in parts:
+        told.add(part)
+    together.add(whole)
+    assert (told.refused, told.flagged) == (together.refused, together.flagged)
+
+
+def samples(**columns: Any) -> Frame:
+    given = {"start_ns": NOW - DAY_NS, "interval_ns": 10 * NS, "system": "s", "component_kind": "ost", "component": "c",
+             "metric": "read_bytes", "value": 1.0, "quality": 0, **columns}  # fmt: skip
+    return TABLES["series"].frame(given, rows=len(columns["value"]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "kept", "flag"),
+    [
+        ("read_bytes", -9e11, np.nan, Quality.RESET),
+        ("read_bytes", 1e15, 1e15, Quality.OK),  # in ten seconds
+        ("read_bytes", 1.01e15, np.nan, Quality.OVER_LIMIT),
+        ("write_ops", 1e32, np.nan, Quality.OVER_LIMIT),
+        ("cpu_ratio", 1.004, 1.0, Quality.OK),
+        ("cpu_ratio", -1e-12, 0.0, Quality.OK),
+        ("busy_ratio", 1.06, np.nan, Quality.OVER_LIMIT),
+        ("cpu_ratio", 37.0, np.nan, Quality.OVER_LIMIT),  # percent
+        ("capacity_bytes", 1e18, 1e18, Quality.OK),
+        ("read_bytes", np.nan, np.nan, Quality.OK),
+    ],
+)
+def test_samples_that_cannot_be_stay_without_their_value(metric, value, kept, flag):
+    checked = TABLES["series"].check(samples(metric=metric, value=[value, 0.5], quality=8), NOW)
+    assert checked.frame.array("value").tolist() == pytest.approx([kept, 0.5], nan_ok=True)
+    assert checked.frame.array("quality").tolist() == [8 | flag, 8]
+    changed = not (value == kept or np.isnan(value))
+    assert [c.kept for c in checked.complaints] == [True] * changed
+
+
+@pytest.mark.parametrize(("metric", "value"), [("queue_length", -1.0), ("cpu_ratio", -0.06), ("read_bytes", np.inf)])
+def test_other_samples_are_refused(metric, value):
+    checked = TABLES["series"].check(samples(metric=metric, value=[value, 0.5]), NOW)
+    assert checked.frame.array("value").tolist() == [0.5]
+
+
+def test_every_metric_has_a_limit_that_its_unit_explains():
+    for kind in COMPONENT_KINDS:
+        assert all(metric.most(kind) > 0 for metric in METRICS.values())
+        assert {metric.most(kind) for metric in METRICS.values() if metric.unit == "ratio"} == {1.0}
+    assert METRICS["read_bytes"].most("device") < METRICS["read_bytes"].most("ost")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "flag"), [("device", 2e12, 0), ("device", 4e12, 4), ("ost", 4e12, 0), ("ost", 2e14, 4)]
+)
+def test_a_rate_is_judged_by_what_its_component_can_do(kind, rate, flag):
+    frame = samples(component_kind=kind, metric="read_bytes", value=[rate * 60], interval_ns=60 * NS, quality=0)
+    checked = TABLES["series"].check(frame, NOW)
+    assert checked.frame.array("quality").tolist() == [flag]
+    assert np.isnan(checked.frame.array("value")[0]) == bool(flag)
+
+
+def test_a_row_of_more_than_a_day_or_from_before_2000_has_a_flag():
+    frame = samples(value=[1.0, 1.0, 1.0], metric="read_bytes", start_ns=[0, NOW - 9 * DAY_NS, NOW - 2 * DAY_NS],
+                    interval_ns=[60 * NS, 8 * DAY_NS, DAY_NS], quality=0)  # fmt: skip
+    checked = TABLES["series"].check(frame, NOW)
+    assert checked.frame.array("quality").tolist() == [128, 128, 0]
+
+
+def test_a_job_cannot_do_more_than_a_target_can():
+    frame = good(TABLES["job_operations"])
+    most = 10**14 * 60
+    frame = frame.with_columns(
+        interval_ns=np.full(frame.rows, 60 * NS), bytes=np.full(frame.rows, most), count=np.full(frame.rows, 5)
+    )
+    kinds = {"component_kind": "ost"}
+    frame = TABLES["job_operations"].frame({name: frame[name] for name in frame} | kinds, rows=frame.rows)
+    assert TABLES["job_operations"].check(frame, NOW).frame.rows == frame.rows
+    above = frame.with_columns(bytes=np.full(frame.rows, most + 10**6))
+    assert TABLES["job_operations"].check(above, NOW).frame.rows == 0
+
+
+def test_names_of_no_list_and_missing_names_are_refused():
+    frame = samples(value=[1.0, 2.0, 3.0], metric=["read_bytes", "speed", "write_bytes"], system=["a", "b", None])
+    checked = TABLES["series"].check(frame, NOW)
+    assert checked.frame.array("value").tolist() == [1.0]
+    assert sorted(c.rule for c in checked.complaints) == ["metric is no metric of the list", "system is missing"]
+
+
+def test_an_end_before_its_start_is_refused_and_an_open_end_is_not():
+    jobs = TABLES["jobs"].frame(
+        cluster="c", job_id=["1", "2", "3"], step="", state="X", submit_ns=NOW - 9, start_ns=[NOW - 5, NOW - 5, None],
+        end_ns=[NOW - 6, None, NOW - 7],
+    )  # fmt: skip
+    assert TABLES["jobs"].check(jobs, NOW).frame.text("job_id").tolist() == ["2", "3"]
+
+
+def test_a_clock_that_was_never_set_is_said_and_the_row_kept():
+    checked = TABLES["series"].check(samples(start_ns=[79 * NS, NOW], value=[1.0, 2.0]), NOW)
+    assert checked.frame.rows == 2
+    told = Complaints()
+    told.add(checked)
+    assert (told.refused_rows, told.flagged_rows) == (0, 1)
+    assert "1 row of series flagged: start_ns is before the year 2000" in str(told)
+    assert "start_ns = 1970-01-01 00:01:19Z" in str(told)
+
+
+def test_tomorrow_is_the_clocks_and_maintenance_is_announced():
+    late = NOW + DAY_NS + 1
+    assert TABLES["series"].check(samples(start_ns=[late], value=[1.0]), NOW).frame.rows == 0
+    assert TABLES["series"].check(samples(start_ns=[late], value=[1.0]), NOW + 1).frame.rows == 1
+    planned = TABLES["events"].frame(event_id=["m"], kind="maintenance", start_ns=NOW + 30 * DAY_NS, label="x")
+    assert TABLES["events"].check(planned, NOW).complaints == ()
+
+
+def test_a_table_must_say_what_its_numbers_may_be():
+    with pytest.raises(ValueError, match="does not say what its values may be"):
+        TableSpec("t", "doc", (ColumnSpec("speed", "float64", "x"),), ("speed",), "speed")

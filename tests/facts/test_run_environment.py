@@ -1,0 +1,155 @@
+"""Load on a run's own targets, slowness of probes and of other people's runs: against slow readings of the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES
+from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.facts.file_records import file_records
+from ioweather.facts.run_targets import (
+    neighbour_slowdown,
+    own_target_bytes,
+    probe_means,
+    probe_slowdowns,
+    sick_during,
+    target_number,
+)
+
+COMPONENTS = ("fs-OST0000", "fs-OST0001", "fs-OST000a")
+
+
+def applications(count):
+    return APPLICATIONS.frame(
+        log_digest=[f"d{i}" for i in range(count)], job_id=np.arange(count), uid=1, exe="x", nprocs=4, start_ns=0,
+        end_ns=1, log_version="3.41", partial_modules="", modules="POSIX", rows=count,
+    )  # fmt: skip
+
+
+def files(rows):
+    """rows: (log, record, module, bytes, osts)."""
+    columns = {s.name: None if s.nullable else 0 for s in FILES.columns}
+    columns |= {
+        "log_digest": [f"d{r[0]}" for r in rows], "record_id": [r[1] for r in rows], "rank": -1,
+        "module": [r[2] for r in rows], "standard_stream": False, "write_bytes": [r[3] for r in rows],
+        "osts": [r[4] for r in rows],
+    }  # fmt: skip
+    return FILES.frame(columns, rows=len(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("snx11025-OST000a", 10), ("OST0010", 16), ("fs-OST0001_UUID", 1), ("sdb", None), ("OST12", None)],
+)
+def test_names_of_targets(name, number):
+    assert target_number(name) == number
+
+
+def test_bytes_lie_evenly_on_the_stripes_and_count_once():
+    table = files([
+        (0, 1, "POSIX", 90, "0,1,10"), (0, 2, "POSIX", 10, "10"), (0, 2, "MPI-IO", 12, "10"),  # the layer above counts
+        (1, 3, "POSIX", 50, None), (2, 4, "POSIX", 60, "1,77"),  # a target that was not sampled keeps its part
+        (9, 5, "POSIX", 99, "0"),  # of no run that was asked for
+    ])  # fmt: skip
+    found = own_target_bytes(file_records(applications(3), table), COMPONENTS)
+    assert found.tolist() == [[30, 30, 42], [0, 0, 0], [0, 30, 0]]
+
+
+def test_no_files():
+    assert own_target_bytes(file_records(applications(2), files([])), COMPONENTS).tolist() == [[0, 0, 0]] * 2
+
+
+def text(values):
+    known = sorted({value for value in values if value is not None})
+    return Text(np.array([-1 if v is None else known.index(v) for v in values], np.int32), tuple(known))
+
+
+def means(rows):
+    """rows: (run, series, op, component, seconds)."""
+    run, series, op, component, seconds = zip(*rows, strict=True) if rows else ([],) * 5
+    return Frame({
+        "run": np.array(run, np.int64), "series": np.array(series, np.int64), "op": text(op),
+        "component": text(component), "log_seconds": np.log(np.array(seconds, float)),
+    })  # fmt: skip
+
+
+def test_probes_against_what_they_usually_take():
+    rows = [(run, 0, "read", "fs-OST0000", 1.0) for run in range(3)] + [(3, 0, "read", "fs-OST0000", 4.0)]
+    rows += [(run, 1, "write", "fs-OST0001", 2.0) for run in range(4)]
+    rows += [(run, 2, "stat", None, 0.1) for run in range(3)] + [(3, 2, "stat", None, 0.3)]
+    own = np.zeros((5, 3))
+    own[3, :2], own[2, 1] = 1.0, 1.0
+    found = {name: np.exp(values) for name, values in probe_slowdowns(means(rows), 5, own, COMPONENTS).items()}
+    assert found["probe_data"][:4] == pytest.approx([1, 1, 1, 2])  # the mean of logarithms: 4 and 1
+    assert found["probe_targets"][2:4] == pytest.approx([1, 4])
+    assert np.isnan(found["probe_targets"][[0, 1, 4]]).all()
+    assert found["probe_metadata"][:4] == pytest.approx([1, 1, 1, 3])
+    assert all(math.isnan(values[4]) for values in found.values())
+
+
+def test_no_probes():
+    found = probe_slowdowns(means([]), 2, np.zeros((2, 0)), ())
+    assert all(np.isnan(values).all() for values in found.values())
+
+
+def test_runs_of_other_programs_at_that_time():
+    first, last, program = np.array([100, 1000]), np.array([200, 1100]), np.array([7, 7])
+    others = (
+        np.array([150, 0, 205, 90, 500, 160]), np.array([160, 95, 300, 400, 600, 170]), np.array([1, 2, 3, 7, 1, 4]),
+        np.array([1.0, 2.0, 4.0, 99.0, 5.0, np.nan]),
+    )  # fmt: skip
+    found, count = neighbour_slowdown((first, last, program), others, np.array([10, 10]))
+    assert (found[0], count[0]) == (2.0, 3)
+    assert (math.isnan(found[1]), count[1]) == (True, 0)
+
+
+def test_sick_components_during_a_run():
+    events = TABLES["events"].frame(
+        event_id=["a", "b", "c", "d"], kind="component_health", system="fs",
+        component=["fs-OST0000", "fs-OST0001", "oss1", "fs-OST0000"], start_ns=[0, 0, 50, 500],
+        end_ns=[100, 100, None, 600], label=["a", "b", "c", "d"], rows=4,
+    )  # fmt: skip
+    ends = np.array([40, 40, 60, 0]), np.array([90, 90, 70, 0])
+    own = np.array([[1.0, 0, 0], [0, 0, 0], [0, 1.0, 0], [0, 0, 0]])
+    found = sick_during(events, ends, own, COMPONENTS)
+    assert found.tolist() == [
+        [True, False, True, False], [True, True, True, False], [False, True, True, False], [False] * 4,
+    ]  # fmt: skip
+
+
+def test_probes_near_a_run_are_those_that_a_look_at_each_finds():
+    rng = np.random.default_rng(5)
+    places = (11, 12, 40)
+    starts = [np.sort(rng.integers(0, 2 * DAY_NS, 200)) for _ in places]
+    took = [np.minimum(rng.integers(1, MINUTE_NS, 200), np.diff(each, append=2 * DAY_NS) + 1) for each in starts]
+    order = rng.permutation(600)
+    probes = Frame({
+        "start_ns": np.concatenate(starts)[order], "duration_ns": np.concatenate(took)[order],
+        "place": np.repeat(places, 200)[order],
+    })  # fmt: skip
+    names = {"op": Text(np.array([0, 1, 0]), ("read", "stat")), "component": Text(np.array([-1, -1, 0]), ("OST0001",))}
+    series = Frame({"place": np.array(places), **names})
+    first = rng.integers(0, 2 * DAY_NS, 30)
+    last = first + rng.integers(0, 20 * MINUTE_NS, 30)
+    last[7] = 0  # did no I/O
+    found = probe_means(probes, series, first, last)
+    expected = {}
+    for number, (begins, each) in enumerate(zip(starts, took, strict=True)):
+        same_day = np.diff(begins // DAY_NS) == 0
+        near = 2 * int(np.diff(begins)[same_day].sum()) // int(same_day.sum())
+        for run in range(30):
+            inside = (begins <= last[run] + near) & (begins + each >= first[run] - near)
+            if last[run] and inside.any():
+                expected[run, number] = np.log(each[inside] / 1e9).mean()
+    keys = list(zip(found.array("run").tolist(), found.array("series").tolist(), strict=True))
+    assert dict(zip(keys, found.array("log_seconds").tolist(), strict=True)) == pytest.approx(expected)
+    assert len(keys) == len(expected)
+    assert {(k[1], op) for k, op in zip(keys, found.text("op").tolist(), strict=True)} == {
+        (0, "read"), (1, "stat"), (2, "read")
+    }  # fmt: skip
+    assert probe_means(probes.take(slice(0, 0)), series.take(slice(0, 0)), first, last).rows == 0

@@ -1,0 +1,201 @@
+"""Ranking, the floor, all changes together, and bounds that hold whatever a log says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.tables import concat
+from ioweather.core.units import MIB
+from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
+from ioweather.job_io.advisor.profile import Advice, Promise, profile_of
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import SCREEN
+from ioweather.readers.darshan.writer import new_records, write_log
+from planted_advice import each, own, requests, shared, view_of
+from planted_logs import JOB, NS, START, write_climate, write_empty
+
+KIB = 1 << 10
+
+
+def advice(name, seconds, part="requests", matters=True):
+    return Advice(name, name, "random", part, "", seconds, Promise(seconds, 0.0, seconds, 0, 0), "", ("x",), matters)
+
+
+def check_bounds(advised: Advised) -> None:
+    most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
+    seconds = [found.seconds for found in advised.patterns]
+    assert seconds == sorted(seconds, reverse=True)
+    assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
+    assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
+    assert all(found.matters == (found.most_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
+
+
+def test_the_costliest_comes_first(tmp_path):
+    rows = [own(rank, **requests("WRITE", 4000, 16 * KIB, 20.0, RW_SWITCHES=2000)) for rank in range(4)]
+    view = view_of(tmp_path / "a.darshan", {"POSIX": rows})
+    advised = advise(view)
+    assert [a.name for a in advised.worth] == ["small_requests", "read_write_switches"]
+    assert advised.floor_seconds == 1.0
+    check_bounds(advised)
+
+
+def test_one_percent_of_a_long_run_is_the_floor(tmp_path):
+    """car11 V.B: one process reads 4 GiB for 1% of the run. It is poor, and does not matter."""
+    rows = [own(0, **requests("READ", 1024, 4 * MIB, 36.0))]
+    view = view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=2048, end_ns=START + 3600 * NS)
+    advised = advise(view)
+    rank_zero = next(a for a in advised.patterns if a.name == "rank_zero")
+    assert rank_zero.model_seconds == pytest.approx(36.0 - 36.0 / 64)
+    assert advised.floor_seconds == 36.0
+    assert not rank_zero.matters
+
+
+def test_patterns_of_one_part_are_not_added_up():
+    io = 10.0
+    same = Advised((advice("a", 6.0), advice("b", 5.0)), io, 20.0, 1.0)
+    assert same.together_seconds == pytest.approx(6.0)
+    parts = Advised((advice("a", 6.0), advice("b", 5.0, "metadata")), io, 20.0, 1.0)
+    assert parts.together_seconds == pytest.approx(10.0 * (1 - 0.4 * 0.5))
+    assert Advised((advice("a", 10.0), advice("b", 10.0, "ranks")), io, 20.0, 1.0).together_seconds == 10.0
+    assert Advised((advice("a", 6.0, matters=False),), io, 20.0, 1.0).together_seconds == 0.0
+    assert Advised((), None, None, 1.0).together_seconds == 0.0
+
+
+def test_only_the_slowest_process_counts(tmp_path):
+    """Of two processes with small requests the other becomes the slowest: no more than the difference is saved."""
+    rows = [own(0, **requests("WRITE", 4000, 16 * KIB, 20.0)), own(1, **requests("WRITE", 100, 4 * MIB, 15.0))]
+    found = advise(view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=2)).patterns
+    assert next(a for a in found if a.name == "small_requests").model_seconds == pytest.approx(5.0)
+
+
+def test_d_is_the_run_s_own(tmp_path):
+    """Without any saving nothing is saved, with all of it the whole of D."""
+    profile = profile_of(view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN), 0)
+    assert profile.saving(np.zeros(len(profile.spent))) == 0.0
+    assert profile.saving(profile.spent) == pytest.approx(profile.io_seconds)
+    assert profile.saving(2 * profile.spent) == pytest.approx(profile.io_seconds)
+
+
+def test_spans_stand_for_shared_files_without_a_slowest_rank(tmp_path):
+    row = shared(0.0, 0.0, **requests("READ", 8000, 16 * KIB, 40.0, F_OPEN_START_TIMESTAMP=10.0))
+    view = view_of(tmp_path / "a.darshan", {"POSIX": [row]})
+    profile = profile_of(view, 0)
+    assert profile.row["d_s_definition"] == "per_file"
+    assert profile.saving(profile.spent) == pytest.approx(80.0)
+    assert next(a for a in advise(view).patterns if a.name == "no_mpiio").model_seconds > 79
+
+
+def test_the_facility_sets_ceiling_and_rates(tmp_path):
+    rows = [own(0, **requests("WRITE", 256, 4 * MIB, 20.0))]
+    view = view_of(tmp_path / "a.darshan", {"POSIX": rows})
+    scratch = FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
+    slow = replace(view, facility=Facility(filesystems=(scratch,)))
+    # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
+    assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
+    limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
+    assert profile_of(limited, 0).ceiling_bytes_per_s == 128.0 * MIB
+
+
+def test_of_several_runs_the_one_with_most_io_is_looked_at(tmp_path):
+    small = {"POSIX": each(**requests("WRITE", 4000, 16 * KIB, 20.0))}
+    first = view_of(tmp_path / "a.darshan", {"POSIX": each(**requests("WRITE", 100, 4 * MIB, 5.0))})
+    second = view_of(tmp_path / "b.darshan", small, start_ns=START + 200 * NS, end_ns=START + 300 * NS)
+    both = {name: concat([getattr(first, name), getattr(second, name)]) for name in ("applications", "files", "job_io")}
+    view = replace(first, **both)
+    assert view.main_run == 1
+    advised = advise(view)
+    assert (advised.runs, advised.io_seconds) == (2, 20.0)
+    assert advised.worth[0].name == "small_requests"
+
+
+@pytest.mark.parametrize("write", [write_empty, write_climate], ids=["empty", "climate"])
+def test_other_logs_are_fine(write, tmp_path):
+    check_bounds(advise(view_of_log(write(tmp_path / "a.darshan"), "keep", SCREEN)))
+    check_bounds(advise(view_of_log(write(tmp_path / "b.darshan", end_ns=START), "keep", SCREEN)))
+
+
+def test_a_partial_log_has_advice(tmp_path):
+    log = write_climate(tmp_path / "a.darshan", partial=("POSIX",), without=("MPI-IO", "HEATMAP"))
+    check_bounds(advise(view_of_log(log, "keep", SCREEN)))
+
+
+def test_a_log_without_times_has_patterns_without_cost(tmp_path):
+    rows = each(**requests("WRITE", 4000, 16 * KIB, 0.0))
+    advised = advise(view_of(tmp_path / "a.darshan", {"POSIX": rows}))
+    assert advised.io_seconds is None
+    assert "small_requests" in {found.name for found in advised.below}
+    check_bounds(advised)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_advice_claims_more_than_the_io_took(tmp_path, seed):
+    """Whatever the counters hold: plausible ones for even seeds, absurd ones for odd."""
+    rng = np.random.default_rng(seed)
+    modules = {}
+    for module in ("MPI-IO", "POSIX", "STDIO"):
+        made = new_records(module, 12)
+        for name in (made.dtype.names or ())[2:]:
+            if seed % 2:
+                odd = [0, 1e-9, 3.0, 1e200, -1, np.nan, np.inf] if made.dtype[name].kind == "f" else [0, 7, -1, 1 << 62]
+                made[name] = rng.choice(odd, 12)
+            elif made.dtype[name].kind == "f":
+                made[name] = rng.choice([0.0, 1.0], 12) * rng.exponential(10.0, 12)
+            else:
+                made[name] = (rng.choice([0, 1], 12) * 10 ** rng.uniform(0, 9, 12)).astype(np.int64)
+        made["id"], made["rank"] = rng.integers(1, 6, 12), rng.integers(-1, 4, 12)
+        modules[module] = made
+    path = tmp_path / "odd.darshan"
+    write_log(path, JOB, modules, {i: f"/scratch/{i}" for i in range(1, 6)})
+    check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_sample_logs_are_advised(samples, every):
+    logs = sorted(path for path in samples.rglob("*.darshan*") if path.is_file() and "id25476_" not in path.name)
+    assert len(logs) >= 100
+    for path in logs[::every]:
+        check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+
+
+def test_a_stored_run_is_not_striped_wider_than_the_lake_has_targets(tmp_path):
+    view = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
+    stored = replace(view, log=None)
+    assert profile_of(stored, 0).known_targets == math.inf
+    assert profile_of(replace(stored, target_count=16), 0).known_targets == 16
+
+
+def small_writes_model(path, **more):
+    rows = [own(rank, **requests("WRITE", 4000, 16 * KIB, 20.0, **more)) for rank in range(4)]
+    (found,) = [a for a in advise(view_of(path, {"POSIX": rows})).patterns if a.name == "small_requests"]
+    return found.model_seconds
+
+
+def test_a_sync_after_the_last_write_is_not_what_requests_cost(tmp_path):
+    """Of 20 s of writing 15 passed after the last write: only a sync can have taken them."""
+    span = {"F_WRITE_START_TIMESTAMP": 10.0, "F_WRITE_END_TIMESTAMP": 15.0}
+    whole, synced = (small_writes_model(tmp_path / f"{n}.darshan", **span, FSYNCS=n) for n in (0, 1))
+    assert whole - synced == pytest.approx(15.0, rel=0.01)
+
+
+def test_writes_to_memory_promise_their_system_calls(tmp_path):
+    """A million writes of 8 microseconds: no counter tells them from waiting for the device."""
+    rows = [own(0, **requests("WRITE", 1_000_000, 1 * KIB, 8.0))]
+    view = view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=1)
+    (found,) = [a for a in advise(view).patterns if a.name == "small_requests"]
+    assert found.model_seconds == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
+    """Uneven targets have no pair; few stripes have only one."""
+    untried = replace(advice("uneven_targets", 0.0, "layout"), promise=Promise(0.0, 0.0, 30.0, 0, 0, tried=False))
+    assert untried.most_seconds == 30.0
+    advised = Advised((advice("small_requests", 5.0), untried), 40.0, 100.0, 1.0)
+    assert advised.together_seconds == 5.0
+    (group,) = advice_facts(advised)
+    assert next(fact.value for fact in group.facts if fact.name == "uneven_targets") == "up to 30 s"
+    assert "nothing is promised" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")

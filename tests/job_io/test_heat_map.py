@@ -1,0 +1,188 @@
+"""Bytes by rank and time: nothing is lost, everything lies where it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioweather.job_io.view import HeatMap, Resolution, busiest, from_bins, from_segments, heat_chart
+
+SEGMENT = [("write", "?"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
+
+
+def bins(per_rank, nprocs=None, width=0.5, wanted=None):
+    ranks = np.arange(len(per_rank))
+    values = np.concatenate([np.array(row) for row in per_rank])
+    lengths = np.array([len(row) for row in per_rank])
+    return from_bins(
+        "POSIX", nprocs or len(per_rank), width, ranks, lengths, values, 10 * values, wanted or Resolution(8, 66)
+    )
+
+
+def segments(rows, nprocs=4, run=10.0, wanted=None):
+    """rows: (rank, write, length, start, end)."""
+    made = np.array([row[1:] for row in rows], SEGMENT)
+    return from_segments("POSIX", nprocs, run, np.array([row[0] for row in rows]), made, wanted or Resolution(8, 10))
+
+
+def test_bins_that_fit_stay_as_they_are():
+    heat = bins([[1, 2, 3], [4, 5, 6]])
+    assert heat is not None
+    assert heat.read_bytes.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert heat.write_bytes.tolist() == [[10, 20, 30], [40, 50, 60]]
+    assert (heat.rank_step, heat.column_seconds) == (1, 0.5)
+    assert heat.total_bytes == 21 * 11
+
+
+def test_ranks_and_bins_are_added_up_where_there_are_too_many():
+    heat = bins([[rank] * 10 for rank in range(10)], wanted=Resolution(4, 4))
+    assert heat is not None
+    assert (heat.rank_step, heat.column_seconds) == (3, 1.5)
+    assert heat.read_bytes.shape == (4, 4)
+    assert heat.read_bytes[0].tolist() == [9, 9, 9, 3]  # ranks 0, 1, 2; three bins, then one
+    assert heat.read_bytes[3].tolist() == [27, 27, 27, 9]  # rank 9 alone
+
+
+def test_records_of_different_length_and_missing_ranks():
+    heat = from_bins(
+        "POSIX", 4, 1.0, np.array([3, 0]), np.array([2, 3]), np.array([7, 8, 1, 2, 3]), np.zeros(5, int),
+        Resolution(8, 8),
+    )  # fmt: skip
+    assert heat is not None
+    assert heat.read_bytes.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0], [7, 8, 0]]
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_width_that_cannot_be_gives_no_map(width):
+    assert bins([[1, 2]], width=width) is None
+
+
+def test_one_bin_shows_no_time():
+    assert bins([[1], [2]]) is None
+    assert from_bins(
+        "POSIX", 2, 1.0, np.array([], int), np.array([], int), np.array([]), np.array([]), Resolution(2, 2)
+    ) is None  # fmt: skip
+
+
+def test_ranks_that_the_job_does_not_have_and_negative_bytes_are_left_out():
+    heat = bins([[1, 1], [2, 2], [-5, 3]], nprocs=2)
+    assert heat is not None
+    assert heat.read_bytes.tolist() == [[1, 1], [2, 2]]
+    negative = bins([[-5, 3]])
+    assert negative is not None
+    assert negative.read_bytes.tolist() == [[0, 3]]
+
+
+def test_an_operation_is_spread_over_the_time_it_took():
+    heat = segments([(1, True, 400, 0.5, 4.5), (0, False, 7, 3.0, 3.0), (2, True, 50, 9.9, 10.0)])
+    assert heat is not None
+    assert heat.column_seconds == 1.0
+    assert heat.write_bytes[1].tolist() == pytest.approx([50, 100, 100, 100, 50, 0, 0, 0, 0, 0])
+    assert heat.read_bytes[0].tolist() == [0, 0, 0, 7, 0, 0, 0, 0, 0, 0]
+    assert heat.write_bytes[2, 9] == pytest.approx(50)
+    assert heat.origin == "trace"
+
+
+def test_a_trace_longer_than_the_run_makes_the_axis_longer():
+    heat = segments([(0, True, 10, 0.0, 20.0)], run=10.0)
+    assert heat is not None
+    assert heat.column_seconds == 2.0
+
+
+def test_damaged_operations_are_left_out():
+    nan = float("nan")
+    rows = [(0, True, 1, nan, 1.0), (0, True, 1, 2.0, 1.0), (9, True, 1, 0.0, 1.0), (-1, True, 1, 0.0, 1.0)]
+    assert segments(rows) is None
+    heat = segments([*rows, (0, True, 5, 0.0, 1.0)])
+    assert heat is not None
+    assert heat.total_bytes == pytest.approx(5)
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.integers(0, 5), st.booleans(), st.integers(0, 1 << 40), st.floats(0, 50, width=32),
+        st.floats(0, 20, width=32),
+    ),
+    min_size=1,
+    max_size=30,
+)  # fmt: skip
+
+
+@given(OPERATIONS, st.integers(1, 8), st.integers(1, 20))
+@settings(deadline=None, max_examples=40)
+def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, rows, columns):
+    """Against a loop over operations and columns."""
+    listed = [(rank, write, length, start, start + took) for rank, write, length, start, took in operations]
+    heat = segments(listed, nprocs=6, run=60.0, wanted=Resolution(rows, columns))
+    assert heat is not None
+    expected = np.zeros((2, heat.rows, columns))
+    width = heat.column_seconds
+    for rank, write, length, start, end in listed:
+        for column in range(columns):
+            low, high = column * width, (column + 1) * width
+            if start == end:
+                inside = float(min(int(start / width), columns - 1) == column)
+            else:
+                inside = max(0.0, min(end, high) - max(start, low)) / (end - start)
+            expected[int(write), rank // heat.rank_step, column] += length * inside
+    total = max(sum(length for _, _, length, _, _ in listed), 1)
+    assert np.abs(heat.read_bytes - expected[0]).max() <= 1e-6 * total
+    assert np.abs(heat.write_bytes - expected[1]).max() <= 1e-6 * total
+    assert heat.total_bytes == pytest.approx(sum(length for _, _, length, _, _ in listed), rel=1e-6, abs=1e-3)
+
+
+def test_many_operations_go_in_pieces(monkeypatch):
+    rows = [(i % 4, i % 3 == 0, 100 + i, i * 0.01, i * 0.01 + 0.7) for i in range(900)]
+    whole = segments(rows)
+    monkeypatch.setattr("ioweather.job_io.view._CHUNK", 64)
+    pieces = segments(rows)
+    assert whole is not None
+    assert pieces is not None
+    assert np.allclose(whole.read_bytes, pieces.read_bytes)
+    assert np.allclose(whole.write_bytes, pieces.write_bytes)
+
+
+def test_fewer_rows_add_up_neighbours():
+    heat = bins([[rank, 1] for rank in range(8)])
+    assert heat is not None
+    fewer = heat.within(3)
+    assert fewer.rank_step == 3
+    assert fewer.read_bytes.tolist() == [[3, 3], [12, 3], [13, 2]]
+    assert heat.within(8).read_bytes.tolist() == heat.read_bytes.tolist()
+
+
+def of(module, moved):
+    return HeatMap(module, "heat map", 2, 1, 1.0, np.full((2, 2), moved / 4), np.zeros((2, 2)))
+
+
+def test_the_map_shown_is_of_the_highest_layer_with_nearly_all_bytes():
+    posix, mpiio, stdio = of("POSIX", 1000.0), of("MPI-IO", 950.0), of("STDIO", 10.0)
+    assert busiest((stdio, posix, mpiio)) is mpiio
+    assert busiest((stdio, posix, of("MPI-IO", 100.0))) is posix
+    assert busiest((of("OTHER", 5.0),)) is not None
+    assert busiest(()) is None
+    assert busiest((of("POSIX", 0.0),)) is None
+
+
+def test_charts_split_reads_from_writes_where_there_are_both():
+    heat = bins([[1, 2], [3, 4]])
+    assert heat is not None
+    whole = heat_chart(heat, "t", split=False)
+    assert whole.facet is None
+    assert whole.table.column("moved") == (11.0, 22.0, 33.0, 44.0)
+    split = heat_chart(heat, "t", split=True)
+    assert split.facet == "operation"
+    assert set(split.table.column("operation")) == {"read", "written"}
+    only = HeatMap("POSIX", "heat map", 2, 1, 1.0, heat.read_bytes, np.zeros((2, 2)))
+    assert heat_chart(only, "t", split=True).facet is None
+
+
+def test_a_single_process_has_a_row_for_reads_and_one_for_writes():
+    heat = bins([[1, 2]])
+    assert heat is not None
+    chart = heat_chart(heat, "t", split=True)
+    assert chart.facet is None
+    assert chart.table.column("rank") == ("read", "read", "written", "written")
+    assert chart.table.column("seconds") == (0.0, 0.5, 0.0, 0.5)

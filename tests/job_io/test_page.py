@@ -1,0 +1,142 @@
+"""All that a page shows of one job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ioweather.core.results import Exhibit, ResultTable, to_jsonable
+from ioweather.job_io.job_page import MOST_FILES, page_exhibits
+from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import PAGE
+from planted_logs import MIB, write_climate, write_empty, write_many
+
+
+@pytest.fixture(scope="module")
+def climate(tmp_path_factory):
+    return view_of_log(write_climate(tmp_path_factory.mktemp("logs") / "a.darshan", partial=("STDIO",)), "keep", PAGE)
+
+
+@pytest.fixture(scope="module")
+def page(climate) -> dict[str, Exhibit]:
+    made = {exhibit.id: exhibit for exhibit in page_exhibits(climate)}
+    to_jsonable(tuple(made.values()))
+    return made
+
+
+def table(exhibit: Exhibit, name: str) -> ResultTable:
+    return next(t for t in exhibit.tables if t.name == name)
+
+
+def rows(exhibit: Exhibit, name: str) -> list[dict[str, object]]:
+    found = table(exhibit, name)
+    return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
+
+
+def test_the_order_of_the_page(page):
+    assert list(page) == [
+        "job.about", "job.activity", "job.interfaces", "job.mpiio", "job.posix", "job.stdio", "job.mounts", "job.files",
+    ]  # fmt: skip
+
+
+def test_job_log_and_modules_with_partial_flags(page):
+    about = dict(table(page["job.about"], "job").rows)
+    assert about["command"] == "/opt/bin/climate --grid 9"
+    assert about["Darshan library"] == "3.4.6"
+    assert about["log version"] == "3.41"
+    assert "nodes" not in about
+    modules = {
+        row["module"]: (row["version"], row["records"], row["state"]) for row in rows(page["job.about"], "modules")
+    }
+    assert modules["POSIX"] == (4, 5, "complete")
+    assert modules["STDIO"] == (2, 1, "partial: memory ran out")
+    assert modules["HEATMAP"][1] == 4
+
+
+def test_a_heat_map_per_module_reads_and_writes_apart(page):
+    (chart,) = page["job.activity"].charts
+    assert chart.title == "POSIX"
+    assert chart.facet == "operation"
+    assert sum(row[2] for row in chart.table.rows if row[3] == "written") == 4 * MIB
+
+
+def test_cost_and_bandwidth_of_each_interface(page):
+    found = {row["interface"]: row for row in rows(page["job.interfaces"], "interfaces")}
+    assert found["POSIX"]["bandwidth"] == pytest.approx(14 * MIB / 7.25)
+    assert (found["MPI-IO"]["files"], found["MPI-IO"]["written"]) == (1, 8 * MIB)
+    cost = {
+        (row["interface"], row["part"]): (row["seconds"], row["share"]) for row in rows(page["job.interfaces"], "cost")
+    }
+    assert cost["MPI-IO", "writing"] == pytest.approx((12 / 4, 12 / 400))
+    assert cost["POSIX", "metadata"] == pytest.approx((2 / 4, 2 / 400))
+    assert ("POSIX", "waiting") not in cost
+
+
+def test_each_interface_in_full(page):
+    posix = page["job.posix"]
+    assert [chart.title for chart in posix.charts] == ["Access sizes", "Operations", "Access pattern"]
+    assert {row["kind"]: row["count"] for row in rows(posix, "file_kinds")} == {
+        "all": 5, "only written": 1, "read and written": 4,
+    }  # fmt: skip
+    assert rows(posix, "common_sizes")[0] == {"size": MIB // 2, "bytes": MIB // 2, "count": 12}
+    sizes = {(row[0], row[1]): row[2] for row in posix.charts[0].table.rows}
+    assert sizes["1 MiB to 4 MiB", "written"] == 2
+    assert sizes["100 KiB to 1 MiB", "read"] == 4
+    assert not any("standard" in caveat.lower() for caveat in posix.caveats)
+    assert any("Standard" in caveat for caveat in page["job.stdio"].caveats)
+
+
+def test_one_bar_is_a_table(page):
+    mpiio = page["job.mpiio"]
+    assert [chart.title for chart in mpiio.charts] == ["Operations"]
+    assert table(mpiio, "access_sizes").rows == (("100 KiB to 1 MiB", "written", 8),)
+
+
+def test_data_by_mount_counts_each_byte_once(page):
+    assert rows(page["job.mounts"], "mounts") == [
+        {"mount": "/scratch", "type": "lustre", "files": 5, "read": 2 * MIB, "written": 12 * MIB},
+        {"mount": "/", "type": "ext4", "files": 1, "read": 300, "written": 0},
+    ]
+
+
+def test_largest_files(page):
+    largest = rows(page["job.files"], "largest")
+    assert largest[0]["file"] == "/scratch/run/state.nc"
+    assert (largest[0]["of"], largest[0]["written"], largest[0]["size"], largest[0]["seconds"]) == (
+        "shared, 4 processes", 8 * MIB, 8 * MIB, 16.0,
+    )  # fmt: skip
+    assert [row["of"] for row in largest[1:5]] == ["rank 3", "rank 2", "rank 1", "rank 0"], "ties by time"
+    assert largest[-1]["file"] == "/home/ann/run.cfg"
+    assert "stripes" not in largest[0]
+
+
+def test_hidden_paths_stay_hidden(tmp_path):
+    view = view_of_log(write_climate(tmp_path / "a.darshan"), "drop", PAGE)
+    text = repr(to_jsonable(tuple(page_exhibits(view))))
+    assert "/scratch/run" not in text
+    assert "ann" not in text
+    assert "(path not shown)" in text
+
+
+def test_only_the_largest_are_listed(tmp_path):
+    view = view_of_log(write_many(tmp_path / "many.darshan", 500), "keep", PAGE)
+    files = {exhibit.id: exhibit for exhibit in page_exhibits(view)}["job.files"]
+    assert len(table(files, "largest").rows) == MOST_FILES
+    assert files.caveats == (f"{500 - MOST_FILES} more files are not listed.",)
+
+
+def test_a_run_without_files_has_a_job_and_a_log(tmp_path):
+    view = view_of_log(write_empty(tmp_path / "e.darshan"), "keep", PAGE)
+    made = tuple(page_exhibits(view))
+    assert [exhibit.id for exhibit in made] == ["job.about"]
+
+
+def test_from_the_lake_the_modules_are_named_without_their_records(climate):
+    stored = replace(climate, log=None, heat_maps=())
+    made = {exhibit.id: exhibit for exhibit in page_exhibits(stored)}
+    assert "job.activity" not in made
+    modules = {row["module"]: row["state"] for row in rows(made["job.about"], "modules")}
+    assert modules["STDIO"] == "partial: memory ran out"
+    assert modules["POSIX"] == "complete"
+    assert "job.posix" in made

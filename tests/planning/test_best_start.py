@@ -1,0 +1,99 @@
+"""The best hour to start: found where hours differ, refused where they do not or the days are few."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.planning.forecast_model import (
+    LEAST_DAYS,
+    Quantity,
+    best_start,
+    past_gains,
+    run_means,
+    start_exhibit,
+    start_facts,
+    start_finding,
+)
+from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
+
+QUIET = 4
+FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
+SLOWDOWN = Quantity("scratch", "slowdown", "read")
+
+
+def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):
+    """Logarithms: one hour of every day lies `depth` lower."""
+    rng = np.random.default_rng(seed)
+    means = 5 + noise * rng.standard_normal((days, HOURS))
+    means[:, QUIET] -= depth
+    return HourlyMeans(means, np.arange(days) % 7)
+
+
+def test_the_quiet_hour_is_found_and_its_gain_measured():
+    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, HOUR_NS)
+    assert found is not None
+    assert found.pays
+    assert found.best == QUIET
+    # The average hour of the day lies (23/24) of the depth above the quiet one.
+    want = 1 - np.exp(-23 / 24)
+    assert found.gain.value == pytest.approx(want, abs=0.05)
+    assert found.gain.low < want < found.gain.high
+    assert found.low[QUIET] < found.typical[QUIET] < found.high[QUIET]
+    assert "hours differ" in start_finding(found, "load").text
+    facts = {fact.label: fact.value for fact in start_facts(found, SLOWDOWN).facts}
+    assert facts["start at"] == "Mon 04:00"
+    assert facts["typical slowdown then"] == pytest.approx(np.exp(4), rel=0.15)
+    rows = start_exhibit(found, SLOWDOWN).tables[0]
+    assert len(rows.rows) == 24
+
+
+def test_a_long_job_is_averaged_over_its_hours():
+    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, 3 * HOUR_NS)
+    assert found is not None
+    assert found.hours == 3
+    assert QUIET - 2 <= found.best <= QUIET
+    climate = np.arange(SLOTS, dtype=float)
+    np.testing.assert_allclose(run_means(climate, np.array([0, 167]), 2), [0.5, 83.5])
+
+
+def test_hours_that_do_not_differ():
+    pays = 0
+    for seed in range(20):
+        found = best_start(days_with_a_quiet_hour(40, depth=0.0, seed=seed), *FROM_MONDAY, HOUR_NS)
+        assert found is not None
+        pays += found.pays
+    assert pays <= 1
+    assert "any time" in start_finding(found, "load").text
+
+
+def test_too_few_days_to_tell():
+    found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *FROM_MONDAY, HOUR_NS)
+    assert found is not None
+    assert not found.pays
+    assert "too few" in start_finding(found, "load").text
+    assert start_facts(found, SLOWDOWN).facts[0].value == "any time"
+    assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
+    assert "cannot be told" in start_finding(None, "load").text
+
+
+def test_gains_by_hand():
+    """Three days without noise: the third is judged by what the first two said."""
+    means = np.tile(np.linspace(1.0, 2.0, HOURS), (3, 1))
+    means[:, 7] = 0.0
+    means[1] += 0.01
+    gains = past_gains(HourlyMeans(means, np.arange(3)), 1)
+    assert np.isnan(gains[0])
+    assert gains[1] == 0.0  # one day tells no hour from another
+    assert gains[2] == pytest.approx(means[2].mean() - 0.0)
+
+
+def test_days_with_gaps_are_not_judged():
+    hourly = days_with_a_quiet_hour(30)
+    hourly.means[20, 6:20] = np.nan
+    gains = past_gains(hourly, 1)
+    assert np.isnan(gains[20])
+    assert np.isfinite(gains[21])

@@ -1,0 +1,160 @@
+"""The forecast in words: skill where it was planted, 'no better' where there is none, and what is missing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from ioweather.core.clock import parse_time_ns
+from ioweather.core.facility import Facility, Window
+from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS
+from ioweather.planning.forecast_model import HORIZONS_NS, History, Quantity, Seen, forecast_answer, without_maintenance
+
+FIVE = 5 * MINUTE_NS
+START = 20_000 * DAY_NS
+LOAD = Quantity("scratch", "load", "write")
+SLOWDOWN = Quantity("scratch", "slowdown", "read")
+
+
+def swinging(days, rho=0.96, cycle=1.0, seed=0):
+    """Load in bytes per second whose logarithm is AR(1) with a daily wave."""
+    rng = np.random.default_rng(seed)
+    n = days * 288
+    noise = lfilter([1.0], [1.0, -rho], rng.standard_normal(n) * math.sqrt(1 - rho**2))
+    return np.exp(5 + noise + cycle * np.sin(2 * np.pi * np.arange(n) / 288)) * MIB
+
+
+def answer_of(values, quantity=LOAD, facility=None, **asked):
+    return forecast_answer(Seen(quantity, History(START, FIVE, values)), facility or Facility(), **asked)
+
+
+def column(answer, name):
+    return np.array(answer.exhibits[0].tables[0].column(name), float)
+
+
+def test_a_planted_series_is_forecast_with_skill():
+    answer = answer_of(swinging(40))
+    assert column(answer, "horizon").tolist() == list(HORIZONS_NS)
+    assert (column(answer, "skill_low")[3:] > 0).all()
+    assert set(answer.exhibits[0].tables[0].column("by")[3:]) == {"combined"}
+    assert (np.abs(column(answer, "coverage") - 0.91) < 0.03).all()
+    assert (column(answer, "low") <= column(answer, "expected")).all()
+    assert (column(answer, "expected") <= column(answer, "high")).all()
+    assert answer.headline.startswith("Writes on scratch: ")
+    assert "expected in 60 minutes (90%); skill 0." in answer.headline
+    skill = next(e for e in answer.exhibits[0].estimates if e.name == "skill in 60 min")
+    assert skill.n > 30 * 288
+    assert "bootstrap" in skill.method
+    # The daily wave is also a reason to choose the hour.
+    assert any("hours differ" in finding.text for finding in answer.findings)
+    assert [exhibit.id for exhibit in answer.exhibits] == ["forecast", "forecast.start"]
+
+
+@pytest.mark.parametrize("kind", ["white noise", "random walk"])
+def test_no_skill_is_said_so(kind):
+    noise = 0.2 * np.random.default_rng(3).standard_normal(30 * 288)
+    values = np.exp(noise if kind == "white noise" else np.cumsum(0.2 * noise))
+    answer = answer_of(values, SLOWDOWN)
+    assert not (column(answer, "skill_low") > 0).any()
+    word = "as usual at this hour" if kind == "white noise" else "as now"
+    assert f"{word}; no forecast does better than that here, skill" in answer.headline
+    assert set(answer.exhibits[0].tables[0].column("by")) == {"climatology" if kind == "white noise" else "persistence"}
+    assert any(finding.name == "not_skilled" for finding in answer.findings)
+    assert any("Start any time" in finding.text for finding in answer.findings)
+
+
+def test_a_constant_load_stays_as_it_is():
+    answer = answer_of(np.full(10 * 288, 7.0 * MIB))
+    np.testing.assert_allclose(column(answer, "expected"), 7 * MIB)
+    np.testing.assert_allclose(column(answer, "skill"), 0.0)
+    assert "no forecast does better" in answer.headline
+    assert "any time" in " ".join(finding.text for finding in answer.findings)
+
+
+def test_an_idle_system_is_zero_and_not_missing():
+    values = swinging(10)
+    values[np.random.default_rng(1).random(len(values)) < 0.3] = 0.0
+    answer = answer_of(values)
+    assert answer.coverage[0].present == len(values)
+    assert (column(answer, "low") >= 0).all()
+
+
+@pytest.mark.parametrize("windows", [0, 1, 144, 863])
+def test_too_short_a_history_says_what_is_needed(windows):
+    answer = answer_of(swinging(4)[:windows])
+    assert f"not enough history for a forecast: {windows} windows of 5 min; 3 days (864 windows)" in answer.headline
+    assert not answer.exhibits
+
+
+def test_three_days_give_a_forecast_without_a_measure():
+    answer = answer_of(swinging(4)[: 3 * 288])
+    assert "now" in answer.headline
+    assert "how good a forecast is here was not measured yet" in answer.headline
+    assert np.isfinite(column(answer, "expected")).all()
+
+
+def test_gaps_and_a_missing_end():
+    values = swinging(20)
+    values[5 * 288 : 6 * 288 + 30] = np.nan
+    values[-10:] = np.nan
+    answer = answer_of(values)
+    ends = answer.exhibits[0].tables[0].column("time")
+    assert ends[0] == START + (len(values) - 10 + 1) * FIVE
+    assert answer.coverage[0].present == int(np.isfinite(values).sum())
+
+
+def test_maintenance_is_neither_input_nor_truth():
+    facility = Facility(maintenance=(Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
+    seen = without_maintenance(History(START, FIVE, np.ones(600)), facility)
+    assert np.flatnonzero(np.isnan(seen.values)).tolist() == list(range(288, 301))
+
+
+def test_the_clock_is_the_facilitys_through_the_change_to_summer_time():
+    """A quiet hour at 04:00 local time is found after the clocks changed, although it moved in UTC."""
+    start = parse_time_ns("2026-03-01T00:00:00Z")  # clocks change on 29 March in Berlin
+    n = 50 * 288 + 12
+    minutes = np.arange(n) * 5
+    moved = start + minutes * MINUTE_NS >= parse_time_ns("2026-03-29T01:00:00Z")
+    local_hour = (minutes // 60 + np.where(moved, 2, 1)) % 24
+    noise = 0.1 * np.random.default_rng(2).standard_normal(n)
+    values = np.exp(noise - 2.0 * (local_hour == 4))
+    answer = forecast_answer(Seen(SLOWDOWN, History(start, FIVE, values)), Facility(zone="Europe/Berlin"))
+    facts = {fact.label: fact for group in answer.facts for fact in group.facts}
+    assert str(facts["start at"].value).endswith("04:00")
+    assert facts["start at"].note == "Europe/Berlin"
+    assert any("Europe/Berlin" in caveat for caveat in answer.caveats)
+    # The data end at 01:00 UTC, 03:00 local time: 60 minutes ahead the hour is not yet quiet, 120 minutes ahead it is.
+    expected = dict(zip((column(answer, "horizon") / MINUTE_NS).tolist(), column(answer, "expected"), strict=True))
+    assert expected[60] == pytest.approx(1.0, abs=0.3)
+    assert expected[120] == pytest.approx(np.exp(-2.0), rel=0.3)
+
+
+def test_longer_windows_and_an_asked_horizon():
+    values = swinging(20)
+    tens = values.reshape(-1, 2).mean(axis=1)
+    answer = forecast_answer(Seen(LOAD, History(START, 2 * FIVE, tens)), Facility(), horizon_ns=45 * MINUTE_NS)
+    assert column(answer, "horizon").tolist() == [m * MINUTE_NS for m in (10, 30, 50, 60, 90, 120)]
+    own = answer_of(values, horizon_ns=20 * MINUTE_NS)
+    assert "expected in 20 minutes" in own.headline
+
+
+def test_words_of_quantities():
+    assert Quantity("s", "load", "all").title == "Reads and writes on s"
+    assert SLOWDOWN.title == "Slowdown of read on scratch"
+    values = np.array([0.0, 1e6, 3e10])
+    np.testing.assert_allclose(LOAD.back(LOAD.forward(values)), values, rtol=1e-9)
+    np.testing.assert_allclose(SLOWDOWN.back(SLOWDOWN.forward(values[1:])), values[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["white noise", "random walk"])
+def test_skill_is_rarely_seen_where_there_is_none(kind):
+    better = []
+    for seed in range(20):
+        noise = 0.2 * np.random.default_rng(seed).standard_normal(20 * 288)
+        answer = answer_of(np.exp(noise if kind == "white noise" else np.cumsum(0.2 * noise)), SLOWDOWN)
+        better += [by == "combined" for by in answer.exhibits[0].tables[0].column("by")]
+    assert np.mean(better) <= 0.1

@@ -1,0 +1,266 @@
+"""`ioweather forecast` through a lake: the windows that went in, what is missing, the command as a person runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from store_lakes import DAY, series_frame
+
+from asking import forecast
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.tables import TABLES, encode_text
+from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.planning.forecast import history
+from ioweather.stats.forecast import expected_load
+from ioweather.stats.rollups import all_intervals
+from ioweather.ui.cli.main import run
+
+DAYS = 6
+MINUTES = DAYS * 1440
+
+
+def swings(n, rho, seed):
+    noise = np.random.default_rng(seed).standard_normal(n) * math.sqrt(1 - rho**2)
+    return lfilter([1.0], [1.0, -rho], noise)
+
+
+def loads() -> dict[str, np.ndarray]:
+    """Bytes per minute of two targets."""
+    found = {}
+    for seed, metric in enumerate(("read_bytes", "write_bytes")):
+        level = np.exp(22 + swings(MINUTES, 0.99, seed))
+        found[metric] = np.stack([level, 0.5 * level], axis=1).round()
+        found[metric][2000:2030] = np.nan
+    return found
+
+
+def probed() -> np.ndarray:
+    """Seconds of an operation every minute."""
+    return np.asarray(0.01 * np.exp(0.3 * swings(MINUTES, 0.98, 7)))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = open_lake(tmp_path_factory.mktemp("forecast") / "lake", create=True)
+    for metric, values in loads().items():
+        lake.append("series", series_frame(values, metric=metric), source="lmt")
+    seconds = probed()
+    responses = RESPONSES.frame(
+        start_ns=DAY + np.arange(MINUTES, dtype=np.int64) * MINUTE_NS + NS, host="h", target="/scratch/p", op="stat",
+        request_bytes=0, mode="nocache", duration_ns=np.round(seconds * NS).astype(np.int64), system="scratch",
+        status="ok", rows=MINUTES,
+    )  # fmt: skip
+    lake.append("response_rollups", all_intervals(responses), source="rollup")
+    return lake
+
+
+def course(answer):
+    """What was seen, from the table of the picture."""
+    chart = answer.exhibits[0].charts[0]
+    rows = [row for row in chart.table.rows if row[1] == "seen"]
+    return [row[0] for row in rows], np.array([row[2] for row in rows], float)
+
+
+def test_load_is_the_rate_of_five_minutes_over_all_targets(lake: Lake) -> None:
+    answer = forecast(lake, op="write")
+    times, seen = course(answer)
+    want = loads()["write_bytes"].sum(axis=1).reshape(-1, 5).sum(axis=1) / 300
+    np.testing.assert_allclose(seen, want[-72:], rtol=1e-9)
+    assert times[-1] == DAY + DAYS * DAY_NS
+    both, reads = course(forecast(lake))[1], course(forecast(lake, op="read"))[1]
+    np.testing.assert_allclose(both, seen + reads, rtol=1e-9)
+    assert answer.coverage[0].present == DAYS * 288 - 6
+    assert answer.provenance.table_versions.keys() == {"series"}
+    assert any("'now' means the end of the data" in caveat for caveat in answer.caveats)
+
+
+def test_slowdown_is_the_median_of_a_window_over_the_usual(lake: Lake) -> None:
+    answer = forecast(lake, of="slowdown")
+    assert answer.headline.startswith("Slowdown of stat on scratch: ")
+    seconds = probed()
+    want = np.sort(seconds.reshape(-1, 5), axis=1)[:, 2] / np.median(seconds)
+    np.testing.assert_allclose(course(answer)[1], want[-72:], rtol=0.03)  # histograms are right to 1%
+    assert answer.provenance.table_versions.keys() == {"response_rollups"}
+
+
+def test_as_of_an_earlier_time_nothing_later_is_known(lake: Lake, tmp_path: Path) -> None:
+    at = DAY + 5 * DAY_NS + 3 * HOUR_NS + 2 * MINUTE_NS
+    early = open_lake(tmp_path / "early", create=True)
+    for metric, values in loads().items():
+        early.append("series", series_frame(values[: 5 * 1440 + 180], metric=metric), source="lmt")
+    then, only = forecast(lake, at=at), forecast(early)
+    assert then.headline == only.headline
+    assert then.exhibits[0].tables == only.exhibits[0].tables
+    assert course(then)[0][-1] == DAY + 5 * DAY_NS + 3 * HOUR_NS
+
+
+def test_samples_longer_than_the_window_make_longer_windows(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "slow", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        values = np.exp(20 + swings(8 * 144, 0.9, 3))[:, None]
+        lake.append("series", series_frame(values, metric=metric, step_ns=10 * MINUTE_NS), source="sar")
+    answer = forecast(lake)
+    assert answer.exhibits[0].tables[0].column("horizon")[0] == 10 * MINUTE_NS
+
+
+def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
+    empty = open_lake(tmp_path / "empty", create=True)
+    with pytest.raises(DataUnavailable, match=r"no probe's response times.*Ingest server statistics"):
+        forecast(empty)
+    with pytest.raises(DataUnavailable, match="no server load"):
+        forecast(empty, of="load")
+    with pytest.raises(DataUnavailable, match=r"no load of home.*scratch"):
+        forecast(lake, filesystem="home")
+    with pytest.raises(DataUnavailable, match=r"No probe has measured home.*scratch"):
+        forecast(lake, filesystem="home", of="slowdown")
+    with pytest.raises(UsageError, match="Load of 'stat'"):
+        forecast(lake, op="stat", of="load")
+    with pytest.raises(UsageError, match=r"timed 'create'.*stat"):
+        forecast(lake, op="create", of="slowdown")
+    for wrong in ({"window": MINUTE_NS}, {"horizon": 3 * HOUR_NS}, {"duration": 2 * DAY_NS}):
+        with pytest.raises(UsageError):
+            forecast(lake, **wrong)
+    with pytest.raises(DataUnavailable):
+        forecast(lake, at=DAY - DAY_NS)
+
+
+def test_only_a_probe(tmp_path: Path) -> None:
+    """Without server samples the slowdown is forecast by itself; half a day is too short, and it says so."""
+    lake = open_lake(tmp_path / "probe", create=True)
+    frame = RESPONSES.frame(
+        start_ns=DAY + np.arange(720, dtype=np.int64) * MINUTE_NS, host="h", target="/s", op="read",
+        request_bytes=1 << 20, mode="nocache", duration_ns=10**7 + np.arange(720), system="mount:/s", status="ok",
+        rows=720,
+    )  # fmt: skip
+    lake.append("response_rollups", all_intervals(frame), source="rollup")
+    answer = forecast(lake)
+    assert "Slowdown of read" in answer.headline
+    assert "not enough history for a forecast: 144 windows" in answer.headline
+
+
+def test_the_command(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--lake", str(lake.root)]
+    assert run(["forecast", *at, "--op", "write", "--for", "2h", "--horizon", "30min"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Writes on scratch" in text
+    assert "expected in 30 minutes" in " ".join(text.split())
+    assert "Best start in the next 24 h, for 2" in text
+    assert run(["forecast", *at, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["exhibits"][0]["estimates"][0]["name"] == "skill in 5 min"
+    assert run(["forecast", *at, "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [int(row["horizon"]) // MINUTE_NS for row in rows] == [5, 10, 15, 30, 60, 90, 120]
+    assert run(["forecast", *at, "--window", "1min"]) == 2
+    assert run(["forecast", *at, "--at", "someday"]) == 2
+    assert run(["forecast", *at, "--filesystem", "home"]) == 1
+
+
+def test_half_a_day_is_too_short_and_says_so(half_day: Path, tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake", create=True)
+    ingest(lake, [half_day])
+    answer = forecast(lake)
+    assert "not enough history for a forecast: 144 windows of 5 min; 3 days" in answer.headline
+
+
+def counted_frame(job_ids, windows, amount):
+    """What servers counted: one interval of a minute in the middle of each window."""
+    rows = len(job_ids)
+    return TABLES["job_operations"].frame(
+        rows=rows, start_ns=DAY + np.asarray(windows, np.int64) * 5 * MINUTE_NS + 2 * MINUTE_NS, interval_ns=MINUTE_NS,
+        system="scratch", component_kind="ost", component="OST0000", job_key=encode_text([str(j) for j in job_ids]),
+        job_id=np.asarray(job_ids, np.int64), cluster=None, uid=None, exe=None, host=None, operation="write",
+        count=1, bytes=np.full(rows, amount, np.int64), time_ns=None, histogram=None, quality=0,
+    )  # fmt: skip
+
+
+def job_frame(ids, begins, ends):
+    return TABLES["jobs"].frame(
+        rows=len(ids), cluster="c", raw_job_id=np.asarray(ids, np.int64), step="", restart=None,
+        job_id=encode_text([str(i) for i in ids]), array_job_id=None, het_offset=None, uid=7, user="ann",
+        account="a", name="saves", state="COMPLETED", submit_ns=np.asarray(begins, np.int64),
+        start_ns=np.asarray(begins, np.int64), end_ns=np.asarray(ends, np.int64), node_count=1, cpu_count=1, nodes=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A job every six hours, which writes 300 GB in every sixth window of five hours; little else."""
+    lake = open_lake(tmp_path_factory.mktemp("saving") / "lake", create=True)
+    begins = 3 + 72 * np.arange(DAYS * 4)
+    windows = (begins[:, None] + 6 * np.arange(1, 10)).ravel()
+    windows = windows[windows < DAYS * 288]
+    ids = 100 + (windows - 3) // 72
+    lake.append("job_operations", counted_frame(ids, windows, 300 * 10**9), source="job_stats")
+    starts = DAY + begins.astype(np.int64) * 5 * MINUTE_NS
+    lake.append("jobs", job_frame(100 + np.arange(len(begins)), starts, starts + 5 * HOUR_NS), source="sacct")
+    written = np.random.default_rng(3).exponential(10**8, MINUTES)
+    written[windows * 5 + 2] += 300 * 10**9
+    for metric, values in (("write_bytes", written), ("read_bytes", np.ones(MINUTES))):
+        lake.append("series", series_frame(values[:, None].round(), metric=metric), source="lmt")
+    return lake
+
+
+def test_known_jobs_are_counted(saving: Lake) -> None:
+    answer = forecast(saving, op="write", at=DAY + 5 * DAY_NS + 3 * HOUR_NS)
+    (said,) = [finding.text for finding in answer.findings if finding.name == "knows"]
+    assert said.startswith("The forecast knows the last 5 days, and 1 running and 0 waiting jobs by what")
+
+
+def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(
+    saving: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
+    found = []
+    for most in (10**9, 0):
+        monkeypatch.setattr("ioweather.planning.forecast._MOST_MINUTES", most)
+        with saving.snapshot() as snapshot:
+            jobs = history(snapshot, asked).jobs
+        assert jobs is not None
+        found.append(jobs)
+    assert [jobs.step_ns // MINUTE_NS for jobs in found] == [1, 5]
+    fine, coarse = (jobs.work for jobs in found)
+    assert fine.amount.sum() / 5 == pytest.approx(coarse.amount.sum())
+    assert set((fine.window[fine.amount > 0] % 5).tolist()) == {2}
+
+
+def test_logs_of_ended_jobs_tell_what_a_running_one_will_do(tmp_path: Path) -> None:
+    """The same jobs without servers that count them: each file is written from its first to its last moment."""
+    lake = open_lake(tmp_path / "logged", create=True)
+    runs, five = DAYS * 4, 5 * MINUTE_NS
+    starts = DAY + (3 + 72 * np.arange(runs, dtype=np.int64)) * five
+    digests = encode_text([f"d{number}" for number in range(runs)])
+    lake.append("jobs", job_frame(100 + np.arange(runs), starts, starts + 5 * HOUR_NS), source="sacct")
+    lake.append("applications", TABLES["applications"].frame(
+        rows=runs, log_digest=digests, job_id=100 + np.arange(runs), uid=7, nprocs=1, start_ns=starts,
+        end_ns=starts + 5 * HOUR_NS, log_version="3.41", partial_modules="", modules="POSIX",
+    ), source="darshan")  # fmt: skip
+    lake.append("files", TABLES["files"].frame(
+        rows=runs, log_digest=digests, start_ns=starts, record_id=1, rank=-1, module="POSIX", standard_stream=False,
+        read_count=0, write_count=1, read_bytes=0, write_bytes=900 * 10**9, mount="/scratch",
+        first_write_ns=starts + 12 * five + MINUTE_NS, last_write_ns=starts + 14 * five - MINUTE_NS - 1,
+    ), source="darshan")  # fmt: skip
+    for metric in ("write_bytes", "read_bytes"):
+        lake.append("series", series_frame(np.ones((MINUTES, 1)), metric=metric), source="lmt")
+    with lake.snapshot() as snapshot:
+        seen = history(snapshot, {"of": "load", "at": None, "filesystem": None, "op": "write", "window": five})
+    assert seen.jobs is not None
+    work = seen.jobs.work
+    assert not work.live
+    moved = work.amount[work.job == 2] * 300
+    assert moved[12:14] == pytest.approx([450e9, 450e9])
+    assert moved.sum() == pytest.approx(900e9)
+    expects = expected_load(work, DAYS * 288, (6,))[0]
+    last = 3 + 72 * (runs - 1)
+    assert expects[last + 6] > 10 * expects[last - 6]

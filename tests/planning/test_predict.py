@@ -1,0 +1,78 @@
+"""Predicted transfers against planted truth, and what cannot be predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.frames import Frame
+from ioweather.core.results import Answer
+from ioweather.core.tables.schema import concat
+from ioweather.core.units import GIB, MIB
+from ioweather.planning.transfers import predict_transfer
+from planted_responses import FACILITY, SIZES, law_of, rows
+
+
+@pytest.fixture(scope="module")
+def sampled() -> Frame:
+    return concat([rows(size, 250, targets=4) for size in SIZES])
+
+
+def facts(answer: Answer) -> dict[str, object]:
+    return {fact.label: fact.value for group in answer.facts for fact in group.facts}
+
+
+def test_a_sequence_of_requests_adds_up(sampled: Frame) -> None:
+    answer = predict_transfer(sampled, FACILITY, total_bytes=256 * MIB, request_bytes=4 * MIB, replicates=10)
+    truth = law_of(4 * MIB).sample(64 * 4_000, np.random.default_rng(1)).reshape(4_000, 64).sum(axis=1)
+    found = facts(answer)
+    assert found["rounds of requests"] == 64
+    assert found["half within"] == pytest.approx(np.median(truth), rel=0.05)
+    assert found["95% within"] == pytest.approx(np.quantile(truth, 0.95), rel=0.1)
+    assert found["mean"] == pytest.approx(64 * law_of(4 * MIB).mean, rel=0.1)
+    assert answer.headline.startswith("About ")
+    assert answer.exhibits[0].charts[0].kind == "cdf"
+
+
+def test_concurrent_requests_wait_for_the_slowest(sampled: Frame) -> None:
+    answer = predict_transfer(sampled, FACILITY, total_bytes=64 * MIB, width=16, replicates=10)
+    truth = law_of(4 * MIB).sample(16 * 4_000, np.random.default_rng(2)).reshape(4_000, 16).max(axis=1)
+    found = facts(answer)
+    assert found["rounds of requests"] == 1
+    assert found["half within"] == pytest.approx(np.median(truth), rel=0.1)
+    assert "independently" in answer.findings[0].text
+
+
+def test_the_mean_is_that_of_the_transfers_the_quantiles_are_of() -> None:
+    few = concat([rows(size, 120) for size in SIZES])
+    found = facts(predict_transfer(few, FACILITY, total_bytes=64 * MIB, width=16, replicates=20))
+    assert found["mean"] is None or found["mean"] > found["half within"]
+
+
+def test_an_infinite_mean_is_not_a_number() -> None:
+    heavy = rows(64 * MIB, 500, alpha=1.5)
+    answer = predict_transfer(heavy, FACILITY, total_bytes=64 * MIB, replicates=0)
+    mean = next(fact for group in answer.facts for fact in group.facts if fact.label == "mean")
+    assert mean.value is None
+    assert "judge by quantiles" in mean.note
+
+
+def test_what_was_not_sampled_is_not_predicted(sampled: Frame) -> None:
+    for size in (MIB // 2, GIB):
+        answer = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=size, replicates=0)
+        assert "outside the sampled sizes (1 MiB to 64 MiB on scratch-nocache)" in answer.headline
+    assert "for write" in predict_transfer(sampled, FACILITY, total_bytes=GIB, op="write").headline
+
+
+def test_a_transfer_larger_than_all_samples_goes_in_pieces_of_the_largest(sampled: Frame) -> None:
+    whole = predict_transfer(sampled, FACILITY, total_bytes=GIB, replicates=0)
+    pieces = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=64 * MIB, replicates=0)
+    assert whole.result == pieces.result
+    assert "in requests of 64 MiB" in whole.question
+
+
+def test_impossible_transfers_are_refused(sampled: Frame) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        predict_transfer(sampled, FACILITY, total_bytes=0)
+    with pytest.raises(ValueError, match="larger requests"):
+        predict_transfer(sampled, FACILITY, total_bytes=2**60, request_bytes=MIB)

@@ -1,0 +1,246 @@
+"""Every question of the catalogue: its JSON is as published, it says where it comes from, its names stay, and command,
+Python and API give the same answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from fastapi.testclient import TestClient
+from small_facility import make_small_lake
+
+import ioweather
+from ioweather._version import __version__
+from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
+from ioweather.core.clock import now_ns
+from ioweather.core.results import Answer, result_json, to_jsonable
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.units import GIB, MIB, NS
+from ioweather.lake.lake import Lake
+from ioweather.planning.transfers import predict_transfer, recommend_stripe
+from ioweather.testing import check_question
+from ioweather.topics.analyse import make_exhibits
+from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.ui.cli.main import run as command
+from ioweather.ui.publish import answer_schema
+from ioweather.ui.web.app import LOOPBACK, create_app
+from planted_responses import FACILITY, SIZES, rows
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+RECORDED = Path(__file__).with_name("answer_names.json")
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "answer.schema.json"
+STUB = Path(ioweather.__path__[0]) / "__init__.pyi"
+EVERY = pytest.mark.parametrize("name", list(QUESTIONS))
+
+
+@dataclass(frozen=True)
+class Site:
+    """A lake, an agent's spool, and what to ask: arguments and options by question."""
+
+    lake: Lake
+    spool: Path
+    arguments: dict[str, tuple[str, ...]]
+    options: dict[str, dict[str, str]]
+
+    def line(self, name: str, *more: str) -> list[str]:
+        options = [part for key, value in self.options.get(name, {}).items() for part in (f"--{key}", value)]
+        spool = ["--spool", str(self.spool)] if name == "now" else []
+        return [name, *self.arguments.get(name, ()), *options, *spool, "--lake", str(self.lake.root), *more]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    folder = tmp_path_factory.mktemp("questions")
+    lake = make_small_lake(folder)
+    with lake.snapshot() as snapshot:
+        sql = "SELECT job_id FROM applications JOIN job_io USING (log_digest) ORDER BY io_seconds DESC, job_id LIMIT 2"
+        jobs = tuple(str(job) for (job,) in snapshot.query(sql).fetchall())
+        ((project,),) = snapshot.query("SELECT min(account) FROM jobs WHERE account <> ''").fetchall()
+    read = OperationStatus(
+        "read", MIB, "nocache", ok_count=100, last=Outcome(now_ns(), "ok"), expected_count=100,
+        expected_ns=NS // 100, recent=Recent(60 * NS, 60, NS // 100),
+    )  # fmt: skip
+    target = TargetStatus("/scratch/p", "mount:/scratch", "waiting", NS, operations=(read,))
+    seen = Status("h", 1, "b", "r", "running", now_ns(), now_ns(), 1 << 60, SpoolStatus("/s"), (target,))
+    (folder / "spool").mkdir()
+    write_status(seen, folder / "spool")
+    arguments = {
+        "compare": jobs, "job": jobs[:1], "predict": ("1GiB",), "project": (str(project),), "stripe": ("1GiB",),
+        "why": jobs[:1],
+    }  # fmt: skip
+    return Site(
+        lake,
+        folder / "spool",
+        arguments,
+        {
+            "predict": {"request": "16MiB"},
+            "events": {"kind": "phase"},
+            "what_if": {"without": jobs[0]},
+            "claims": {"paper": "kun19"},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def client(site: Site) -> Iterator[TestClient]:
+    app = create_app(site.lake.root, [site.spool], hosts=(*LOOPBACK, "testserver"))
+    with TestClient(app, raise_server_exceptions=False) as made:
+        yield made
+
+
+_MADE: dict[str, dict[str, Any]] = {}
+
+
+@pytest.fixture
+def answer(name: str, site: Site) -> dict[str, Any]:
+    """From Python, made once."""
+    if name not in _MADE:
+        extra: dict[str, Any] = {"spool": [site.spool]} if name == "now" else {}
+        asked = getattr(ioweather, name)(
+            *site.arguments.get(name, ()), **site.options.get(name, {}), **extra, lake=site.lake
+        )
+        assert isinstance(asked, Answer)
+        _MADE[name] = json.loads(json.dumps(result_json(asked)))
+    return _MADE[name]
+
+
+def lasting(answer: dict[str, Any]) -> dict[str, Any]:
+    """Without what changes with the moment of asking."""
+    provenance = {key: value for key, value in answer["provenance"].items() if key != "made_ns"}
+    kept = {key: answer[key] for key in ("name", "headline", "result", "caveats", "coverage", "exhibits")}
+    return {**kept, "provenance": provenance, "names": list(names_of(answer))}
+
+
+def names_of(answer: dict[str, Any]) -> Iterator[str]:
+    for group in answer["facts"]:
+        yield group["name"]
+        yield from (f"{group['name']}.{fact['name']}" for fact in group["facts"])
+    yield from (f"finding {finding['name']}" for finding in answer["findings"])
+
+
+def test_the_published_schema_is_that_of_the_dataclasses() -> None:
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == answer_schema()
+    jsonschema_rs.meta.validate(answer_schema())
+
+
+@EVERY
+def test_json_is_as_the_schema_says(name: str, answer: dict[str, Any]) -> None:
+    validator = jsonschema_rs.validator_for(answer_schema())
+    validator.validate(answer)
+    kind: Any = QUESTIONS[name].result
+    assert answer["name"] == name
+    assert answer["result"].keys() == {field.name for field in fields(kind)}
+    assert not validator.is_valid({**answer, "result": {}})
+
+
+@EVERY
+def test_an_answer_says_where_it_comes_from(name: str, answer: dict[str, Any], site: Site) -> None:
+    provenance = answer["provenance"]
+    assert provenance["table_versions"]
+    assert set(provenance["table_versions"]) <= QUESTIONS[name].tables
+    assert provenance["software_version"] == __version__
+    assert provenance["facility_digest"] == site.lake.facility.digest
+    assert provenance["lake"] == str(site.lake.root)
+    assert ("This facility is simulated." in answer["caveats"]) == (name != "now"), "agents measure this machine"
+    assert answer["coverage"]
+
+
+@EVERY
+def test_our_own_pass_the_check_of_other_packages(name: str, site: Site) -> None:
+    question = QUESTIONS[name]
+    params: dict[str, Any] = dict(site.options.get(name, {}))
+    for param in question.params:
+        if param.required and name in site.arguments:
+            params[param.name] = site.arguments[name] if param.many else site.arguments[name][0]
+    if name == "now":
+        params |= {"spool": [site.spool], "at": now_ns()}
+    check_question(question, site.lake, **params)
+
+
+@EVERY
+def test_names_are_names_and_unique(name: str, answer: dict[str, Any]) -> None:
+    names = list(names_of(answer))
+    assert len(names) == len(set(names))
+    for one in names:
+        assert all(map(NAME.fullmatch, one.removeprefix("finding ").split("."))), one
+
+
+@EVERY
+def test_command_python_and_api_agree(
+    name: str, answer: dict[str, Any], site: Site, client: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(site.line(name, "--json")) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert lasting(printed) == lasting(answer)
+    first = next((param for param in QUESTIONS[name].params if param.required), None)
+    query = dict(site.options.get(name, {}))
+    if first is not None:
+        query[first.name] = ",".join(site.arguments[name])
+    response = client.get(f"/api/v1/ask/{name}", params=query)
+    assert response.status_code == 200, response.text
+    assert lasting(response.json()) == lasting(answer)
+
+
+@EVERY
+def test_csv_has_a_header_and_rows(name: str, site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(site.line(name, "--csv")) == 0
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    named = {"group_name", "fact_name"}
+    assert all(QUESTIONS[name].table or named <= row.keys() for row in table)
+
+
+@EVERY
+def test_everything_follows_from_the_line(name: str) -> None:
+    question = QUESTIONS[name]
+    assert question.name == name
+    assert question.help
+    assert f"def {name}(" in STUB.read_text(encoding="utf-8")
+    assert name in ioweather.__all__
+    assert question.tables <= set(TABLES)
+
+
+def test_names_stay(site: Site) -> None:
+    """What a script matches on. A new name is added to the list; none of them goes or changes."""
+    sampled = concat([rows(size, 200, op="write", targets=8) for size in SIZES])
+    asked: dict[str, Any] = {"op": "write", "replicates": 10}
+    planted = {
+        "predict": predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=16 * MIB, **asked),
+        "stripe": recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, **asked),
+    }
+    made = _MADE | {name: to_jsonable(answer) for name, answer in planted.items()}
+    found = {name: sorted(names_of(answer)) for name, answer in made.items()}
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    gone = {name: sorted(set(names) - set(found[name])) for name, names in recorded.items() if name in found}
+    assert {name: names for name, names in gone.items() if names} == {}
+
+
+def test_a_path_is_not_read_for_the_network(client: TestClient, tmp_path: Path) -> None:
+    log = tmp_path / "a.darshan"
+    log.write_bytes(b"secret")
+    for name in ("job", "why"):
+        response = client.get(f"/api/v1/ask/{name}", params={"job": str(log)})
+        assert response.status_code == 400
+        assert "is not a job id" in response.json()["error"]["message"]
+    assert client.get("/api/v1/ask/stripe", params={"size": str(log)}).status_code == 400
+    assert client.get("/api/v1/ask/now", params={"spool": str(tmp_path)}).status_code == 400
+
+
+def test_exhibits_are_as_the_schema_says(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["show", "car11.fig6", "--lake", str(site.lake.root), "--json"]) == 0
+    jsonschema_rs.validate(answer_schema(), json.loads(capsys.readouterr().out))
+
+
+def test_findings_of_exhibits_have_names(site: Site) -> None:
+    ids = ("car11.fig2", "car11.fig7", "pat19.fig3", "pat19.fig11", "mad17.table1", "kun19.episodes", "car11.projects")
+    for exhibit in make_exhibits(site.lake, ids):
+        names = [finding.name for finding in exhibit.findings]
+        assert len(names) == len(set(names)), exhibit.id
+        assert all(map(NAME.fullmatch, names)), (exhibit.id, names)

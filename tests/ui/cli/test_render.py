@@ -1,0 +1,71 @@
+"""Tables and small pictures in 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.ui.cli.terminal import chart_lines, print_answer, print_rows, table_parts
+
+
+def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:
+    table = ResultTable("t", tuple(ResultColumn(n, "", unit) for n, unit in columns.items()), tuple(rows))  # type: ignore[arg-type]
+    return Chart(kind, table, encoding)  # type: ignore[arg-type]
+
+
+def test_a_table_stays_whole_where_its_texts_can_wrap() -> None:
+    claims = ["fewer than twenty of the targets work together at a time"] * 2
+    _, parts = table_parts(["claim", "evidence", "exhibit"], [claims, claims, ["pat19.sensitivity"] * 2], 60)
+    assert parts == [[0, 1, 2]]
+
+
+def test_words_are_not_broken() -> None:
+    least, _ = table_parts(["group"], [["checkpoint_shared000-512-9e25"]], 20)
+    assert least == [29]
+
+
+def test_every_part_begins_with_what_tells_rows_apart() -> None:
+    cells = [["2 to 63", "2 to 63"], ["POSIX", "MPI-IO"], *([["1234567890"] * 2] * 4)]
+    _, parts = table_parts(["processes", "interface", *"abcd"], cells, 46)
+    assert parts == [[0, 1, 2, 3], [0, 1, 4, 5]]
+
+
+def test_many_bars_are_a_character_each() -> None:
+    rows = [(hour, way, float(hour)) for way in ("read", "write") for hour in range(24)]
+    chart = _chart("bars", {"x": "x", "y": "y", "series": "s"}, {"x": "", "s": "text", "y": "bytes"}, rows)
+    lines = chart_lines(chart, 78)
+    assert len(lines) == 2
+    assert lines[0].startswith("read")
+    assert lines[0].endswith("peak 23 B at 23")
+
+
+@pytest.mark.parametrize("width", [78, 40])
+def test_bars_leave_room_for_their_values(width: int) -> None:
+    chart = _chart("bars", {"x": "x", "y": "y"}, {"x": "text", "y": "mib_per_s_per_node"}, [("A", 94.6), ("B", 571.0)])
+    assert max(map(len, chart_lines(chart, width))) <= width
+
+
+def test_quantiles_that_do_not_fit_are_fewer_not_cut() -> None:
+    rows = [(1e9 + i * 1e7, (i + 1) / 100) for i in range(100)]
+    chart = _chart("cdf", {"x": "x", "y": "y"}, {"x": "bytes_per_s", "y": "ratio"}, rows)
+    (line,) = chart_lines(chart, 60)
+    assert line.endswith("GiB/s")
+    assert "99% ≤" in line
+    assert len(line) <= 60
+
+
+def test_days_stand_in_the_order_of_the_table() -> None:
+    rows = [("scratch read", day, 0.0) for day in ("Monday", "Tuesday", "Sunday")]
+    chart = _chart("heatmap", {"x": "d", "y": "s", "value": "v"}, {"s": "text", "d": "text", "v": "ratio"}, rows)
+    lines = chart_lines(chart, 78)
+    assert lines[0].startswith("scratch read ")
+    assert lines[-1].split() == ["Monday", "Sunday"]
+
+
+def test_what_goes_into_a_pipe_has_no_blanks_at_line_ends(capsys):
+    print_rows(("name", "n"), [("a long name", 1), ("b", 20_000)], "text")
+    print_answer(Answer("What?", "A headline.", facts=(FactGroup("g", "Group", (Fact("f", "fact", 1.0, "s"),)),)))
+    printed = capsys.readouterr().out
+    assert "a long name" in printed
+    assert "Group" in printed
+    assert not [line for line in printed.split("\n") if line != line.rstrip()]

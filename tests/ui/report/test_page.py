@@ -1,0 +1,224 @@
+"""The report is one file: nothing from outside, everything listed is there, and a failing study does not end it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import EventOutcome, RunOutcome
+from ioweather.core.papers import PAPERS, document, exhibits
+from ioweather.core.results import Exhibit, Finding
+from ioweather.topics import analyse
+from ioweather.ui.cli.main import run
+from ioweather.ui.report import write
+from ioweather.ui.report.sheets import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
+from ioweather.ui.report.write import (
+    LeftOut,
+    Made,
+    equation_html,
+    front_sheets,
+    report_html,
+    without_repeats,
+    write_report,
+)
+
+
+@pytest.fixture(scope="module")
+def page(material, small_lake):
+    return report_html(material, front_sheets(small_lake, material, operator=True))
+
+
+def test_every_exhibit_is_in_the_report_or_named_as_left_out(material, page):
+    made = {m.exhibit.id for m in material.made}
+    left_out = {item.id for item in material.left_out}
+    assert made | left_out == {entry.id for entry in exhibits()}
+    assert not made & left_out
+    assert len(made) >= 6
+    for exhibit_id in made:
+        assert f'id="{exhibit_id}"' in page
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page)
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+
+
+def test_every_link_has_its_target(page):
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert links
+    assert links <= targets
+
+
+def test_the_summary_comes_first_and_says_what_is_simulated(page):
+    assert page.index("This facility is simulated") < page.index('id="summary"') < page.index('id="contents"')
+    assert page.index('id="contents"') < page.index('id="car11"') < page.index('id="methods"')
+
+
+def test_what_differs_from_the_papers_stands_first_in_the_summary(material):
+    claims = (Finding("It agrees.", "supported", "a", "pat19.a"), Finding("It differs.", "refuted", "b", "pat19.b"),
+              Finding("It is open.", "undecided", "c", "pat19.c"), Finding("It was measured."))  # fmt: skip
+    page = report_html(replace(material, made=(Made(Exhibit("pat19.fig9", "Some", findings=claims), "scratch"),)))
+    summary = page.partition('id="contents"')[0]
+    assert summary.index("It differs.") < summary.index("It agrees.")
+    assert "It is open." not in summary
+    assert "It was measured." not in summary
+    assert "1 statements are contradicted here, 1 agree, and 1 are not decided" in summary
+
+
+def test_the_first_sheet_is_for_people_and_the_science_folds(page):
+    assert page.count("<h1>") == 1
+    first, _, science = page.partition('<details class="appendix">')
+    for words in ("What to do", "Programs that waited longest", "For operators", "Runs that lost most time"):
+        assert words in first
+    assert 'id="car11"' in science
+    assert "PsiD" not in first
+
+
+def test_a_director_gets_one_sheet_and_only_some_exhibits_can_be_asked_for(small_lake, tmp_path):
+    found = write_report(small_lake, tmp_path / "d.html", audience="director")
+    text = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert not found.made
+    assert "For operators" not in text
+    assert "appendix" not in text.partition("</style>")[2].partition("<body")[2]
+    assert len(text) < 1_000_000
+    found = write_report(small_lake, tmp_path / "s.html", only=["car11.fig7"])
+    assert {m.exhibit.id for m in found.made} == {"car11.fig7"}
+    assert not found.left_out
+
+
+def test_what_a_run_lost_is_what_it_took_beyond_similar_ones():
+    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
+    assert lost_seconds(run) == pytest.approx(20.0)
+    assert lost_seconds(replace(run, slowness=0.5)) == 0.0
+    assert lost_seconds(replace(run, slowness=None)) == 0.0
+    event = EventOutcome("incident", "fs", "it", 150, None, None, "s")
+    assert during(run, [event])
+    assert not during(run, [replace(event, start_ns=10, end_ns=100)])
+
+
+def test_runs_of_the_report_say_which_verdict_is_shown():
+    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
+    revised = replace(run, job_id=2, verdict="system", verdict_as_of="later")
+    (table,) = operator_sheet(Found((0, 1), None, (run, revised))).tables
+    assert [row[-1] for row in table.rows] == ["", "system, revised"]
+    (plain,) = operator_sheet(Found((0, 1), None, (run,))).tables
+    assert "verdict" not in {column.name for column in plain.columns}
+
+
+def test_an_arrow_shows_both_numbers_that_it_compares():
+    runs = [RunOutcome(n, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9) for n in range(10)]
+    whole, first, second = (Found((0, 1), None, tuple(part)) for part in (runs, runs[:6], runs[6:]))
+    tile = director_sheet("x", whole, second, first, []).tiles[-1]
+    assert tile.value == "10"
+    assert tile.note == "↓ 33.3% (first half 6, second half 4)"
+    assert director_sheet("x", whole, whole, first, []).tiles[-1].note == "↑ 66.7% (before 6)"
+
+
+def test_patterns_have_the_names_that_job_gives_them(small_lake):
+    (found,) = find(small_lake, [(0, 2**62)])
+    advice = [line for line in actions(small_lake, found) if "would save" in line]
+    assert advice
+    assert not [line for line in advice if any(name in line for name in ("straggler time", "rank zero"))]
+
+
+@pytest.mark.real
+def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    file = tmp_path / "d.html"
+    write_report(small_lake, file, audience="director")
+    ends = "[...document.querySelectorAll('.first table')].map(table => table.getBoundingClientRect().right)"
+    cut = "[...document.querySelectorAll('.first .scroll')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for width, media in ((1200, "screen"), (794, "screen"), (710, "print")):  # 710: A4 within its margins
+            page = browser.new_page(viewport={"width": width, "height": 1000})
+            page.goto(file.as_uri())
+            page.emulate_media(media=media)
+            assert 0 < max(page.evaluate(ends)) <= width, media
+            assert page.evaluate(cut) == 0, media
+            page.close()
+        browser.close()
+
+
+def test_a_sheet_of_nothing_says_so():
+    nothing = Found((0, 1), None)
+    sheet = director_sheet("x", nothing, nothing, nothing, [])
+    assert "Nothing was measured" in sheet.sentences[0]
+    assert "no earlier data" in sheet.sentences[1]
+
+
+def test_every_paper_has_its_methods():
+    assert all(document(key)["method"] and document(key)["method_equations"] for key in PAPERS)
+
+
+def test_equations_are_set_and_escaped():
+    assert equation_html("a_{1} < b^{n}") == "a<sub>1</sub> &lt; b<sup>n</sup>"
+
+
+def test_a_study_that_fails_is_named_and_the_rest_goes_on(small_lake, few, monkeypatch):
+    real = analyse.make_exhibits
+
+    def failing(lake, ids, **options):
+        if "pat19.fig3" in ids:
+            raise ZeroDivisionError("planted")
+        return real(lake, ids, **options)
+
+    monkeypatch.setattr(analyse, "make_exhibits", failing)
+    found = write.gather(small_lake)
+    reasons = {item.id: item.reason for item in found.left_out}
+    assert reasons["pat19.fig3"] == "it failed: ZeroDivisionError: planted"
+    assert "pat19.fig4" in {m.exhibit.id for m in found.made}
+
+
+def test_names_in_reasons_and_findings_are_escaped(material):
+    hostile = Exhibit("car11.fig2", "<b>", findings=(Finding("<script>alert(1)</script>", "supported"),))
+    planted = replace(
+        material, made=(Made(hostile, "<i>fs"),), left_out=(LeftOut("car11.fig3", "t", "<img src=x onerror=y>"),)
+    )
+    text = report_html(planted)
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    assert "<i>fs" not in text
+
+
+def test_an_exhibit_of_a_second_file_system_stands_beside_the_first():
+    first, again = Exhibit("pat19.fig3", "x"), Exhibit("pat19.fig3@scratch", "x")
+    other = Exhibit("pat19.fig3@home", "x")
+    made = (Made(first, "scratch"), Made(again, "scratch"), Made(other, "home"))
+    assert [m.exhibit.id for m in without_repeats(made)] == ["pat19.fig3", "pat19.fig3@home"]
+
+
+def test_the_command_writes_the_file(small_lake, few, tmp_path, capsys):
+    out = tmp_path / "r.html"
+    assert run(["report", "--lake", str(small_lake.root), "--out", str(out)]) in (0, 1)
+    assert "exhibits" in capsys.readouterr().out
+    assert 50_000 < out.stat().st_size < 15_000_000
+
+
+@pytest.mark.parametrize("name", ["report.docx", "no/such/folder/report.html"])
+def test_a_bad_place_is_refused_before_the_work(small_lake, tmp_path, name):
+    with pytest.raises(UsageError, match="--out"):
+        write_report(small_lake, tmp_path / name)
+
+
+def test_a_period_without_data_leaves_everything_out(small_lake, few, tmp_path):
+    found = write_report(small_lake, tmp_path / "empty.html", period_ns=(0, 1))
+    assert (tmp_path / "empty.html").exists()
+    assert found.left_out
+
+
+@pytest.mark.slow
+def test_the_whole_catalogue_fits_a_ticket(small_lake, tmp_path):
+    found = write_report(small_lake, tmp_path / "all.html", anonymous=True)
+    assert len(found.made) > 40
+    assert not [item for item in found.left_out if item.reason.startswith("it failed")]
+    assert (tmp_path / "all.html").stat().st_size < 15_000_000

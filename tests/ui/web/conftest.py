@@ -1,0 +1,79 @@
+"""One small lake behind the application."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+from small_facility import make_small_lake
+
+from fault_scenarios import wait_until_written
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token
+from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory):
+    return make_small_lake(tmp_path_factory.mktemp("web"))
+
+
+@pytest.fixture(scope="session")
+def client(lake, tmp_path_factory):
+    nowhere = tmp_path_factory.mktemp("nowhere")
+    app = create_app(
+        lake.root, [nowhere / "spool"], others={"empty": nowhere / "none"}, hosts=(*LOOPBACK, "testserver"),
+        metrics=lambda: b"ioweather_up 0\n",
+    )  # fmt: skip
+    with TestClient(app, raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def job_id(client):
+    return client.get("/api/v1/jobs").json()["jobs"][0]["job_id"]
+
+
+@pytest.fixture(scope="session")
+def file_page(client):
+    """The address of the page of a file of some job."""
+    for job in client.get("/api/v1/jobs").json()["jobs"]:
+        text = client.get(f"/fragments/jobs/{job['job_id']}/evidence").text
+        found = re.search(r'href="(/jobs/[^"]+/file[^"]+)"', text)
+        if found:
+            return html.unescape(found[1])
+    raise AssertionError("no job of the lake has a file with a path")
+
+
+# A server that other hosts push to, and what they need for it.
+
+
+@pytest.fixture
+def root(tmp_path):
+    return open_lake(tmp_path / "lake", create=True).root
+
+
+@pytest.fixture
+def token(root):
+    return create_token(root, "n1", "n1")
+
+
+@pytest.fixture
+def token_file(tmp_path, token):
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(f"{token}\n")
+    return file
+
+
+@pytest.fixture
+def server(root):
+    with running(create_app(root), bind("127.0.0.1", 0)) as where:
+        yield where.rstrip("/")
+
+
+@pytest.fixture
+def wait_written():
+    return wait_until_written

@@ -1,0 +1,336 @@
+"""Agents of other hosts tell how they are: over HTTP on loopback, and as pages, `now` and metrics show them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from asking import weather_now
+from ioweather.agent.delivery import Server, Shipment, Shipper, push
+from ioweather.agent.exporter import render
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import (
+    InFlight,
+    OperationStatus,
+    Outcome,
+    Recent,
+    SourceStatus,
+    SpoolStatus,
+    Status,
+    TargetStatus,
+    inbox,
+    keep_status,
+    read_status,
+    remote_agents,
+    status_bytes,
+)
+from ioweather.core.clock import now_ns
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.lake.lake import open_lake
+from ioweather.lake.tokens import create_token, revoke_token
+from ioweather.ui.cli.main import run
+from ioweather.ui.doctor import examine
+from ioweather.ui.web import receive
+from ioweather.ui.web.app import bind, create_app, running
+from shipments import finish_queue, outcome
+
+BINARY = {"content-type": "application/octet-stream"}
+AGENTS = "Agents of other hosts (since last heard of)"
+HEADER = '{"ioweather_spool": 1, "host": "n1"}\n'
+EVENT = '{"table": "events", "event_id": "e1", "kind": "gap", "start_ns": 1, "label": "x"}\n'
+
+
+@pytest.fixture(autouse=True)
+def no_agent_of_mine(tmp_path, monkeypatch):
+    monkeypatch.setenv("IOWEATHER_SPOOL", str(tmp_path / "no spool"))
+
+
+@pytest.fixture
+def client(root):
+    with TestClient(create_app(root, hosts=["testserver"]), raise_server_exceptions=False) as made:
+        yield made
+
+
+def told(host="n1", slowdown=1.0, **changes) -> Status:
+    """What an agent with one probe and block devices tells, which ships every five minutes."""
+    moment = now_ns()
+    read = OperationStatus(
+        "read", 1 << 20, "nocache", ok_count=100, last=Outcome(moment - 2 * NS, "ok"), expected_count=100,
+        expected_ns=10_000_000, recent=Recent(60 * NS, 60, round(10_000_000 * slowdown)), bucket_counts=(0, 100),
+    )  # fmt: skip
+    target = TargetStatus("/scratch/p", "mount:/scratch", "waiting", NS, operations=(read,))
+    block = SourceStatus("block", "waiting", 10 * NS, last_start_ns=moment - 7 * NS, last_ok=True)
+    spool = SpoolStatus("/spool", files=2, bytes=5000, limit_bytes=1 << 30)
+    made = Status(host, 7, "b", f"run of {host}", "running", moment - HOUR_NS, moment, NS, spool, (target,), (block,),
+                  software_version="1.2", ship_period_ns=5 * MINUTE_NS)  # fmt: skip
+    return replace(made, **changes)
+
+
+def texts(root) -> list[str]:
+    answer, _ = weather_now([], str(root))
+    return [finding.text for finding in answer.findings]
+
+
+def test_a_status_is_told_and_takes_the_place_of_the_one_before(server, root, token):
+    for pid in (7, 8):
+        assert push(server, token, [], status=status_bytes(told(pid=pid))).message == ""
+    kept = read_status(inbox(root) / "n1")
+    assert kept.pid == 8
+    assert abs(kept.received_ns - now_ns()) < 60 * NS
+    assert kept.targets[0].operations[0].bucket_counts[1] == 100
+    answer, wrong = weather_now([], str(root))
+    assert (answer.headline, wrong) == ("Storage is as fast as usual.", False)
+    assert [group.title for group in answer.facts] == ["/scratch from n1 (/scratch/p)", AGENTS]
+    (fact,) = answer.facts[1].facts
+    assert fact.label == "n1"
+    assert fact.note == "running, 1.2, last cycle 2 s before, 2 files wait"
+    assert answer.findings == ()
+
+
+def test_who_may_not_send_may_not_tell(server, root, token):
+    data = status_bytes(told())
+    assert push(server, "wrong", [], status=data).message.startswith("401")
+    assert push(server, token, [], status=status_bytes(told("n2"))).message.startswith("403: The token n1 is not for")
+    revoke_token(root, "n1")
+    assert push(server, token, [], status=data).message.startswith("401")
+    assert not inbox(root).exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b'{"host": "n1"}', b"[" * 100_000, b"\xff\xfe",
+     status_bytes(told()).replace(b'"pid":7', b'"pid":"7"'), status_bytes(told()).replace(b'"pid":7', b'"pid":1e400'),
+     status_bytes(told()).replace(b'"pid":7', b'"pid":' + b"9" * 30), status_bytes(told(targets=({"target": 5},))),
+     status_bytes(told(version=2)), status_bytes(told(state="dancing")), status_bytes(told(written_ns=None))],
+)  # fmt: skip
+def test_what_is_no_status_is_refused_and_nothing_is_kept(client, root, token, data):
+    response = client.post("/api/v1/spool/n1/status", content=data, headers={"authorization": f"Bearer {token}"})
+    assert response.status_code == 422, response.text
+    assert str(root) not in response.text
+    assert not inbox(root).exists()
+
+
+def test_a_status_of_another_host_or_without_end_is_refused(client, root, token, monkeypatch):
+    headers = {**BINARY, "authorization": f"Bearer {token}"}
+    assert client.post("/api/v1/spool/n1/status", content=status_bytes(told("n2")), headers=headers).status_code == 403
+    monkeypatch.setattr(receive, "STATUS_LIMIT_BYTES", 100)
+    assert client.post("/api/v1/spool/n1/status", content=status_bytes(told()), headers=headers).status_code == 400
+
+
+def test_a_newer_agent_may_say_more(client, root, token):
+    data = json.dumps({**json.loads(status_bytes(told())), "mood": {"good": [1.5, None]}})
+    response = client.post("/api/v1/spool/n1/status", content=data, headers={"authorization": f"Bearer {token}"})
+    assert response.json() == {"status": "ok"}
+
+
+def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
+    moment = now_ns()
+    keep_status(root, told("n1"), moment - 14 * MINUTE_NS)  # within three of its periods
+    keep_status(root, told("n2", slowdown=9), moment - 16 * MINUTE_NS)
+    keep_status(root, told("n3", slowdown=9, state="stopped"), moment - 2 * HOUR_NS)
+    keep_status(root, told("n4"), moment - 8 * DAY_NS)  # no more expected
+    for host in ("n1", "n2", "n3", "n4"):
+        came = read_status(inbox(root) / host).received_ns
+        os.utime(inbox(root) / host, ns=(came, came))
+    answer, wrong = weather_now([], str(root), at_ns=moment)
+    assert (answer.headline, wrong) == ("Storage is as fast as usual.", False)
+    assert [f.label for f in answer.facts[-1].facts] == ["n1", "n2", "n3"]
+    assert [f.text for f in answer.findings] == [
+        "The agent on n2 has been silent for 16 min.",
+        "The agent on n3 stopped 2 h ago.",
+    ]
+    checks = [check.found for check in examine(str(root)) if check.name in ("agent", "agents")]
+    assert any(re.fullmatch(r"silent for 16.* min on n2", found) for found in checks)
+    assert "1 of 3 of other hosts are heard of" in checks
+
+
+def test_when_all_are_silent_nothing_is_measured(root, capsys):
+    keep_status(root, told(), now_ns() - HOUR_NS)
+    came = now_ns() - HOUR_NS
+    os.utime(inbox(root) / "n1", ns=(came, came))
+    answer, wrong = weather_now([], str(root))
+    assert (answer.headline, wrong) == ("Nothing is measured: no agent is running.", True)
+    assert run(["now", "--lake", str(root)]) == 1
+    out = capsys.readouterr().out
+    assert "silent for" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_troubles_are_told_in_the_words_of_the_journal(root):
+    failed = SourceStatus("slurm", "failed", NS, message="no sacct")
+    spool = SpoolStatus("/s", dropped_rows=1200, refused_files=1, last_ship_ok=False, message="503: the lake is full")
+    keep_status(root, told(spool=spool, sources=(failed,)), now_ns())
+    assert texts(root) == [
+        "n1: slurm: failed: no sacct",
+        "n1: not shipped: 503: the lake is full",
+        "n1: the lake refused 1 files: 503: the lake is full",
+        "n1: 1,200 rows given up: 503: the lake is full",
+    ]
+    problems = [check.found for check in examine(str(root)) if check.state == "problem" and check.name == "agent"]
+    assert "n1: 1,200 rows given up: 503: the lake is full" in problems
+
+
+def test_a_hang_elsewhere_is_as_old_as_it_was_when_it_was_told(root):
+    moment = now_ns()
+    flight = InFlight("write", 1 << 20, moment, 40 * NS)
+    target = replace(told().targets[0], state="hung", in_flight=flight)
+    keep_status(root, told(targets=(target,)), moment - 3 * MINUTE_NS)
+    answer, wrong = weather_now([], str(root), at_ns=moment)
+    assert wrong
+    assert (
+        answer.headline == "Storage hangs: a write on /scratch has not returned for 40 s (reported by n1, 3 min ago)."
+    )
+    assert len(answer.findings) == 1
+
+
+def test_slowness_elsewhere_names_the_host_and_a_wrong_clock_does_no_harm(root):
+    late = told(slowdown=4, written_ns=now_ns() - HOUR_NS)
+    operation = replace(late.targets[0].operations[0], last=Outcome(late.written_ns - 2 * NS, "ok"))
+    keep_status(root, replace(late, targets=(replace(late.targets[0], operations=(operation,)),)), now_ns())
+    answer, wrong = weather_now([], str(root))
+    assert wrong
+    assert answer.headline == "read on /scratch from n1 takes 4.0 times as long as usual."
+    assert "2.0" in answer.facts[0].facts[0].note  # two seconds ago, not an hour
+    assert any("behind this host" in check.found for check in examine(str(root)))
+
+
+def test_of_many_paths_the_slowest_are_listed(root):
+    for number in range(20):
+        keep_status(root, told(f"n{number:02d}", slowdown=5.0 if number == 17 else 1.0), now_ns())
+    answer, _ = weather_now([], str(root))
+    assert answer.facts[0].title == "/scratch from n17 (/scratch/p)"
+    assert len(answer.facts) == 13
+    assert answer.caveats[0].startswith("8 more probed paths")
+    assert len(weather_now([], str(root), full=True)[0].facts) == 21
+
+
+def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, token, tmp_path):
+    file = tmp_path / "seg-n1-1-1.ndjson"
+    file.write_text(HEADER + EVENT)
+    assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
+    answer, _ = weather_now([], str(root))
+    assert answer.headline == "No path is probed: n1 bring rows of other kinds."
+    (fact,) = answer.facts[0].facts
+    assert (fact.label, fact.note) == ("n1", "running, tells no status")
+    came = now_ns() - 3 * HOUR_NS
+    os.utime(inbox(root) / "n1", ns=(came, came))
+    assert [text[:36] for text in texts(root)] == ["The agent on n1 has been silent for "]
+    # One that was set back to an older version: its rows come, its last status is of long ago.
+    keep_status(root, told(), now_ns() - DAY_NS)
+    (agent,) = remote_agents(root, now_ns())
+    assert (agent.status, agent.state(now_ns())) == (None, "running")
+
+
+def test_an_older_server_that_knows_no_status_takes_the_rows(root, token, tmp_path, monkeypatch):
+    known = [route for route in receive.router.routes if not route.path.endswith("/status")]
+    monkeypatch.setattr(receive.router, "routes", known)
+    file = tmp_path / "seg-n1-1-1.ndjson"
+    file.write_text(HEADER + EVENT)
+    with running(create_app(root), bind("127.0.0.1", 0)) as where:
+        assert push(where.rstrip("/"), token, [file], status=status_bytes(told())).message == ""
+    assert not (inbox(root) / "n1/status.json").exists()
+
+
+def test_one_whose_spool_is_here_is_shown_once(root, tmp_path):
+    from ioweather.agent.status import write_status
+
+    write_status(told(), tmp_path)
+    keep_status(root, told(), now_ns())
+    answer, _ = weather_now([tmp_path], str(root))
+    assert [group.title for group in answer.facts] == ["/scratch (/scratch/p)"]
+
+
+def test_the_pages_and_the_metrics_show_them(client, root):
+    keep_status(root, told("n1", spool=SpoolStatus("/s", dropped_rows=5)), now_ns())
+    keep_status(root, told("n<2>"), now_ns() - HOUR_NS)
+    came = now_ns() - HOUR_NS
+    os.utime(inbox(root) / "n<2>", ns=(came, came))
+    page = client.get("/fragments/agents").text
+    assert "probe /scratch/p" in page
+    assert "silent" in page
+    assert "n&lt;2&gt;" in page
+    assert "Spool of n1 (1.2)" in page
+    now = client.get("/fragments/now").text
+    assert "Agents of other hosts" in now
+    assert "has been silent for" in now
+    assert "5 rows given up" in now
+    text = render(root / "no spool", pushed_to=root).decode()
+    assert 'ioweather_remote_up{host="n1"} 1.0' in text
+    assert 'ioweather_remote_up{host="n<2>"} 0.0' in text
+    assert 'ioweather_remote_dropped_rows_total{host="n1"} 5.0' in text
+    assert 'ioweather_remote_troubles{host="n1"} 1.0' in text
+    assert "ioweather_remote" not in render(root / "no spool").decode()
+
+
+def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, monkeypatch):
+    """Neither rows nor status.json can be written, and the server hears of it."""
+    spool = Spool(tmp_path / "spool", "n1", "r")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ioweather.agent.spool.write_all", full)
+    spool.add(EVENT.strip())
+    spool.flush(now_ns(), last=True)
+    state = SpoolStatus("/s", dropped_rows=spool.dropped_rows, message=spool.message)
+    shipper = Shipper(tmp_path, server=Server(server, token_file))
+    shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
+    assert outcome(shipper) == Shipment(True, 0, 0, "")
+    assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
+
+
+def test_a_server_that_is_away_is_a_failure_also_where_no_rows_wait(token_file, tmp_path):
+    gone = bind("127.0.0.1", 0)
+    away = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    gone.close()
+    shipper = Shipper(tmp_path, every_ns=10, server=Server(away, token_file))
+    shipper.start([], 0, status_bytes(told()))
+    assert not outcome(shipper).ok
+    assert not shipper.is_due(5)
+
+
+def test_a_real_agent_pushes_its_status_while_it_runs_and_when_it_stops(server, root, tmp_path):
+    host = socket.gethostname()
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(create_token(root, "any", "*"))
+    home = tmp_path / "etc"
+    home.mkdir()
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/diskstats").write_text(" 8 0 sda 1 0 8 1 0 0 0 0 0 1 1\n")
+    (home / "facility.toml").write_text(
+        f'[collect]\nroot = "{tmp_path}"\nblock_period = "200ms"\nship_every = "500ms"\npush_url = "{server}"\n'
+        f'push_token_file = "{token}"\n'
+    )
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "ioweather", "collect", "block", "--lake", str(home), "--spool", str(tmp_path / "s")],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(1500):
+            seen = remote_agents(root, now_ns())
+            if seen and seen[0].status and seen[0].status.sources[0].runs:
+                break
+            time.sleep(0.02)
+        (remote,) = seen
+        assert (remote.host, remote.status.state) == (host, "running")
+        assert remote.status.ship_period_ns == NS // 2
+        assert AGENTS in [group.title for group in weather_now([], str(root))[0].facts]
+    finally:
+        agent.terminate()
+        agent.wait(60)
+    (remote,) = remote_agents(root, now_ns())
+    assert remote.state(now_ns()) == "stopped"
+    finish_queue(root)
+    with open_lake(root).snapshot() as snapshot:
+        assert snapshot.query("SELECT DISTINCT system FROM series").fetchall() == [(f"{host}:sda",)]
