@@ -23,6 +23,7 @@ from ioweather.core.frames import Matrix
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
+from ioweather.diagnosis.comparison_pool import run_slowdowns
 from ioweather.diagnosis.events import settle
 from ioweather.diagnosis.health_evidence import (
     LEAST_PEERS,
@@ -38,9 +39,11 @@ from ioweather.diagnosis.health_evidence import (
     utilisation,
 )
 from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
 from ioweather.facts.file_records import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
+from ioweather.facts.runs import group_runs
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
@@ -250,11 +253,6 @@ def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
     days = {utc_day(t) for t in (*range(window.start_ns, window.end_ns, DAY_NS), window.end_ns)} & known
     if not days:
         return UsingRuns()
-    # Most of what an ingest of servers' samples alone would import.
-    from ioweather.diagnosis.comparison_pool import run_slowdowns
-    from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
-    from ioweather.facts.runs import group_runs
-
     runs = runs_in(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
     own = own_target_bytes(records, components)
