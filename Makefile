@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml
 	  { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,docs,forest,mysql,remote-write]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,docs,forest,mcp,mysql,remote-write]'
 	@touch $(STAMP)
 
 run: $(STAMP)

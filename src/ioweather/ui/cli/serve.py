@@ -11,6 +11,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,6 +124,7 @@ Example: ioweather serve --lake /srv/weather
     help="Host name that requests may use for this server (default: this machine).",
 )
 @path_option("--demo", "DIR", "A second, simulated lake to switch to (default: that of `ioweather demo`).", "demo_dir")
+@click.option("--mcp", "with_mcp", is_flag=True, help="Also answer AI assistants, at /mcp (needs ioweather[mcp]).")
 @click.pass_context
 def serve(
     context: click.Context,
@@ -133,6 +135,7 @@ def serve(
     socket_path: Path | None,
     names: tuple[str, ...],
     demo_dir: Path | None,
+    with_mcp: bool,
 ) -> None:
     """Serve the dashboard and the API over HTTP."""
     if context.invoked_subcommand is not None:
@@ -152,6 +155,8 @@ def serve(
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
     metrics = partial(render, places[0], pushed_to=lake, others=[QueueCollector(lake)])
     app = create_app(lake, places, others=others, hosts=allowed, metrics=metrics, visibility=visibility)
+    if with_mcp:
+        _mcp_server().mount(app)
     say(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
     log = logging.getLogger("ioweather.serve")
     log.info("started: %s at %s", lake, address_of(bound))
@@ -164,6 +169,36 @@ def serve(
 
 
 serve.add_command(token)
+
+
+MCP_EPILOG = """\b
+An assistant starts this command and talks to it on standard input and
+output (Model Context Protocol). Tools: one for each question, and the
+exhibits. They only read. Over HTTP: ioweather serve --mcp.
+
+\b
+Example: ioweather mcp --lake /srv/weather
+"""
+
+
+@click.command(epilog=MCP_EPILOG)
+@lake_option
+@path_option(
+    "--spool", "DIR", "Spool of an agent; may be given several times (default: yours).", "spools", multiple=True
+)
+def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
+    """Answer questions of an AI assistant about this lake."""
+    _mcp_server().serve_stdio(open_lake_at(lake_dir).root, spools or (default_spool_dir(),))
+
+
+def _mcp_server() -> ModuleType:
+    try:
+        from ioweather.ui import mcp_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise UsageError("The MCP library is not installed.", hint="pip install 'ioweather[mcp]'") from None
+    return mcp_server
 
 
 UP_EPILOG = """\b
