@@ -11,11 +11,10 @@ import anyio
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.core.visibility import parse_visibility
+from ioweather.core.facility import parse_visibility
 from ioweather.lake.tokens import create_token
 from ioweather.topics.question_catalogue import QUESTIONS
-from ioweather.ui.web.app import create_app
-from ioweather.ui.web.server import bind, running
+from ioweather.ui.web.app import bind, create_app, running
 
 pytest.importorskip("mcp", reason="the MCP library is not installed")
 
