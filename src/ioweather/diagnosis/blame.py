@@ -76,7 +76,7 @@ def usual_times(runs: Frame, rows: Ints) -> UsualTimes:
     """
     seconds, patterns, day = runs.floats("io_seconds"), find_patterns(runs), runs.ints("start_ns") // DAY_NS
     usual, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    for index, (row, peers) in enumerate(find_peers(runs, rows, runs.text("main_mount").codes)):
+    for index, (row, peers) in enumerate(find_peers(runs, rows, runs.text("main_mount").codes.astype(np.int64))):
         if len(peers) < _LEAST_SIMILAR:
             continue
         peers = peers[(np.abs(day[peers] - day[row]) <= REACH_DAYS) & match_pattern(patterns[peers], patterns[row])]

@@ -58,7 +58,7 @@ class Bins(NamedTuple):
 
     start_ns: int
     bin_ns: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
     @property
     def starts_ns(self) -> Ints:
@@ -200,7 +200,8 @@ def cpu_observations(components: Sequence[str], bins: Bins, busy: Floats, load: 
             (float(np.median(moved[classes == each])), float(np.median(log_busy[classes == each])))
             for each in np.unique(classes)
         ]
-        log_busy = log_busy - np.interp(moved, *zip(*medians, strict=True))
+        moved_medians, busy_medians = np.array(medians).T
+        log_busy = log_busy - np.interp(moved, moved_medians, busy_medians)
     unknown, ones = np.full(len(log_busy), np.nan), np.ones(len(log_busy))
     return Observations("cpu", tuple(components), component, bins.starts_ns[place], log_busy, unknown, ones)
 
@@ -330,8 +331,8 @@ def _healthy_tails(excess: Floats, classes: Ints, component: Ints, factor: float
     excess_beyond = np.where(beyond > 0, beyond, 0.0)
     if not len(component) or not (component != component[0]).any():  # no other component
         times = float(slow.sum())
-        share, mean = times / max(1, len(slow)), float(excess_beyond.sum()) / max(times, 1.0)
-        return np.full(len(slow), max(share, _LEAST_TAIL)), np.full(len(slow), max(mean, _LEAST_SPREAD))
+        share, excess = times / max(1, len(slow)), float(excess_beyond.sum()) / max(times, 1.0)
+        return np.full(len(slow), max(share, _LEAST_TAIL)), np.full(len(slow), max(excess, _LEAST_SPREAD))
 
     def sum_others(weights: Floats, group: Ints) -> Floats:
         """Sum over the observations of the group at other components."""

@@ -20,6 +20,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, SearchIncomplete
 from ioweather.core.frames import Matrix
+from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
@@ -153,7 +154,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
                 left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
                 continue
             found = to_events(find_incidents(load_health(window), snapshot.facility), window.system)
-            where = {
+            where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,
                 "system": window.system,
@@ -409,7 +410,7 @@ class _ProbeTimes(NamedTuple):
     component: Ints
     minute: Ints
     log_ratio: Floats
-    count: Floats
+    count: Floats  # type: ignore[assignment]  # hides tuple.count
 
 
 def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_component: bool = True) -> _ProbeTimes:

@@ -395,10 +395,12 @@ def read_volumes(
         if key not in counted:
             amounts_of[key] = [a + b for a, b in zip(amounts_of.get(key, [0.0] * 3), amounts, strict=True)]
     parties = _parties(snapshot, list(amounts_of), runs, rows, row_keys)
-    found = tuple(
-        Volume(party, *amounts_of[party.key], known_by="servers" if party.key in counted else "log")
-        for party in parties
-    )
+    volumes = []
+    for party in parties:
+        read_bytes, write_bytes, metadata_operations = amounts_of[party.key]
+        known_by = "servers" if party.key in counted else "log"
+        volumes.append(Volume(party, read_bytes, write_bytes, metadata_operations, known_by))
+    found = tuple(volumes)
     moved = _moved_bytes(snapshot, filesystem, period_ns)
     known = sum(volume.read_bytes + volume.write_bytes for volume in found)
     return found, min(1.0, known / moved) if moved else None

@@ -189,7 +189,8 @@ def _operation(
     )
     median = status.recent.median_ns / NS if status.recent.median_ns is not None else None
     series = history.minutes.get(key)
-    slow_since, recent = None, ()
+    slow_since: int | None = None
+    recent: tuple[float | None, ...] = ()
     if series is not None and expected[0]:
         slowdown = series.statistics["median"] / expected[0]
         normal = np.flatnonzero(~(slowdown >= SLOW))

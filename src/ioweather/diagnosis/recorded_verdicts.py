@@ -25,7 +25,6 @@ from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict,
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.applications import VERDICT_PARTS
-from ioweather.core.tables.schema import PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
@@ -149,7 +148,7 @@ def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any
 def _columns(answer: Answer) -> dict[str, Any]:
     result = cast(WhyOutcome, answer.result)
     seconds: dict[str, float | None] = {}
-    for part in PARTS:
+    for part in VERDICT_PARTS:
         amount: Amount = getattr(result.seconds, part) or Amount(None)
         values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
         seconds |= {f"{part}_{name}": _positive(value) for name, value in values.items()}

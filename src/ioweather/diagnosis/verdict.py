@@ -143,10 +143,14 @@ def find_posterior(prediction: Prediction, duration: float) -> Posterior:
     common = 0.5 * wide.system * wide.change / wide.usual
     parts = (wide.usual, wide.system + common, wide.change + common)
     rest = duration - parts[0] - parts[1] - parts[2]
+    usual, system, own, unexplained = (wide.interval(part) for part in (*parts, rest))
     return Posterior(
-        _cap_certainty(exact.probabilities(duration)),
-        wide.probabilities(duration),
-        *(wide.interval(part) for part in (*parts, rest)),
+        probabilities=_cap_certainty(exact.probabilities(duration)),
+        wide=wide.probabilities(duration),
+        usual=usual,
+        system=system,
+        own=own,
+        unexplained=unexplained,
         harm=exact.interval(exact.harm).value,
     )
 

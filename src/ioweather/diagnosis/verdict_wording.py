@@ -75,7 +75,8 @@ def explain(
     if found is None:
         why = detail or "no system data for this period"
         headline, outcome = f"Unknown: {why}.", WhyOutcome("unknown", reason)
-        exhibits, caveats = (), ()
+        exhibits: tuple[Exhibit, ...] = ()
+        caveats: tuple[str, ...] = ()
         findings: Iterable[Finding] = (Finding(_remedy(why), "undecided", "what_would_help"),)
         coverage = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
     else:

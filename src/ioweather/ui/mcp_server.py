@@ -115,9 +115,9 @@ def _run(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any]:
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
         with view.lake.snapshot() as snapshot:
-            found = availability(snapshot)
+            listed = availability(snapshot)
         names = ("id", "title", "what", "ready", "missing")
-        rows = ((each.id, each.title, exhibit_entry(each.id).what, each.ready, list(each.missing)) for each in found)
+        rows = ((each.id, each.title, exhibit_entry(each.id).what, each.ready, list(each.missing)) for each in listed)
         return {"exhibits": [dict(zip(names, row, strict=True)) for row in rows]}
     between = str(typed.pop("from", "")), str(typed.pop("to", ""))
     period = period_of(between, view.lake.facility)

@@ -242,12 +242,12 @@ class ListTally:
         files = Files(own_names, size, picked(entries.capacity), mtime, atime, ctime)
         self._tally.add_files(owner, files, self._seen)
         for index in chosen:
-            path, size = entries.paths[index], _at(entries.size, index)
-            self._tally.add("depth", path.count("/"), 1, size or 0)
+            path, file_size = entries.paths[index], _at(entries.size, index)
+            self._tally.add("depth", path.count("/"), 1, file_size or 0)
             if entries.links is not None:
-                self._tally.add("link_count", entries.links[index].bit_length(), 1, size or 0)
-            if size is not None:
-                self._tally.note("files", size, path, owner.uid or 0)
+                self._tally.add("link_count", entries.links[index].bit_length(), 1, file_size or 0)
+            if file_size is not None:
+                self._tally.note("files", file_size, path, owner.uid or 0)
 
     def finish(self) -> tuple[str, Tally]:
         """The root, and the tally of everything; depths counted from the root."""
