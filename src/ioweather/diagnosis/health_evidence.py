@@ -331,8 +331,8 @@ def _healthy_tails(excess: Floats, classes: Ints, component: Ints, factor: float
     excess_beyond = np.where(beyond > 0, beyond, 0.0)
     if not len(component) or not (component != component[0]).any():  # no other component
         times = float(slow.sum())
-        share, excess = times / max(1, len(slow)), float(excess_beyond.sum()) / max(times, 1.0)
-        return np.full(len(slow), max(share, _LEAST_TAIL)), np.full(len(slow), max(excess, _LEAST_SPREAD))
+        share, mean_excess = times / max(1, len(slow)), float(excess_beyond.sum()) / max(times, 1.0)
+        return np.full(len(slow), max(share, _LEAST_TAIL)), np.full(len(slow), max(mean_excess, _LEAST_SPREAD))
 
     def sum_others(weights: Floats, group: Ints) -> Floats:
         """Sum over the observations of the group at other components."""
