@@ -44,9 +44,9 @@ def test_layers_and_forbidden_imports_are_kept():
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(ReadContext)])
-def test_what_a_person_may_say_of_a_file_can_be_said_and_is_heard(name):
+def test_every_setting_of_a_file_can_be_given_and_is_used(name):
     def some(folders, pattern):
         return any(re.search(pattern, path.read_text()) for folder in folders for path in (SRC / folder).rglob("*.py"))
 
     assert some(("ui", "ingestion"), rf"\b{name}=")
-    assert some(("readers", "ingestion"), rf"\bcontext\.{name}\b")
+    assert some(("readers", "ingestion", "core"), rf"\b(context|self)\.{name}\b")
