@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RETIRED = re.compile(
-    r"\b(told|heard|hears|reckon\w*|foretell\w*|foretold|meanwhile|alike|whoever|nobody|somebody|asked of|taken as"
+    r"\b(told|heard|hears|reckon\w*|foretell\w*|foretold|meanwhile|alike|whoever|(?<!`)nobody|somebody|asked of|taken as"
     r"|of which another|is no number|what is more)\b"
 )
 
@@ -19,7 +19,7 @@ def find_retired_words(path: Path) -> Iterator[str]:
     """One line for each retired word in a docstring or comment."""
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
-            is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+            is_docstring = token.type == tokenize.STRING and token.line.lstrip().startswith('"""')
             if token.type != tokenize.COMMENT and not is_docstring:
                 continue
             for match in RETIRED.finditer(token.string):

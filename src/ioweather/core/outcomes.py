@@ -361,7 +361,7 @@ class HealthOutcome(Outcome):
 
 @dataclass(frozen=True)
 class Gain:
-    """A run of somebody else, and the seconds that it would have taken less; below 0: more."""
+    """A run of another user, and the seconds that it would have taken less; below 0: more."""
 
     job_id: int | None
     user: str | None
@@ -496,7 +496,7 @@ class AgentOutcome:
 
 @dataclass(frozen=True)
 class NowOutcome(Outcome):
-    """`wrong`: something is slow or hangs, or nobody measures any more. A slowdown is a median over the usual one."""
+    """`wrong`: something is slow or hangs, or no agent measures any more. A slowdown is a median over the usual one."""
 
     wrong: bool
     operations: tuple[OperationOutcome, ...]

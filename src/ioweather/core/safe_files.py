@@ -232,7 +232,7 @@ class PrivateDirectory:
         while True:
             with contextlib.suppress(FileNotFoundError):
                 return self.reopen(name, flags)
-            with contextlib.suppress(FileExistsError):  # made by another process of ours meanwhile
+            with contextlib.suppress(FileExistsError):  # another process of ours made it first
                 return self.create(name, flags)
 
     def discard(self, name: str) -> None:

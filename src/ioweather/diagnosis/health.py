@@ -76,7 +76,7 @@ QUESTION = Question(
     tables=frozenset({"events"}),
     params=(Param("filesystem", "Only of this file system."), Param("component", "Only of this server or target.")),
     help="""Say which servers and targets were unhealthy: from when to when, how it showed, how surely, how many runs
-    used them meanwhile and how much I/O time these lost.
+    used them then and how much I/O time these lost.
 
     A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
     its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs

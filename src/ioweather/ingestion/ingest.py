@@ -391,7 +391,7 @@ def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
 # The fullest first; null is the log itself.
 _FORMS: Final = (None, "text", "export", "trace", "totals")
 _COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "form")
-# The end of a text is cut to a second, or reckoned from a start that was.
+# The end of a text is cut to a second, or computed from a start that was.
 _NEAR_NS: Final = 2 * NS
 
 

@@ -1,4 +1,4 @@
-"""The lake that a question is put to: opened when somebody needs it, once. A log alone loads no database."""
+"""The lake that a question reads, opened once and on first use. A log alone loads no database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Place:
 
     @property
     def is_there(self) -> bool:
-        """A named one that is not there is an error for whoever opens it."""
+        """Whether there is a lake to open; opening a named lake that is missing is an error."""
         return self.was_named or layout.is_lake(default_lake_dir())
 
     @property

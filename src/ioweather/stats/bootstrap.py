@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtrit
 
 from ioweather.core.arrays import Floats
 
@@ -164,6 +163,8 @@ class EffectiveSample:
         (Satterthwaite: 2 n over kurtosis - 1; twice that, since blocks have less kurtosis than units; [ours], by
         coverage of means). The skewness, which percentiles contain once, is applied a second time.
         """
+        from scipy.special import ndtri, stdtrit  # a third of a second of start-up
+
         tail = (1 - level) / 2
         freedom = min(self.count - 1, max(4.0, 4 * self.count / max(self.kurtosis - 1, 1e-9)))
         reach = -float(stdtrit(freedom, tail))
@@ -241,6 +242,8 @@ def variance_inflation(centred: Floats) -> Floats:
 
 def expanded_levels(level: float, blocks: int) -> tuple[float, float]:
     """Return expanded percentiles for an interval of `level`: Phi(sqrt(n/(n-1)) * t) instead of the nominal tail."""
+    from scipy.special import ndtr, stdtrit  # a third of a second of start-up
+
     tail = (1 - level) / 2
     quantile = float(stdtrit(blocks - 1, tail))
     low = float(ndtr(math.sqrt(blocks / (blocks - 1)) * quantile))

@@ -19,8 +19,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
-from scipy.special import digamma, fdtrc, stdtrit
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.bootstrap import MIN_BLOCKS, EffectiveSample, default_block, effective_sample, variance_inflation
@@ -126,6 +124,9 @@ def _sum_of_products(x: Floats, y: Floats) -> float:
 
 def mutual_information(x: Floats, y: Floats) -> float:
     """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
+    from scipy.spatial import cKDTree  # a third of a second of start-up
+    from scipy.special import digamma  # a third of a second of start-up
+
     n = len(x)
     if n <= NEIGHBOURS + 1 or not np.ptp(x) or not np.ptp(y):
         return 0.0
@@ -323,6 +324,8 @@ def _half_samples(
     interval covers the value with and without it. Blocks are drawn as a whole, and are longer with autocorrelation.
     Autocorrelated pairs raise mutual information, while every k-th pair, being few, gives too low a value: the lower
     end moves half of the way between the two."""
+    from scipy.special import stdtrit  # a third of a second of start-up
+
     n, spread = len(x), effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, _too_few(spread)
@@ -455,6 +458,8 @@ def best_moved_p(values: list[float], nulls: list[ShiftNull]) -> float:
 # independent in it.
 def groups_differ(samples: list[Floats]) -> float | None:
     """p of equal mean ranks, each sample in the order of time; None where too few measurements are independent."""
+    from scipy.special import fdtrc  # a third of a second of start-up
+
     borders = np.cumsum([len(sample) for sample in samples])[:-1]
     parts = np.split(midranks(np.concatenate(samples)), borders)
     size = np.array([len(part) for part in parts], np.float64)

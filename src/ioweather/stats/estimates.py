@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, stdtrit
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Param
@@ -172,6 +171,8 @@ def known(values: NDArray[Any]) -> Floats:
 
 def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     """Return the mean over jobs; its interval resamples jobs and takes them as independent."""
+    from scipy.special import stdtrit  # a third of a second of start-up
+
     sample = known(values)
     n = len(sample)
     if n == 0:
@@ -190,6 +191,8 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
 
 def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     """Return the median; its interval between two order statistics is valid for any distribution."""
+    from scipy.special import bdtr  # a third of a second of start-up
+
     sample = np.sort(known(values))
     n = len(sample)
     if n == 0:

@@ -18,9 +18,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dctn, irfft2, next_fast_len, rfft2
-from scipy.optimize import brentq
-from scipy.spatial import cKDTree
 
 from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.errors import UsageError
@@ -200,6 +197,8 @@ class NeighbourQuantiles:
         self.neighbours = neighbours or neighbour_count(len(self._y))
 
     def nearest(self, x: NDArray[Any]) -> Indices:
+        from scipy.spatial import cKDTree  # a third of a second of start-up
+
         wanted = (_columns(x) - self._centre) / self._spread
         _, found = cKDTree(self._points).query(wanted, k=min(self.neighbours, len(self._y)))
         return np.asarray(found, np.intp).reshape(len(wanted), -1)
@@ -310,6 +309,8 @@ def _shared_bins(unit: Floats, low: Floats, step: Floats, grid: int) -> Floats:
 
 def _convolved(mass: Floats, kernel: Floats, step: Floats) -> Floats:
     """The kernel's transform is known: exp(-w' H w / 2). Zeros behind keep one edge from the other."""
+    from scipy.fft import irfft2, next_fast_len, rfft2  # a third of a second of start-up
+
     grid = len(mass)
     reach = np.ceil(8 * np.sqrt(np.diag(kernel)) / step).astype(int)
     shape = tuple(next_fast_len(int(grid + r), real=True) for r in reach)
@@ -321,6 +322,9 @@ def _convolved(mass: Floats, kernel: Floats, step: Floats) -> Floats:
 
 def _botev(unit: Floats) -> Floats:
     """A diagonal bandwidth from a fixed point of estimated derivatives (their equations 35 to 38)."""
+    from scipy.fft import dctn  # a third of a second of start-up
+    from scipy.optimize import brentq  # a third of a second of start-up
+
     low, high = unit.min(axis=0), unit.max(axis=0)
     margin = (high - low) / 4
     low, width = low - margin, high - low + 2 * margin

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from ioweather.core.arrays import Floats
 
@@ -308,6 +307,8 @@ class Drift:
         return self.rate - half, self.rate + half
 
     def _quantile(self, level: float) -> float:
+        from scipy.special import stdtrit  # a third of a second of start-up
+
         return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
     def reaches(self, distance: float) -> float | None:

@@ -235,7 +235,7 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "job_io", "jobs"}),
     params=(),
-    help="""Say how well any model could foretell the I/O time of a run here.
+    help="""Show how predictable the I/O time of a run is here.
 
     Equal runs differ for two reasons: the state of the system at the time, and
     noise. Those that ran at the same quiet time show the noise alone.""",

@@ -73,7 +73,7 @@ def _resolve(
 
 
 def _typed(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
-    """Parse text as a command does; values from Python are taken as they are."""
+    """Parse text as a command does; values from Python need no parsing."""
     text = typed if isinstance(typed, str) else str(typed) if param.kind == "text" else None
     try:
         if text is None:

@@ -365,7 +365,7 @@ class TargetJobs:
         """Take one entry of a list; unchanged ones may be left out."""
         before = self._entries.get(key)
         if before is not None and entry.last_ns == before.last_ns:
-            return None  # what came in the same second is told when the time has moved on
+            return None  # operations of the same second are reported with the next second
         self._entries[key] = entry
         self._latest_ns = max(self._latest_ns, entry.last_ns)
         if before is not None:

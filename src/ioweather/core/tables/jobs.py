@@ -24,7 +24,7 @@ from ioweather.core.tables.schema import (
 from ioweather.core.tables.series import most_per_s
 from ioweather.core.units import NS
 
-# The cluster of accounting that does not name its own, where nobody else did.
+# The cluster of accounting records that name none, if no option names one either.
 UNNAMED_CLUSTER = "cluster"
 
 EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")

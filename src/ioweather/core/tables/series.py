@@ -132,8 +132,8 @@ METRICS: dict[str, Metric] = {
 def judge_samples(frame: Frame) -> Iterator[Fault]:
     """What the metric allows its values to be. An infinite one is refused elsewhere.
 
-    A difference of counters below zero tells that they restarted, and not what was moved; a value above all limits
-    tells nothing. Both stay as samples without a value, so that whoever reads them sees the flag and counts a gap.
+    A negative difference of counters means that they restarted, and says nothing of the amount; neither does a value
+    above all limits. Both stay as samples without a value, so that a reader sees the flag and counts a gap.
     """
     value, text = frame.array("value"), frame.text("metric")
     known = [METRICS.get(name) for name in text.categories]

@@ -288,7 +288,7 @@ def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str
         run_seconds = float(end - start + 1)
     # From 3.41 on the time of the run is printed with decimals; start and end are cut.
     precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
-    # Ids of 64 bits are printed as they are; the uid of the user nobody as a negative number.
+    # Ids of 64 bits are printed as they are; the uid of the user `nobody` as a negative number.
     uid, job_id = (_whole(facts.get(name, "0"), name) for name in ("uid", "jobid"))
     return DarshanJob(
         uid=uid,
