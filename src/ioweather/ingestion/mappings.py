@@ -10,6 +10,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -34,6 +35,20 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "responses": {"status": "ok"},
 }
 _DELIMITERS: Final = (",", ";", "\t", "|")
+
+
+def read_select_text(given: Path) -> str:
+    """The text of a file, or of the SELECT that is shipped under this name, such as `lfs_df`."""
+    shipped = {path.name.removesuffix(".sql"): path for path in resources.files(__package__).joinpath("maps").iterdir()}
+    if str(given) in shipped and not given.exists():
+        return shipped[str(given)].read_text(encoding="utf-8").strip()
+    try:
+        return given.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--select {given}: {getattr(error, 'strerror', None) or error}.",
+            hint=f"Name a file, or one of {', '.join(sorted(shipped))}.",
+        ) from None
 
 
 def check_select(table: str, sql: str) -> None:

@@ -70,7 +70,8 @@ Examples:
     "--select",
     "select_file",
     type=click.Path(path_type=Path),
-    help="File with the SELECT that makes rows of the table.",
+    metavar="FILE|NAME",
+    help="File with the SELECT that makes rows of the table, or lfs_df or mmdf.",
 )
 @click.option(
     "--map",
@@ -146,11 +147,11 @@ def ingest(
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.ingestion.ingest import IngestReport, is_address
     from ioweather.ingestion.ingest import ingest as run
-    from ioweather.ingestion.mappings import own_mapping
+    from ioweather.ingestion.mappings import own_mapping, read_select_text
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
-    select = (table, _text_of(select_file, "--select")) if table and select_file else None
+    select = (table, read_select_text(select_file)) if table and select_file else None
     if not table:
         context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
     token = _text_of(token_file, "--token-file") if token_file else None
