@@ -1,0 +1,86 @@
+"""SELECTs that come with ioweather: capacity of Lustre targets and of GPFS disks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
+
+LFS_DF = """\
+1794724380
+UUID                   1K-blocks        Used   Available Use% Mounted on
+scratch-MDT0000_UUID     2000000      500000     1500000  25% /scratch[MDT:0]
+scratch-OST0000_UUID     1000000      250000      750000  25% /scratch[OST:0]
+OST0001             : inactive device
+scratch-OST000a_UUID     1000000      999000        1000 100% /scratch[OST:10]
+
+filesystem_summary:      2000000     1249000      751000  63% /scratch
+
+UUID                      Inodes       IUsed       IFree IUse% Mounted on
+scratch-MDT0000_UUID     1000000      400000      600000  40% /scratch[MDT:0]
+
+filesystem_summary:      1000000      400000      600000  40% /scratch
+"""
+MMDF = """\
+1794724380
+mmdf:nsd:HEADER:version:reserved:reserved:nsdName:storagePool:size:failureGroup:metadata:data:freeBlocks:
+mmdf:poolTotal:HEADER:version:reserved:reserved:poolName:poolSize:freeBlocks:
+mmdf:nsd:0:1:::nsd_a:system:1048576:-1:yes:yes:524288:
+mmdf:nsd:0:1:::nsd_b:data:2097152:-1:no:yes:1048576:
+mmdf:poolTotal:0:1:::system:1048576:524288:
+"""
+KIB = 1024.0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "expected"),
+    [
+        (
+            "lfs_df",
+            LFS_DF,
+            (),
+            {
+                ("scratch", "mdt", "scratch-MDT0000", "capacity_bytes", 2_000_000 * KIB),
+                ("scratch", "mdt", "scratch-MDT0000", "free_bytes", 1_500_000 * KIB),
+                ("scratch", "mdt", "scratch-MDT0000", "capacity_files", 1_000_000.0),
+                ("scratch", "mdt", "scratch-MDT0000", "free_files", 600_000.0),
+                ("scratch", "ost", "scratch-OST0000", "capacity_bytes", 1_000_000 * KIB),
+                ("scratch", "ost", "scratch-OST0000", "free_bytes", 750_000 * KIB),
+                ("scratch", "ost", "scratch-OST000a", "capacity_bytes", 1_000_000 * KIB),
+                ("scratch", "ost", "scratch-OST000a", "free_bytes", 1_000 * KIB),
+            },
+        ),
+        (
+            "mmdf",
+            MMDF,
+            ("--system", "fs1"),
+            {
+                ("fs1", "device", "nsd_a", "capacity_bytes", 1_048_576 * KIB),
+                ("fs1", "device", "nsd_a", "free_bytes", 524_288 * KIB),
+                ("fs1", "device", "nsd_b", "capacity_bytes", 2_097_152 * KIB),
+                ("fs1", "device", "nsd_b", "free_bytes", 1_048_576 * KIB),
+            },
+        ),
+    ],
+)
+def test_shipped_select_reads_capacity(
+    tmp_path: Path, name: str, text: str, options: tuple[str, ...], expected: set[tuple[str, str, str, str, float]]
+) -> None:
+    file = tmp_path / "recorded.txt"
+    file.write_text(text)
+    lake = tmp_path / "lake"
+    assert run(["ingest", "--lake", str(lake), "--as", "series", "--select", name, *options, str(file)]) == 0
+    rows = open_lake(lake).sql("SELECT system, component_kind, component, metric, value, start_ns FROM series").rows
+    assert {row[:5] for row in rows} == expected
+    assert {row[5] for row in rows} == {1794724380 * 10**9}
+
+
+def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "recorded.txt"
+    file.write_text(LFS_DF)
+    command = ["ingest", "--lake", str(tmp_path / "lake"), "--as", "series", "--select", "lfs-df", str(file)]
+    assert run(command) == 2
+    assert "lfs_df, mmdf" in capsys.readouterr().err
