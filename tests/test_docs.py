@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -128,3 +129,16 @@ def test_every_dependency_says_why_it_is_there():
         name = re.split(r"[<>=;\s]", requirement)[0]
         assert f"`{name}`" in text
         assert "==" not in requirement
+
+
+def test_functions_named_in_the_architecture_exist():
+    text = (DOCS / "explanation" / "architecture.md").read_text()
+    walks = text[text.index("## Three walks") : text.index("## Where to start")]
+    names = [name for name in re.findall(r"`([a-z_0-9]+(?:\.[A-Za-z_0-9]+)+)`", walks) if name != "status.json"]
+    assert len(names) > 30
+    for name in names:
+        found: object = importlib.import_module("ioweather")
+        path = "ioweather"
+        for part in name.split("."):
+            path = f"{path}.{part}"
+            found = getattr(found, part) if hasattr(found, part) else importlib.import_module(path)
