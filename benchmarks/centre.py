@@ -27,7 +27,6 @@ from ioweather.core.tables.responses import RESPONSES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion.derivations import refresh_rollups, search_new_rows
 from ioweather.ingestion.ingest import ingest
-from ioweather.ingestion.reading import readers
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact
 from ioweather.readers.darshan.darshan_reader import read_log
@@ -36,6 +35,7 @@ from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
 from lake import FIRST, day_frame
+from reader_processes import stop_readers
 
 OPERATIONS = ("read", "write", "write_sync", "create", "stat", "file_read", "delete")
 EVERY_NS = 10 * MINUTE_NS
@@ -52,7 +52,7 @@ def spent(work: Callable[[], object]) -> float:
 
     began = now()
     work()
-    readers().stop()
+    stop_readers()
     return now() - began
 
 

@@ -34,7 +34,6 @@ from ioweather.core.facility import Facility
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
 from ioweather.ingestion.ingest import ingest
-from ioweather.ingestion.reading import readers
 from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import Serial, in_order, local_executor, opened
 from ioweather.readers.darshan.darshan_reader import read_log
@@ -44,6 +43,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.study_catalogue import STUDIES
+from reader_processes import stop_readers
 
 COUNTS = (1, 2, 4)
 EMPTY_TASKS = 400
@@ -56,7 +56,7 @@ at most: all processor time over the parent's; ms/task: of a task that does noth
 def usage() -> tuple[int, float, float]:
     """Process, processor seconds of its own and of its readers, which end here; its peak memory in MiB. Slow enough for
     every worker to get one."""
-    readers().stop()
+    stop_readers()
     time.sleep(0.2)
     spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return os.getpid(), sum(each.ru_utime + each.ru_stime for each in spent), peak_mib()

@@ -45,13 +45,13 @@ import json, resource, sys, time
 from pathlib import Path
 from ioweather.lake.workers import Serial, local_executor
 from ioweather.lake.lake import open_lake
-from ioweather.ingestion.reading import readers
+from reader_processes import stop_readers
 from ioweather.ingestion.ingest import ingest
 lake, workers = open_lake(Path(sys.argv[2]), create=True), int(sys.argv[3])
 own, clock = time.process_time(), time.perf_counter()
 report = ingest(lake, [Path(sys.argv[1])], executor=Serial() if workers == 1 else local_executor(workers))
 own, clock = time.process_time() - own, time.perf_counter() - clock
-readers().stop()
+stop_readers()
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
 assert not report.bad
 print(json.dumps([own, own + children.ru_utime + children.ru_stime, clock]))

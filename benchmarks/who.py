@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,13 @@ from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, or_by_verdict
-from ioweather.job_io.job_query import Which, view_in, view_of_run
+from ioweather.job_io.job_query import view_in, view_of_run
 from ioweather.lake.lake import open_lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
+from ioweather.topics.source import DataSource
 
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
@@ -240,9 +242,11 @@ def testbed(folder: Path, every: int, *, layout: bool, counted: bool) -> None:
 
 
 def _asked_testbed(lake: Path, runs: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[int | None]]]:
-    with open_lake(lake).snapshot() as snapshot:
+    with ExitStack() as until:
+        source = DataSource(lake, until)
+        snapshot = source.snapshot
         for run in runs:
-            view = view_in(snapshot, str(run["job_id"]), Which(), "keep")
+            view = view_in(source, {}, str(run["job_id"]), "keep")
             said, _, _ = blames(snapshot, view)
             yield run, [each.suspect.party.job_id for each in said if each.probability >= NAMED_FROM]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RETIRED = re.compile(
-    r"\b(told|heard|hears|reckon\w*|foretell\w*|foretold|meanwhile|alike|whoever|(?<!`)nobody|somebody|asked of|taken as"
-    r"|of which another|is no number|what is more)\b"
+    r"\b(told|heard|hears|reckon\w*|foretell\w*|foretold|meanwhile|alike|whoever|(?<!`)nobody|somebody|asked of"
+    r"|taken as|of which another|is no number|what is more)\b"
 )
 
 
