@@ -318,16 +318,16 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
-from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
-from ioweather.ui.python_api import write_report as write_report
-from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.lake.lake import Lake
 from ioweather.lake.lake import open_lake as open_lake
+from ioweather.readers.darshan.darshan_reader import read_darshan as read_darshan
+from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.ui.python_api import exhibits as exhibits
 from ioweather.ui.python_api import ingest as ingest
 from ioweather.ui.python_api import show as show
 from ioweather.ui.python_api import simulate_facility as simulate_facility
 from ioweather.ui.python_api import sql as sql
+from ioweather.ui.python_api import write_report as write_report
 
 '''
 

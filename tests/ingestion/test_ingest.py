@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, mo
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(type(SOURCES["collectl"]), "read", broken)
+    monkeypatch.setitem(SOURCES._loaded, "collectl", replace(SOURCES["collectl"], reading=broken))
     (tmp_path / "c.csv").write_text("#Date,Time,[DSK:vda]Name,[DSK:vda]Reads\n20261115,06:32:19,vda,667\n")
     report = ingest(lake, [tmp_path / "c.csv", sample.folder / "oss2.iostat.txt"])
     (bad,) = report.bad

@@ -50,7 +50,7 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 _EXCEPT = (
     "ioweather.readers.darshan.binary._ENTRY",
     "ioweather.readers.darshan.binary._ENTRIES",
-    "ioweather.core.papers._PRINTED",
+    "ioweather.core.papers.__init__._PRINTED",
     "ioweather.core.tables.schema._NUMBERS",
     "ioweather.core.tables.schema._HISTOGRAM",
     "ioweather.lake.workers._WALLTIME",

@@ -32,7 +32,13 @@ def samples(tmp_path_factory) -> dict[str, list[Path]]:
     return found
 
 
-@pytest.mark.parametrize("name", OURS)
+# One of each kind of format; the others are among the slow tests.
+USUAL = ("darshan", "iostat", "lustre", "sacct")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in OURS]
+)
 def test_our_own_sources(name, samples):
     foreign = [path for other in OURS if other != name for path in samples[other]]
     check_source(SOURCES[name], samples[name][:1], context=CONTEXT, foreign=foreign, scaling=False)

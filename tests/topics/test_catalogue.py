@@ -37,7 +37,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Catalogue[Question]:
     monkeypatch.setattr("ioweather.core.registry._entry_points", lambda group: found if "questions" in group else [])
     places = catalogue.QUESTIONS._places
     made = Catalogue[Question]("question", places, group="ioweather.questions", fault=catalogue._fault)
-    for module in ("ioweather", "ioweather.topics.question_catalogue", "ioweather.ui.cli.ask", "ioweather.topics.ask"):
+    users = ("ioweather", "ioweather.topics.question_catalogue", "ioweather.ui.cli.ask", "ioweather.topics.ask")
+    for module in (*users, "ioweather.ui.python_api"):
         __import__(module, fromlist=["QUESTIONS"])
         monkeypatch.setattr(f"{module}.QUESTIONS", made)
     return made

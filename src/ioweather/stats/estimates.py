@@ -81,7 +81,7 @@ class Intervals:
     ) -> Estimate:
         """Return the statistic of all sums, with its interval from resampled sums. `per_unit` has the units first.
 
-        `bounds` are the least and the greatest value of a statistic that noise can only raise: its interval is
+        `bounds` are the smallest and the largest value of a statistic that noise can only raise: its interval is
         reflected (see BlockBootstrap.interval) and reaches up to the value itself.
         """
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -50,7 +50,7 @@ _VARIABLES: Final = {
     "warm": colours.SERIES[1],
 }
 
-_POLICY: Final = (
+_POLICY: Final = Markup(
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'none'; base-uri 'none'; "
     "form-action 'none'"
 )
