@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -194,7 +194,7 @@ def mount(app: FastAPI) -> None:
     """Serve the tools at /mcp of a dashboard, with the same users and tokens as its API."""
 
     async def view_of(context: Context, needs_person: bool) -> View:
-        request: Request = context.request
+        request = cast(Request, context.request)
         return await (own_view if needs_person else public_view)(request)
 
     manager = StreamableHTTPSessionManager(create_server(view_of, with_sql=True), json_response=True, stateless=True)
