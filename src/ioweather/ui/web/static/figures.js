@@ -18,50 +18,34 @@ function recolour(value, dark, key) {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, recolour(part, dark, name)]));
 }
 
-// The layer whose x is a time: milliseconds since 1970. A stretch that is brushed over there becomes the page's range: all
+// Layers whose x is a time, in milliseconds since 1970. A stretch that is brushed over there becomes the page's range: all
 // time lines show it at once from what they have, then the server draws it as finely as it was recorded.
-const timed = (layer) => layer.encoding?.x?.field && layer.encoding.x.scale?.domain?.[0] > 1e11;
+const timed = (layer) => layer.encoding?.x?.type === "temporal" && layer.encoding.x.scale?.domainMin?.expr !== undefined;
 
 function zoomable(spec, brush) {
   const layers = spec.layer?.filter(timed) ?? [];
   if (!layers.length) return null;
-  const { field, scale, axis } = layers[0].encoding.x;
-  const start = { low: scale.domain[0], high: scale.domain[1], ticks: axis?.values ?? [], labels: null };
+  const { field, scale } = layers[0].encoding.x;
+  const start = { low: Number(scale.domainMin.expr), high: Number(scale.domainMax.expr), zoomed: false };
   spec.params = [...(spec.params ?? []), ...Object.entries(start).map(([name, value]) => ({ name, value }))];
-  for (const { encoding } of layers) {
-    const { domain, ...rest } = encoding.x.scale;
-    encoding.x.scale = { ...rest, domainMin: { expr: "low" }, domainMax: { expr: "high" } };
-    const old = encoding.x.axis;
-    if (old?.values)
-      encoding.x.axis = { ...old, values: { expr: "ticks" }, labelExpr: `labels?labels[datum.value]:(${old.labelExpr})` };
-  }
+  for (const { encoding } of layers)
+    encoding.x.scale = { ...encoding.x.scale, domainMin: { expr: "low" }, domainMax: { expr: "high" } };
   // What is marked at a pixel is elsewhere after a zoom; the server draws it again.
   for (const layer of spec.layer)
     if (layer.encoding?.x?.value !== undefined && !layers.includes(layer))
-      layer.mark = { ...layer.mark, opacity: { expr: `labels?0:${layer.mark.opacity ?? 1}` } };
+      layer.mark = { ...layer.mark, opacity: { expr: `zoomed?0:${layer.mark.opacity ?? 1}` } };
   // Points that only a pointer needs are most of a chart's marks: until the server has drawn it they are left out.
   for (const layer of layers)
-    if (layer.name === "hover") layer.transform = [{ filter: "!labels" }, ...(layer.transform ?? [])];
+    if (layer.name === "hover") layer.transform = [{ filter: "!zoomed" }, ...(layer.transform ?? [])];
   if (brush) layers[0].params = [{ name: "brush", select: { type: "interval", encodings: ["x"] } }];
   return field;
 }
 
-const MINUTE = 60000, STEPS = [1, 2, 5, 10, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200].map((n) => n * MINUTE);
-
-function marks(low, high, width) {
-  const step = STEPS.find((each) => (high - low) / each <= Math.max(width / 90, 2)) ?? STEPS.at(-1);
-  const ticks = [], labels = {};
-  for (let t = Math.ceil(low / step) * step; t <= high; t += step) {
-    const text = new Date(t).toISOString();
-    ticks.push(t);
-    labels[t] = t % (1440 * MINUTE) ? text.slice(11, 16) : text.slice(0, 10);
-  }
-  return { ticks, labels };
-}
+const MINUTE = 60000;
 
 async function zoom(low, high) {
   await Promise.all([...shown].filter(({ place }) => place.isConnected).map(({ view, brush }) => {
-    const set = { low, high, ...marks(low, high, view.width()), ...(brush && { brush_x: [0, 0] }) };
+    const set = { low, high, zoomed: true, ...(brush && { brush_x: [0, 0] }) };
     for (const [name, value] of Object.entries(set)) view.signal(name, value);
     return view.runAsync();
   }));
