@@ -60,12 +60,12 @@ def compared(seed: int, jobs: int) -> list[tuple[float, float, float]]:
         before = hours(made.truth)
         with lake.snapshot() as snapshot:
             for job in worst_jobs(made.truth, jobs):
-                told = suppose_without(snapshot, {**asked, "without": job}, ALL_TIME)
+                result = suppose_without(snapshot, {**asked, "without": job}, ALL_TIME)
                 after = hours(without(job, Path(folder, f"without-{job}"), seed))
                 about = [name for name, (start, seconds, of) in before.items() if of != job and name in after
-                         and start < told.end_ns and start + seconds * NS > told.start_ns]  # fmt: skip
+                         and start < result.end_ns and start + seconds * NS > result.start_ns]  # fmt: skip
                 was, now = (sum(each[name][1] for name in about) / 3600 for each in (before, after))
-                gain = total_gain(told)
+                gain = total_gain(result)
                 assert gain.value is not None
                 found.append((was, was - gain.value / 3600, now))
     return found

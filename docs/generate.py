@@ -384,7 +384,7 @@ def advice_page() -> str:
     lines = [
         "# Rules of the advisor\n",
         "What `ioweather job` and `ioweather why` look for in a log, when a pattern counts as seen, how its seconds "
-        "are reckoned, who described it, and a program's lines before and after the change. [The advisor](../explanation/"
+        "are computed, who described it, and a program's lines before and after the change. [The advisor](../explanation/"
         "advisor.md) says what the seconds mean. A new rule is one function in `job_io/advisor` and its words in "
         "`rules.toml`; `tests/planted_advice.py` has a log that triggers it and one that just does not.\n",
         "| rule | shown as | about | part | seen when | model of the seconds |",

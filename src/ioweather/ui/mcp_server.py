@@ -37,8 +37,8 @@ from ioweather.ui.web.visible import View, own_view, public_view
 PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (
     "ioweather explains the performance of shared HPC storage. `why` says whether a job was slow because of itself or "
-    "of the storage, `who` which jobs slowed others, `health` which components are sick. Every number comes with an "
-    "interval, and every answer with caveats: report both. What an answer calls unsure is unsure."
+    "of the storage, `who` which jobs slowed others, `health` which components are sick. Estimates come with an "
+    "interval, and answers with caveats: report both. What an answer calls unsure is unsure."
 )
 _PERIOD: Final = {
     "from": {"type": "string", "description": "Start of the period: ISO 8601, 'yesterday', '7d'."},
