@@ -144,10 +144,16 @@ def test_what_nobody_needs_is_not_kept(lake, send):
 
 @pytest.mark.parametrize(
     "body",
-    [b"nonsense", packed({OST: [(T0, 1.0)]})[:-3], bytes(cramjam.snappy.compress_raw(b"\xff" * 100)),
-     b"\xff\xff\xff\xff\x0f" + b"x" * 9, packed({("",): [(T0, 1.0)]})],
-)  # fmt: skip
-def test_what_is_no_message_is_refused(send, lake, body):
+    [
+        b"nonsense",
+        packed({OST: [(T0, 1.0)]})[:-3],
+        bytes(cramjam.snappy.compress_raw(b"\xff" * 100)),
+        b"\xff\xff\xff\xff\x0f" + b"x" * 9,
+        packed({("",): [(T0, 1.0)]}),
+    ],
+    ids=["text", "cut", "not_a_message", "huge_length", "series_without_name"],
+)
+def test_body_that_is_not_a_message_is_refused(send, lake, body):
     assert send(body).status_code == 422
     assert drain(lake) == 0
 
