@@ -1,22 +1,24 @@
-"""What the advisor sees, against public logs whose problems are known, beside Drishti in the same run.
+"""Precision, recall and F1 of the advisor on public labelled logs; Drishti in the same run.
 
     python benchmarks/advice.py ../shared/data/advice [--drishti DRISHTI] [--part aside|rest|all]
 
-`logs/` are Darshan logs of IO500 phases, `labels.csv` their problems by TraceBench's codes and the six dimensions these
-belong to. Per log the set of dimensions that are seen stands against the set that is labelled: precision, recall and F1
-over all logs. A third of the logs, chosen by the digest of their names before any rule was written, was put aside: its
-labels and counters were looked at when the rules were done.
+`logs/` has Darshan logs of IO500 phases, `labels.csv` their problems as TraceBench's codes and six dimensions. Per log
+the set of dimensions found is compared with the set labelled, summed over all logs. "seen" are all patterns; "screen"
+are those named on the 80 columns that `ioweather job LOG` prints. A third of the logs, chosen by the digest of their
+names before any rule was written, is reported apart.
 
-Drishti (PyPI `drishti-io`) is run as a program, in an environment of its own: its issues are counted by the dimension
-they are about.
+Drishti (PyPI `drishti-io`) runs in an environment of its own: its issues are counted by the dimension they are about.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import hashlib
+import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -28,9 +30,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.job_io.advisor.advise import advise
+from ioweather.job_io.advisor.advise import RULES, advise
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
+from ioweather.ui.cli.main import run as run_command
 
 Dimensions = frozenset[str]
 
@@ -109,6 +112,19 @@ def worth(path: Path) -> Dimensions:
     return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep", SCREEN)).worth)
 
 
+def screen(path: Path) -> Dimensions:
+    """The dimensions whose patterns the printed screen names."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        if code := run_command(["job", str(path)]):
+            raise RuntimeError(f"ioweather job {path}: exit code {code}")
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    begins = [number for number, line in enumerate(lines) if line.startswith(("Worth changing", "Also seen", "Seen"))]
+    part = lines[begins[0] :] if begins else []
+    return frozenset(rule.dimension for rule in RULES if any(line.startswith(f"  {rule.headline} ") for line in part))
+
+
 def by_drishti(program: Path, paths: Sequence[Path]) -> dict[str, Dimensions]:
     """By the codes that it prints. Its libraries are loaded once; every log has a process of its own."""
     command = [str(program.with_name("python")), "-c", EACH_LOG, *map(str, paths)]
@@ -140,10 +156,15 @@ def main() -> None:
     parser.add_argument("--only-drishti", action="store_true", help="leave ioweather out")
     parser.add_argument("--misses", action="store_true", help="what is missed, and what is named too much")
     options = parser.parse_args()
+    os.environ["COLUMNS"] = "80"
     truth = labels(options.folder)
     parts = {"rest": [n for n in truth if not put_aside(n)], "aside": [n for n in truth if put_aside(n)]}
     parts["all"] = list(truth)
-    tools: dict[str, Callable[[Path], Dimensions]] = {"ioweather, seen": seen, "ioweather, worth changing": worth}
+    tools: dict[str, Callable[[Path], Dimensions]] = {
+        "ioweather, seen": seen,
+        "ioweather, screen": screen,
+        "ioweather, worth changing": worth,
+    }
     if options.only_drishti:
         tools.clear()
     if options.drishti:

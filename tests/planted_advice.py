@@ -289,6 +289,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted("redundant_writes", 5.0, {"POSIX": [
         own(0, **requests("WRITE", 100, LARGE, 10.0, MAX_BYTE_WRITTEN=200 * MIB - 1))]}),
     Planted("redundant_writes", None, {"POSIX": [own(0, **requests("WRITE", 100, LARGE, 10.0))]}),
+    # Opened twice: the second version of a checkpoint is no waste. Opened once more than written: neither.
+    Planted("redundant_writes", None, {"POSIX": [
+        own(0, **requests("WRITE", 100, LARGE, 10.0, OPENS=2, MAX_BYTE_WRITTEN=200 * MIB - 1))]}),
     # A quarter of the POSIX time below is reading what nobody asked for.
     Planted("data_sieving", 2.5, {
         "MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],

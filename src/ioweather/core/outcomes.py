@@ -27,7 +27,8 @@ class Reason(StrEnum):
 class AdviceItem:
     """One pattern of a run, and the seconds that changing it alone would save, with their 90% interval. Without a
     measured pair of runs the saving is 0, and `high` is the estimate of the model. `dimension` is small_or_misaligned,
-    interface, random, imbalance, shared_file or metadata; `fix` has the lines to type; `headline` names the pattern."""
+    interface, random, imbalance, shared_file or metadata; `fix` has the lines to type; `headline` names the pattern,
+    and `file` where it costs most."""
 
     name: str
     dimension: str
@@ -37,6 +38,7 @@ class AdviceItem:
     high: float
     fix: tuple[str, ...]
     headline: str = ""
+    file: str = ""
 
 
 class Outcome:

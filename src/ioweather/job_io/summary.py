@@ -372,6 +372,8 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
     ran = f"{who} took {run_text(view, row)}"
     if view.run_words:
         ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
+    if is_incomplete(view):
+        ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
         return f"{ran} and used no file."

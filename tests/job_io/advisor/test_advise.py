@@ -128,7 +128,8 @@ def test_a_log_without_times_has_patterns_without_cost(tmp_path):
     rows = each(**requests("WRITE", 4000, 16 * KIB, 0.0))
     advised = advise(view_of(tmp_path / "a.darshan", {"POSIX": rows}))
     assert advised.io_seconds is None
-    assert "small_requests" in {found.name for found in advised.below}
+    assert "small_requests" in {found.name for found in advised.others}
+    assert not advised.worth
     check_bounds(advised)
 
 
@@ -194,8 +195,8 @@ def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
     """Uneven targets have no pair; few stripes have only one."""
     untried = replace(advice("uneven_targets", 0.0, "layout"), promise=Promise(0.0, 0.0, 30.0, 0, 0, tried=False))
     assert untried.most_seconds == 30.0
-    advised = Advised((advice("small_requests", 5.0), untried), 40.0, 100.0, 1.0)
+    advised = Advised((advice("small_requests", 5.0), replace(untried, dimension="imbalance")), 40.0, 100.0, 1.0)
     assert advised.together_seconds == 5.0
-    (group,) = advice_facts(advised)
+    group = advice_facts(advised)[0]
     assert next(fact.value for fact in group.facts if fact.name == "uneven_targets") == "up to 30 s"
-    assert "nothing is promised" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")
+    assert "no such change was measured" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")

@@ -9,8 +9,7 @@ import pytest
 
 from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.units import format_seconds
-from ioweather.job_io.advisor.advise import Advised, advice_facts, advice_findings, advise, brief_lines, with_advice
+from ioweather.job_io.advisor.advise import Advised, advice_facts, advice_findings, advise, with_advice
 from ioweather.job_io.advisor.profile import Advice, Promise
 from ioweather.ui.cli.main import run as command
 from planted_advice import GOOD, each, own, requests, view_of
@@ -38,16 +37,18 @@ def small(folder):
 def test_the_section_ranks_and_says_what_to_type(tmp_path):
     _, view = small(tmp_path)
     answer = with_advice(Answer("q", "h"), view)
-    (group,) = answer.facts
+    group, others = answer.facts
     assert group.title.startswith("Worth changing (each alone; all together ")
     assert [(fact.label, fact.unit) for fact in group.facts] == [
-        ("small requests", "seconds"), ("  90% interval", ""), ("  model", ""), ("  change to", ""),
-        ("mixed directions", "seconds"), ("  90% interval", ""), ("  model", ""), ("  change to", ""),
+        ("small requests", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
+        ("mixed directions", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
         ("  before, after", ""),
     ]  # fmt: skip
-    assert "4,000 of 4,000" not in group.facts[0].note
-    assert group.facts[0].note.startswith("16,000 of 16,000 requests under 1 MiB, 16 KiB on average")
-    assert group.facts[3].note == "write(fd, buffer, 4 << 20) instead of each piece"
+    start = "file.100 and 3 more: 16,000 of 16,000 requests under 1 MiB, 16 KiB on average"
+    assert group.facts[0].note.startswith(start)
+    assert group.facts[1].note == "write(fd, buffer, 4 << 20) instead of each piece"
+    assert others.title == "Also seen, not worth changing: under 1 s to save"
+    assert [fact.label for fact in others.facts] == ["no MPI-IO"]
     (exhibit,) = answer.exhibits
     assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())
     assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "mixed directions"]
@@ -55,16 +56,13 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     json.dumps(to_jsonable(answer), allow_nan=False)
 
 
-def test_below_the_floor_one_sentence_says_so(tmp_path):
+def test_below_the_floor_patterns_are_named_without_advice(tmp_path):
     view = view_of(tmp_path / "a.darshan", {"POSIX": [own(0, **requests("WRITE", 256, 4 * MIB, 0.5))]})
     advised = advise(view)
-    assert advice_facts(advised) == ()
-    (finding,) = advice_findings(advised)
-    assert finding.text == (
-        "2 patterns seen (single-rank I/O, no MPI-IO): none costs more than "
-        f"{format_seconds(advised.below[0].seconds)} of a run of 100 s: not worth changing."
-    )
-    assert brief_lines(advised) == 2
+    (group,) = advice_facts(advised)
+    assert group.title == "Seen, not worth changing: under 1 s to save"
+    assert [fact.label for fact in group.facts] == ["single-rank I/O", "no MPI-IO"]
+    assert list(advice_findings(advised)) == []
 
 
 def test_good_io_is_not_talked_about(tmp_path):
@@ -75,23 +73,32 @@ def test_good_io_is_not_talked_about(tmp_path):
 
 def test_without_times_the_cost_is_unknown(tmp_path):
     view = view_of(tmp_path / "a.darshan", {"POSIX": each(**requests("WRITE", 4000, 16 * KIB, 0.0))})
-    (finding,) = advice_findings(advise(view))
-    assert finding.kind == "undecided"
-    assert "no I/O times" in finding.text
+    (group,) = advice_facts(advise(view))
+    assert "no I/O times" in group.title
 
 
-def test_more_than_three_are_counted():
+def test_each_dimension_is_named_once_and_three_have_a_line_to_type():
     many = tuple(
-        Advice(
-            f"r{i}", f"r{i}", "random", "requests", "e", 9.0 - i, Promise(9.0 - i, 0.0, 9.0, 0, 0), "m", ("x",), True
-        )
-        for i in range(5)
+        Advice(f"r{i}", f"r{i}", kind, "requests", "e", 9.0 - i, Promise(9.0 - i, 0.0, 9.0, 0, 0), "m", ("x",), True)
+        for i, kind in enumerate(("random", "random", "interface", "imbalance", "metadata"))
     )
     advised = Advised(many, 20.0, 100.0, 1.0)
-    assert len(advice_facts(advised, brief=True)[0].facts) == 7
+    advice, others = advice_facts(advised, brief=True)
+    assert [fact.name for fact in advice.facts if fact.unit == "seconds"] == ["r0", "r2", "r3"]
+    assert [fact.name for fact in others.facts] == ["r4"]
     assert [f.text for f in advice_findings(advised)] == [
-        "2 more to change, each for less than those shown: --json has them."
+        "1 more to change, each for less than those shown: --json has them."
     ]
+
+
+def test_files_that_take_no_time_show_no_pattern(tmp_path):
+    """A dozen side files, half of whose 0.2 s is metadata, beside 90 s of data."""
+    data = each(**requests("WRITE", 250, 4 * MIB, 90.0))
+    side = [own(i % 4, file=500 + i, F_META_TIME=0.2, **requests("WRITE", 1, KIB, 0.0)) for i in range(12)]
+    alone = {a.name for a in advise(view_of(tmp_path / "side.darshan", {"POSIX": side})).patterns}
+    beside = {a.name for a in advise(view_of(tmp_path / "both.darshan", {"POSIX": [*data, *side]})).patterns}
+    assert "file_per_process" in alone
+    assert "file_per_process" not in beside
 
 
 @pytest.mark.parametrize("verb", ["job", "why"])
@@ -119,7 +126,7 @@ def test_seconds_that_the_system_took_are_not_promised(tmp_path, kind):
     why = Answer("q", "h", name="why", result=WhyOutcome(kind, None, io_seconds=20.0, seconds=split))
     found = with_advice(why, view)
     assert sum(item.seconds for item in found.result.worth[:1]) <= 5.0
-    assert "of 5 s" in found.facts[-1].title
+    assert "of 5 s" in found.facts[0].title
     assert with_advice(Answer("q", "h"), view).exhibits[0].estimates[0].value > 15.0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final
@@ -14,13 +14,12 @@ from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
-from ioweather.job_io.advisor.profile import LEVEL, Advice, Rule, profile_of
+from ioweather.job_io.advisor.profile import LEVEL, Advice, Dimension, Rule, profile_of
 from ioweather.job_io.view import JobView, as_one_run
 
 TITLE: Final = "Worth changing"
 HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
-_MOST_NAMED: Final = 3
 # For each property of a run that can change: the direction that costs time, the rules that model it, and the threshold
 # from which a usual value means that similar runs do not have the pattern at all.
 _RULES_OF_CHANGE: Final = {
@@ -103,73 +102,80 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
 
 def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
     return tuple(
-        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines, a.headline)
+        AdviceItem(
+            a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines, a.headline, a.file
+        )
         for a in patterns
     )
 
 
 def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
-    """Facts of the advice above the floor: seconds, interval, model, and the lines to type."""
-    shown = advised.worth[:MOST_SHOWN]
-    if not shown or advised.io_seconds is None:
-        return ()
-    facts = [fact for advice in shown for fact in _facts(advice, brief)]
-    facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{shown[0].name}"))
-    title = f"{TITLE} (each alone"
-    if len(advised.worth) > 1:
-        title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
-    speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
-    return (FactGroup("advice", f"{title}; {speed})", tuple(facts)),)
+    """Facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other patterns."""
+    groups = []
+    if advised.shown:
+        facts = [fact for advice in advised.shown for fact in _facts(advice, brief)]
+        facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
+        title = f"{TITLE} (each alone"
+        if len(advised.worth) > 1:
+            together, io = format_seconds(advised.together_seconds), format_seconds(advised.io_seconds or 0.0)
+            title += f"; all together {together} of {io}"
+        speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
+        groups.append(FactGroup("advice", f"{title}; {speed})", tuple(facts)))
+    if others := advised.others:
+        facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a, a.evidence)) for a in others]
+        groups.append(FactGroup("seen", _title_of_others(advised), tuple(facts)))
+    return tuple(groups)
+
+
+def _title_of_others(advised: Advised) -> str:
+    """The title of further patterns. No pattern of an incomplete log is called cheap: its counters are lower bounds."""
+    title = "Also seen" if advised.shown else "Seen"
+    if advised.io_seconds is None:
+        return f"{title}; the log has no I/O times, so what it costs is unknown"
+    if advised.incomplete:
+        return f"{title}; what it costs is unknown, since the log is incomplete"
+    if any(advice.matters for advice in advised.others):
+        return title
+    return f"{title}, not worth changing: under {format_seconds(advised.floor_seconds)} to save"
 
 
 def brief_lines(advised: Advised) -> int:
     """Return the number of screen lines of the brief form."""
-    groups = advice_facts(advised, brief=True)
-    return sum(len(group.facts) + 2 for group in groups) + 2 * len(list(advice_findings(advised)))
+    facts = [fact for group in advice_facts(advised, brief=True) for fact in group.facts]
+    return 2 * len(facts) + 2 + 2 * len(list(advice_findings(advised)))
+
+
+def _where(advice: Advice, text: str) -> str:
+    return f"{advice.file}: {text}" if advice.file else text
+
+
+def _value(advice: Advice) -> str:
+    if advice.promise.tried:
+        return format_seconds(advice.seconds)
+    return f"up to {format_seconds(advice.most_seconds)}"
 
 
 def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
     promise = advice.promise
-    value = advice.seconds if promise.tried else f"up to {format_seconds(advice.most_seconds)}"
-    note = "".join(advice.fix_lines[:1]) if brief else advice.evidence
+    value = advice.seconds if promise.tried else _value(advice)
+    note = _where(advice, advice.evidence.partition(";")[0] if brief else advice.evidence)
     yield Fact(advice.name, advice.headline, value, "seconds" if promise.tried else "text", note=note)
-    note = "none: no such change was measured yet, so nothing is promised"
+    for number, line in enumerate(advice.fix_lines[:1] if brief else advice.fix_lines, 1):
+        yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
+    note = "none: no such change was measured yet"
     if promise.tried:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
         note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     if not brief:
         yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
-        for number, line in enumerate(advice.fix_lines, 1):
-            yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """Findings on advice that is not shown: further advice, and patterns below the floor.
-
-    For incomplete logs no pattern is called cheap, since their counters are lower bounds.
-    """
-    more = len(advised.worth) - MOST_SHOWN
-    if more > 0:
+    """A finding on advice that has no line of its own."""
+    named = {advice.name for advice in (*advised.shown, *advised.others)}
+    if more := sum(advice.name not in named for advice in advised.worth):
         yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
-    below = advised.below
-    if not below:
-        return
-    count = len(below)
-    names = ", ".join(advice.headline for advice in below[:_MOST_NAMED]) + (", ..." if count > _MOST_NAMED else "")
-    seen = f"{count} {'more ' if advised.worth else ''}pattern{'s' if count > 1 else ''} seen ({names})"
-    if advised.io_seconds is None:
-        text = f"{seen}: the log has no I/O times, so what they cost is unknown."
-        yield Finding(text, "undecided", "patterns_of_unknown_cost")
-        return
-    largest = format_seconds(max(advice.most_seconds for advice in below))
-    if advised.incomplete:
-        text = f"{seen}: the costliest takes at least {largest}; files without a record may add to that."
-        yield Finding(text, "undecided", "patterns_of_partial_log")
-        return
-    run = f" of a run of {format_seconds(advised.run_seconds)}" if advised.run_seconds else ""
-    cost = "none costs" if count > 1 else "it does not cost"
-    yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.", name="patterns_not_worth_changing")
 
 
 def advice_exhibit(advised: Advised) -> Exhibit:
@@ -236,8 +242,15 @@ class Advised:
         return tuple(advice for advice in self.patterns if advice.matters)
 
     @property
-    def below(self) -> tuple[Advice, ...]:
-        return tuple(advice for advice in self.patterns if not advice.matters)
+    def shown(self) -> tuple[Advice, ...]:
+        """The costliest of each dimension: patterns of one dimension mostly have one cause."""
+        return _first_of_dimensions(self.worth)[:MOST_SHOWN]
+
+    @property
+    def others(self) -> tuple[Advice, ...]:
+        """The costliest pattern of each dimension that is not shown."""
+        named = {advice.dimension for advice in self.shown}
+        return _first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
 
     @property
     def together_seconds(self) -> float:
@@ -277,6 +290,13 @@ class Advised:
             promise=advice.promise.scaled(share),
             matters=advice.matters and advice.most_seconds * share >= self.floor_seconds,
         )
+
+
+def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
+    first: dict[Dimension, Advice] = {}
+    for advice in patterns:
+        first.setdefault(advice.dimension, advice)
+    return tuple(first.values())
 
 
 def advise(view: JobView) -> Advised:

@@ -23,6 +23,8 @@ SMALL_SHARE: Final = 0.1
 # Size of joined requests: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
 JOINED_BYTES: Final = 4 * MIB
 BUFFER_BYTES: Final = 16 * MIB
+# A shared file uses a target for each node, at least four.
+FEWEST_STRIPES: Final = 4
 SYNCED_SHARE: Final = 0.15
 _LARGE_BLOCK: Final = 64 * KIB
 
@@ -95,7 +97,7 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -
         seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
         evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
     interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))
+    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)), rows)
 
 
 _LARGER: Final = {
@@ -239,6 +241,13 @@ def setstripe(profile: Profile, rows: Bools, width: int) -> str:
     if not plain or folder in profile.mounts or folder == "/":
         folder = "DIRECTORY"
     return f"lfs setstripe -c {width} -S 4M {folder}"
+
+
+def balanced(profile: Profile, rows: Bools) -> str:
+    """Return the command that lets the file system balance files: one stripe each, or all targets for a shared file."""
+    shared = bool((rows & profile.shared).any())
+    width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES))) if shared else 1
+    return setstripe(profile, rows, width)
 
 
 def _filled(lines: tuple[str, ...], verb: Verb) -> tuple[str, ...]:

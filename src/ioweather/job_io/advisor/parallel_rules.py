@@ -14,6 +14,8 @@ from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
     BUFFER_BYTES,
     FEWEST,
+    FEWEST_STRIPES,
+    balanced,
     buffering,
     by_all,
     find_small,
@@ -24,7 +26,7 @@ from ioweather.job_io.advisor.fixes import (
     rate_words,
     setstripe,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen
+from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile, Seen
 
 
 def no_mpiio(profile: Profile) -> Seen | None:
@@ -76,7 +78,7 @@ def mpiio_splits(profile: Profile) -> Seen | None:
     saved = profile.lifted(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
     verb = main_verb(profile, rows)
     interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, profile.saving(saved), buffering(profile, interface, verb, BUFFER_BYTES))
+    return Seen(evidence, profile.saving(saved), buffering(profile, interface, verb, BUFFER_BYTES), rows)
 
 
 # MPI-IO that joins requests makes fewer than its calls; if it splits them, `mpiio_splits` finds it.
@@ -97,7 +99,7 @@ def unbuffered(profile: Profile) -> Seen | None:
     seconds = profile.saving(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
     evidence = f"{found.words}, collective, and as many at the file system; {rate_words(profile, rows)}"
     interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES))
+    return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES), rows)
 
 
 def data_sieving(profile: Profile) -> Seen | None:
@@ -116,7 +118,9 @@ def data_sieving(profile: Profile) -> Seen | None:
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = f"{format_bytes(amount)} read to be written again: {part} of what MPI-IO wrote"
     line = 'MPI_Info_set(info, "romio_ds_write", "disable");'
-    return Seen(evidence, profile.saving(saved), (line, 'MPI_Info_set(info, "romio_cb_write", "enable");'))
+    return Seen(
+        evidence, profile.saving(saved), (line, 'MPI_Info_set(info, "romio_cb_write", "enable");'), files[records.file]
+    )
 
 
 MANY: Final = 1000
@@ -133,7 +137,7 @@ def blocking(profile: Profile) -> Seen | None:
     between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
     seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
-    return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines)
+    return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines, rows)
 
 
 def aggregators(profile: Profile) -> Seen | None:
@@ -155,12 +159,11 @@ def aggregators(profile: Profile) -> Seen | None:
     seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
     evidence = f"{len(callers):,} aggregators for {profile.nodes:,} nodes"
     lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
-    return Seen(evidence, seconds, lines)
+    return Seen(evidence, seconds, lines, rows)
 
 
 # A file wants a target for each of so many bytes, as far as the run has nodes to feed them.
 STRIPE_BYTES: Final = GIB
-FEWEST_STRIPES: Final = 4
 
 
 def target_load(profile: Profile, rows: Bools) -> tuple[tuple[str, ...], Floats, Floats]:
@@ -202,7 +205,7 @@ def striping(profile: Profile) -> Seen | None:
         f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
         f"taken at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Seen(evidence, seconds, (setstripe(profile, rows, width),))
+    return Seen(evidence, seconds, (setstripe(profile, rows, width),), rows)
 
 
 FEWEST_BYTES: Final = 64 * MIB
@@ -223,7 +226,9 @@ def unused_targets(profile: Profile) -> Seen | None:
             most = np.zeros(profile.records.files, np.int64)
             np.maximum.at(most, profile.records.file[laid_out], stripes[laid_out])
             used = int(most.sum())
-        if used >= min(known, profile.nprocs) or (profile.incomplete and not profile.shared[laid_out].any()):
+        # A file for each process needs no target of its own; half of the targets idle is no accident.
+        wanted = min(known, profile.nprocs) / (1.0 if profile.shared[laid_out].any() else 2.0)
+        if used >= wanted or (profile.incomplete and not profile.shared[laid_out].any()):
             return None
         there = f" of {int(known):,}" if math.isfinite(known) else ""
         evidence = f"{format_bytes(moved)} of {profile.nprocs:,} processes on {used:,}{there} storage targets"
@@ -236,7 +241,7 @@ def unused_targets(profile: Profile) -> Seen | None:
         used = 1
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
     width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES)))
-    return Seen(evidence, 0.0, (setstripe(profile, rows & profile.shared, width),))
+    return Seen(evidence, 0.0, (setstripe(profile, rows & profile.shared, width),), rows)
 
 
 LOPSIDED: Final = 1.5
@@ -249,12 +254,14 @@ def uneven_targets(profile: Profile) -> Seen | None:
     if profile.incomplete or len(targets) < 2 or load.sum() < FEWEST_BYTES or load.max() <= LOPSIDED * load.mean():
         return None
     busiest, even = int(np.argmax(load)), float(load.mean() / load.max())
-    saved = np.where(rows, profile.data_seconds * share[busiest] * (1.0 - even), 0.0)
+    seconds = profile.saving(np.where(rows, profile.data_seconds * share[busiest] * (1.0 - even), 0.0))
+    if seconds < FELT_SHARE * (profile.io_seconds or 0.0):
+        return None
     evidence = (
         f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
         f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
     )
-    return Seen(evidence, profile.saving(saved), (setstripe(profile, rows, -1),))
+    return Seen(evidence, seconds, (balanced(profile, rows),), rows)
 
 
 # Drishti's: slowest against fastest process of a shared file.
@@ -315,7 +322,7 @@ def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tu
     rank = int(profile.ints("slowest_rank")[worst])
     who = f"rank {rank:,}" if 0 <= rank < profile.nprocs else "the slowest process"
     evidence = f"{who} took {format_seconds(slowest)} on a shared file, the fastest {format_seconds(fastest)}{why}"
-    return Seen(evidence, float(behind[rows].sum()), lines)
+    return Seen(evidence, float(behind[rows].sum()), lines, rows)
 
 
 def rank_zero(profile: Profile) -> Seen | None:
@@ -326,7 +333,7 @@ def rank_zero(profile: Profile) -> Seen | None:
     spent = profile.io_seconds
     rate = f" at {format_bytes(profile.moved_bytes / spent)}/s" if spent else ""
     evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"
-    return Seen(evidence, spread(profile, 1, writers(profile)), by_all(profile))
+    return Seen(evidence, spread(profile, 1, writers(profile)), by_all(profile), profile.counted)
 
 
 def subset(profile: Profile) -> Seen | None:
@@ -337,7 +344,7 @@ def subset(profile: Profile) -> Seen | None:
     if not 1 < ranks < profile.nprocs or profile.count("collective_count"):
         return None
     evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {profile.nodes_words}"
-    return Seen(evidence, spread(profile, ranks, writers(profile)), by_all(profile))
+    return Seen(evidence, spread(profile, ranks, writers(profile)), by_all(profile), profile.counted)
 
 
 def straggler_bytes(profile: Profile) -> Seen | None:
@@ -375,4 +382,4 @@ def uneven_ranks(profile: Profile) -> Seen | None:
     line = "give each process the same bytes and files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         evidence, line = f"{evidence}; it moved no more than others", _REPORT
-    return Seen(evidence, float(each.max() - each.mean()), (line,))
+    return Seen(evidence, float(each.max() - each.mean()), (line,), profile.counted & (profile.records.rank >= 0))

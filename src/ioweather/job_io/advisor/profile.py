@@ -26,7 +26,7 @@ from ioweather.core.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.facts.bandwidth import peak_of
 from ioweather.facts.file_records import FileRecords, file_records, ratio, strategy_of_files, sums
-from ioweather.job_io.view import JobView, LogFacts
+from ioweather.job_io.view import JobView, LogFacts, printable
 
 # `record.toml` has pairs of runs before and after a change: the rule, the seconds by its model, the seconds that were
 # saved, and the origin of the pair. `python benchmarks/advice_pairs.py --write` makes it. The expected saving is the
@@ -144,6 +144,8 @@ _PYTHON: Final = re.compile(r"(?:^|[/\s])python[\d.]*(?:\s|$)|\.py\b")
 _ENOUGH_BYTES: Final = 64 * MIB
 # Bins of requests up to 1 MiB; the last one includes requests of exactly 1 MiB, which are not small.
 _SMALL_BINS: Final = 5
+# A pattern of files that take less than this part of the I/O time is not named.
+FELT_SHARE: Final = 0.01
 # No device is faster.
 WRITE_TO_MEMORY_SECONDS: Final = 10e-6
 SYSTEM_CALL_SECONDS: Final = 1e-6
@@ -433,6 +435,27 @@ class Profile:
         _, place = np.unique(self.records.rank[rows], return_inverse=True)
         return float(np.bincount(place, weights=spent[rows]).max(initial=0.0))
 
+    def is_felt(self, rows: Bools) -> bool:
+        """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
+        compared with it."""
+        if not self.io_seconds:
+            return True
+        mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
+        return self.saving(np.where(mine, self.spent, 0.0)) >= FELT_SHARE * self.io_seconds
+
+    def name_file(self, rows: Bools) -> str:
+        """Return the name of the file of these records with most time, and how many more there are; empty if its path
+        is not known."""
+        files = np.unique(self.records.file[rows])
+        if not len(files):
+            return ""
+        spent = self.records.per_file(self.spent, rows) + self.records.per_file(self.moved, rows) * 1e-30
+        worst = int(files[np.argmax(spent[files])])
+        first = int(np.flatnonzero(self.records.file == worst)[0])
+        path = self.records.text("path")[first : first + 1].tolist()[0]
+        more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+        return f"{printable(path.rsplit('/', 1)[-1])}{more}" if path else ""
+
     @property
     def most_seconds(self) -> float:
         """Upper limit of a saving: the time of the I/O, or of the run."""
@@ -482,6 +505,7 @@ class Advice:
     model: str
     fix_lines: tuple[str, ...]
     matters: bool = False
+    file: str = ""
 
     @property
     def seconds(self) -> float:
@@ -495,11 +519,12 @@ class Advice:
 
 @dataclass(frozen=True)
 class Seen:
-    """Result of a rule's function if the pattern is there."""
+    """Result of a rule's function if the pattern is there; `rows` are the records that show it."""
 
     evidence: str
     seconds_lost: float
     fix_lines: tuple[str, ...]
+    rows: Bools
 
 
 @dataclass(frozen=True)
@@ -522,6 +547,8 @@ class Rule:
         seen = self.look(profile)
         if seen is None:
             return None
+        if not profile.is_felt(seen.rows):
+            return None
         seconds = profile.bounded(seen.seconds_lost)
         promise = promised(self.name, self.part, seconds, profile.most_seconds)
         return Advice(
@@ -534,4 +561,5 @@ class Rule:
             promise=promise,
             model=self.model,
             fix_lines=seen.fix_lines,
+            file=profile.name_file(seen.rows),
         )

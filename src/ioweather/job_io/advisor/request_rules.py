@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.facts.file_records import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
@@ -47,7 +47,7 @@ def small_requests(profile: Profile) -> Seen | None:
     verb = main_verb(profile, rows)
     larger = larger_requests if (mine & rows).any() else collective_calls
     lines = larger(profile, interface, verb)
-    return Seen(f"{found.words}; {rate_words(profile, rows)}", seconds, lines)
+    return Seen(f"{found.words}; {rate_words(profile, rows)}", seconds, lines, rows)
 
 
 UNALIGNED_SHARE: Final = 0.1
@@ -70,7 +70,7 @@ def unaligned_file(profile: Profile) -> Seen | None:
     part = format_value(min(off / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests begin off the blocks of {format_bytes(block)}"
     saved = profile.lifted(np.where(rows, data * share * extra, 0.0))
-    return Seen(evidence, profile.saving(saved), aligned(profile, interface, block))
+    return Seen(evidence, profile.saving(saved), aligned(profile, interface, block), rows)
 
 
 # Rate of a copy in memory.
@@ -89,7 +89,7 @@ def unaligned_memory(profile: Profile) -> Seen | None:
     saved = np.where(rows, np.minimum(moved * share / COPY_BYTES_PER_S, data), 0.0)
     part = format_value(min(off / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} buffers begin off their alignment in memory"
-    return Seen(evidence, profile.saving(saved), ("posix_memalign(&buffer, 4096, bytes);",))
+    return Seen(evidence, profile.saving(saved), ("posix_memalign(&buffer, 4096, bytes);",), rows)
 
 
 STDIO_SHARE: Final = 0.1
@@ -110,7 +110,7 @@ def stdio(profile: Profile) -> Seen | None:
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
     evidence = f"{part} of the bytes go through streams (fread, fwrite); {rate_words(profile, rows)}"
     lines = larger_requests(profile, "STDIO", main_verb(profile, rows))
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines)
+    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
 RANDOM_SHARE: Final = 0.2
@@ -133,7 +133,7 @@ def random_access(profile: Profile) -> Seen | None:
         return None
     evidence = f"{random:,} of {total:,} requests go back in the file; {rate_words(profile, rows)}"
     seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
-    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows)))
+    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows)), rows)
 
 
 STRIDED_SHARE: Final = 0.5
@@ -159,7 +159,7 @@ def strided(profile: Profile) -> Seen | None:
     interface = interface_of(profile, rows, profile.operations)
     verb = main_verb(profile, rows)
     lines = collective_calls(profile, interface, verb) if profile.parallel else in_order(profile, verb)
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines)
+    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
 REPEATED_SHARE: Final = 0.1
@@ -168,40 +168,45 @@ FEWEST_REPEATED_BYTES: Final = MIB
 _LAST_OF_32_BITS: Final = 1 << 31
 
 
-def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:
-    """Return seconds saved, bytes moved more than once, and all bytes moved of these files."""
+def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float, Bools]:
+    """Return seconds saved, bytes moved more than once, all bytes moved of these files, and their rows."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
     known = records.known(f"{verb}_extent_bytes") & (profile.ints(f"{verb}_extent_bytes") != _LAST_OF_32_BITS)
     # MPI-IO has no extents: those of the POSIX calls below are used.
     extent = maximum(profile.ints(f"{verb}_extent_bytes"), records.file, records.files, known)
-    again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - np.maximum(extent, 0).astype(np.float64), 0.0))
+    once = np.maximum(extent, 0).astype(np.float64)
+    if verb == "write":
+        # Each open may truncate the file and write a new version of it, such as a checkpoint.
+        opens = profile.ints("open_count") // np.maximum(profile.first_opens, 1)
+        once *= np.maximum(maximum(opens, records.file, records.files), 1)
+    again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - once, 0.0))
     share = ratio(again, moved)
     often = share > REPEATED_SHARE
     if again[often].sum() < FEWEST_REPEATED_BYTES:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, profile.counted
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
-    return profile.saving(saved), float(again[often].sum()), float(moved[often].sum())
+    return profile.saving(saved), float(again[often].sum()), float(moved[often].sum()), often[records.file]
 
 
 def redundant_reads(profile: Profile) -> Seen | None:
     """The same bytes read more than once, by one process or several."""
-    seconds, again, moved = _repeated(profile, "read")
+    seconds, again, moved, rows = _repeated(profile, "read")
     if not again:
         return None
     shared = profile.nprocs > 1 and bool((profile.shared & profile.counted & (profile.ints("read_bytes") > 0)).any())
     lines = kept_in_memory(profile, shared)
     evidence = f"{format_bytes(again)} of {format_bytes(moved)} were read before, by this process or another"
-    return Seen(evidence, seconds, lines)
+    return Seen(evidence, seconds, lines, rows)
 
 
 def redundant_writes(profile: Profile) -> Seen | None:
     """Bytes that overwrite bytes of the same run."""
-    seconds, again, moved = _repeated(profile, "write")
+    seconds, again, moved, rows = _repeated(profile, "write")
     if not again:
         return None
     evidence = f"{format_bytes(again)} of {format_bytes(moved)} were written over what was written"
-    return Seen(evidence, seconds, ("change it in memory, write it once",))
+    return Seen(evidence, seconds, ("change it in memory, write it once",), rows)
 
 
 SWITCH_SHARE: Final = 0.1
@@ -218,7 +223,7 @@ def read_write_switches(profile: Profile) -> Seen | None:
     each: Floats = np.maximum(profile.request_overhead("read"), profile.request_overhead("write"))
     saved = np.where(rows, each * np.minimum(profile.ints("switch_count"), profile.operations), 0.0)
     evidence = f"{switches:,} changes between reading and writing in {total:,} requests"
-    return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",))
+    return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
 
 
 def shared_file(profile: Profile) -> Seen | None:
@@ -238,7 +243,7 @@ def shared_file(profile: Profile) -> Seen | None:
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them off its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
     interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, 0.0, collective_calls(profile, interface, main_verb(profile, rows)))
+    return Seen(evidence, 0.0, collective_calls(profile, interface, main_verb(profile, rows)), rows)
 
 
 SYNCS_PER_WRITE: Final = 0.5
@@ -256,7 +261,7 @@ def fsync_storm(profile: Profile) -> Seen | None:
     saved = np.where(rows, profile.request_overhead("write") * gone, 0.0)
     evidence = f"{made:,} syncs for {written:,} writes"
     line = "os.fsync(fd)  # once, after the loop" if profile.python else "fsync(fd); /* once, after the loop */"
-    return Seen(evidence, profile.saving(saved), (line,))
+    return Seen(evidence, profile.saving(saved), (line,), rows)
 
 
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
@@ -299,7 +304,7 @@ def seeks(profile: Profile) -> Seen | None:
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
         lines = ("os.pread(fd, count, offset)", "os.pwrite(fd, data, offset)")
-    return Seen(evidence, profile.saving(saved), lines)
+    return Seen(evidence, profile.saving(saved), lines, rows)
 
 
 STORM_SHARE: Final = 0.3
@@ -323,7 +328,7 @@ def metadata_storm(profile: Profile) -> Seen | None:
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, metadata_calls(profile)), 0.0)
-    return Seen(evidence, profile.saving(saved), packed(profile))
+    return Seen(evidence, profile.saving(saved), packed(profile), rows)
 
 
 MANY_FILES: Final = 1000
@@ -352,7 +357,7 @@ def file_per_process(profile: Profile) -> Seen | None:
     lines = ["MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);"]
     if int(profile.ints("stripe_count")[rows].max(initial=0)) > 1:
         lines.append(setstripe(profile, rows, 1))
-    return Seen(evidence, profile.saving(saved), tuple(lines))
+    return Seen(evidence, profile.saving(saved), tuple(lines), rows)
 
 
 FEWEST_FILES: Final = 8
@@ -372,7 +377,7 @@ def many_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, opening_seconds(profile) * (1.0 - holders / files), 0.0)
     who = "one process" if holders == 1 else f"{holders:,} processes"
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
-    return Seen(evidence, profile.saving(saved), packed(profile))
+    return Seen(evidence, profile.saving(saved), packed(profile), rows)
 
 
 FEWEST_SMALL_FILES: Final = 100
@@ -402,7 +407,7 @@ def small_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, opening_seconds(profile) * (1.0 - keep), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
-    return Seen(evidence, profile.saving(saved), packed(profile))
+    return Seen(evidence, profile.saving(saved), packed(profile), rows)
 
 
 BROADCAST_BYTES: Final = GIB
@@ -431,7 +436,7 @@ def shared_metadata(profile: Profile) -> Seen | None:
     lines = (hint,) if by_mpiio else BROADCAST if read_only else (opened, hint)
     if hdf5:
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
-    return Seen(evidence, profile.saving(saved), lines)
+    return Seen(evidence, profile.saving(saved), lines, rows)
 
 
 AGAIN: Final = 2.0
@@ -454,4 +459,4 @@ def reopening(profile: Profile) -> Seen | None:
     lines = ("fd = open(path, flags); /* once, before the loop */",)
     if profile.python:
         lines = ("file = open(path, 'rb')  # once, before the loop",)
-    return Seen(evidence, profile.saving(saved), lines)
+    return Seen(evidence, profile.saving(saved), lines, rows)
