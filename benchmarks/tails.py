@@ -1,30 +1,24 @@
-"""How fast tails are fitted, beside the package `powerlaw`; what the pivot search costs; what its shortcuts lose.
+"""What the pivot search costs, and what its shortcuts lose.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/tails.py                    # a few minutes, most of it the peer's
+    OPENBLAS_NUM_THREADS=1 python benchmarks/tails.py
     OPENBLAS_NUM_THREADS=1 python benchmarks/tails.py --largest 10000000 # the pivot search up to 10^7 times
 
-Times are CPU seconds of one thread, so that a busy machine disturbs them less. The peer is whichever version is
-installed; both sides then fit the same data, with the same ECDF and the same candidates, and must agree.
+Times are CPU seconds of one thread, so that a busy machine disturbs them less.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import multiprocessing
 import resource
 import time
-import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.stats.families import BoundedLogNormal, BoundedWeibull, Cauchy, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import HEADS, TAILS, Splits, candidate_cuts, coarse_of, fit_mixture, search_pair
-from ioweather.stats.power_law import PowerLawFit, fit_power_law, power_law_p_value
 from ioweather.stats.samples import sample_of
 
 T = TypeVar("T")
@@ -41,48 +35,6 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     start = time.process_time()
     result = work()
     return result, time.process_time() - start
-
-
-def beside_powerlaw(sizes: tuple[int, ...]) -> None:
-    """Two kinds of data: a pure power law is the peer's fast case, since alpha then stays within its closed form."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import powerlaw
-    second = hasattr(powerlaw, "load_test_dataset")
-    print(f"power-law fit with xmin search, beside powerlaw {'2' if second else '1'}.x")
-    print(f"{'data':<14} {'n':>8} {'peer s':>9} {'ours s':>9} {'ratio':>7}  agreement")
-    for name, truth in (("power law", PowerLaw(1.0, 2.5)), ("head and tail", PLANTED)):
-        slow = 0.0
-        for n in sizes:
-            values = truth.sample(n, np.random.default_rng(n))
-            theirs, slow = timed(lambda values=values: _peer(powerlaw, values, second))
-            ours, fast = _ours(values, second)
-            same = f"xmin equal {ours.xmin == theirs.xmin}, D differs by {abs(ours.ks - theirs.D):.1e}"
-            print(f"{name:<14} {n:>8,} {slow:>9.2f} {fast:>9.4f} {slow / fast:>7,.0f}  {same}")
-        if sizes[-1] >= 10_000:
-            # The peer's work grows with the square of n by then: a hundred times that of the last row.
-            large = 10 * sizes[-1]
-            _, fast = _ours(truth.sample(large, np.random.default_rng(large)), second)
-            print(
-                f"{name:<14} {large:>8,} {100 * slow:>9.0f} {fast:>9.4f} {100 * slow / fast:>7,.0f}  peer extrapolated"
-            )
-    few = PLANTED.sample(300, np.random.default_rng(2))
-    fit = fit_power_law(few)
-    _, seconds = timed(lambda: power_law_p_value(few, fit, replicates=500))
-    print(f"goodness of fit, n = 300: {seconds / 500 * 1e3:.2f} ms a replicate")
-
-
-def _peer(powerlaw: Any, values: Floats, second: bool) -> Any:
-    # Version 2 caps alpha at 3 by default; 1.5 takes any, and prints its progress whatever it is told.
-    options = {"parameter_ranges": {"alpha": [1.0001, 60]}} if second else {}
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        return powerlaw.Fit(values, verbose=0, **options)
-
-
-def _ours(values: Floats, second: bool) -> tuple[PowerLawFit, float]:
-    runs = [timed(lambda: fit_power_law(values, ecdf="left", minimum_distinct=3 if second else 2)) for _ in range(5)]
-    return runs[0][0], min(seconds for _, seconds in runs)
 
 
 def _pivot_search(n: int, results: multiprocessing.Queue[tuple[float, float, float, str]]) -> None:
@@ -130,9 +82,8 @@ def losses(n: int, repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest", type=int, default=2_500_000, help="largest sample of the pivot search")
-    parser.add_argument("--quick", action="store_true", help="leave out the peer's slow sizes")
+    parser.add_argument("--quick", action="store_true", help="fewer searches")
     arguments = parser.parse_args()
-    beside_powerlaw((1_000,) if arguments.quick else (1_000, 10_000))
     pivot_searches(arguments.largest)
     losses(6_000, 2 if arguments.quick else 5)
 

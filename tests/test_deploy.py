@@ -120,7 +120,7 @@ def test_rattler_build_renders_the_conda_recipe() -> None:
 def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
     text = (ROOT / "deploy/conda/recipe.yaml").read_text()
     assert f'version: "{__version__}"' in text
-    names = {"python-duckdb": "duckdb", "prometheus_client": "prometheus-client", "python-tzdata": "tzdata",
+    names = {"python-duckdb": "duckdb", "python-tzdata": "tzdata",
              "python-zlib-ng": "zlib-ng"}  # fmt: skip
     run = text.split("  run:\n")[1].split("\n\n")[0]
     found = {names.get(name, name): version for name, version in re.findall(r"- (\S+) >=(\S+)", run)}

@@ -31,7 +31,6 @@ class PyIoweather(PythonPackage):
     depends_on("py-vl-convert-python@1.7:", type=("build", "run"))
     depends_on("py-h5py@3.10:", type=("build", "run"))
     depends_on("py-zlib-ng@0.4:", type=("build", "run"))
-    depends_on("py-prometheus-client@0.20:", type=("build", "run"))
     depends_on("py-tzdata@2024.1:", type=("build", "run"))
     depends_on("py-fastapi@0.110:", type=("build", "run"))
     depends_on("py-uvicorn@0.27:", type=("build", "run"))

@@ -97,21 +97,6 @@ def test_a_hang_is_in_the_status_within_two_seconds(scripted, tmp_path):
     assert clock.monotonic_ns - began <= S // 2, "told of between two statuses"
 
 
-def test_the_status_is_written_every_period(scripted, tmp_path):
-    clock, _, make = scripted
-    agent = make()
-    steps(agent, clock, 2)
-    seen = set()
-    for _ in range(50):
-        agent.step()
-        clock.pass_seconds(0.1)
-        seen.add(read_status(tmp_path).written_ns)
-    assert 5 <= len(seen) <= 6
-    status = read_status(tmp_path)
-    assert (status.host, status.run_id, status.state, status.pid) == ("n1", "r1", "running", os.getpid())
-    assert status.spool.written_rows > 0
-
-
 def test_annotation_and_the_time_it_covers(scripted, tmp_path):
     clock, _, make = scripted
     agent = make(annotation="io500", duration_ns=3 * S)
@@ -162,18 +147,6 @@ def test_the_baseline_survives_the_agent(scripted, tmp_path):
     assert after.expected_ns == before.expected_ns
     assert after.expected_count > before.expected_count
     assert after.ok_count < before.ok_count
-
-
-def test_a_status_that_cannot_be_written_does_not_stop_it(scripted, tmp_path, monkeypatch):
-    clock, _, make = scripted
-    agent = make()
-
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("ioweather.agent.agent.write_status", full)
-    steps(agent, clock, 3)
-    assert agent.status("running").spool.message != ""
 
 
 def run_real(tmp_path: Path, **options) -> tuple[object, Path]:

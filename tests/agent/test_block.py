@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent.counters import BlockDevices
-from ioweather.core.errors import SourceError
 from live_reporter import HandClock, Heard
 
 NAMES = ("sda", "sda1", "sdb", "sdb1", "md0", "dm-0", "nvme0n1", "loop0", "zram0", "sr0")
@@ -123,13 +122,3 @@ def test_a_clock_that_is_set_makes_a_gap_and_no_row_twice(root):
     assert len(labels) == 2
     assert "back" in labels[0]
     assert "forward" in labels[1]
-
-
-def test_no_diskstats_is_said(tmp_path):
-    with pytest.raises(SourceError, match="diskstats"):
-        BlockDevices(root=tmp_path).prepare(Heard())
-
-
-def test_prepare_names_the_devices(root):
-    write_counters(root, dict.fromkeys(NAMES, 1))
-    assert BlockDevices(root=root, host="n1").prepare(Heard()).message == "nvme0n1, sda, sdb"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -128,33 +127,6 @@ def test_an_operation_whose_child_dies_is_pending_and_the_child_comes_back(world
     assert child.target_status().state == "waiting"
 
 
-def test_waits_double_between_children_that_fail(world):
-    clock, nursery, _, make = world
-    child = make()
-    starts = []
-    for _ in range(3000):
-        if nursery.children and not nursery.children[-1].has_ended:
-            starts.append(clock.monotonic_ns // S)
-            nursery.children[-1].say("failed", "no such mount.")
-            nursery.children[-1].has_ended = True
-        turn(child, clock)
-    waits = [b - a for a, b in itertools.pairwise(starts)]
-    assert waits[:4] == [6, 11, 21, 41]
-    assert max(waits) <= 301
-    assert child.target_status().message == "no such mount."
-
-
-def test_without_retry_a_failure_is_the_end(world):
-    _, nursery, _, make = world
-    child = make(retry=False)
-    nursery.children[0].say("failed", "not a directory.")
-    nursery.children[0].has_ended = True
-    child.poll()
-    assert child.is_over
-    assert child.failed
-    assert not child.is_ready
-
-
 def test_an_agent_that_was_stopped_misses_but_does_not_flood(world):
     clock, nursery, lines, make = world
     child = make()
@@ -184,64 +156,6 @@ def test_a_clock_that_is_set_moves_no_tick(world):
     assert all(abs(row["scheduled_ns"] - row["start_ns"]) < S for row in lines.of("responses"))
 
 
-def test_a_source_that_takes_ticks_as_opportunities_misses_none(world):
-    clock, nursery, lines, make = world
-    child = make(is_periodic=False, operations=(), name="sample")
-    begin(child, nursery)
-    child.is_busy = True
-    for _ in range(5):
-        turn(child, clock)
-    assert child.target_status().missed_ticks == 0
-    assert lines == []
-
-
-def test_a_source_without_operations_counts_missed_ticks_without_rows(world):
-    clock, nursery, lines, make = world
-    child = make(operations=(), name="block")
-    begin(child, nursery)
-    child.is_busy = True
-    for _ in range(5):
-        turn(child, clock)
-    assert child.source_status().missed_ticks == 5
-    assert lines == []
-
-
-def test_failed_runs_are_counted_with_their_reason(world):
-    _, nursery, _, make = world
-    child = make(operations=(), name="block")
-    begin(child, nursery)
-    for ok, message in ((True, ""), (False, "no diskstats")):
-        nursery.children[0].said.clear()
-        nursery.children[0].say("end", 7000, ok, message)
-        child.poll()
-    status = child.source_status()
-    assert (status.runs, status.failed_runs, status.last_ok, status.message) == (2, 1, False, "no diskstats")
-    assert status.last_duration_ns == 7000
-
-
-def test_progress_is_shown_while_files_are_made(world):
-    clock, nursery, _, make = world
-    child = make()
-    nursery.children[0].say("begin", "prepare", 0, None, clock.wall_ns, clock.monotonic_ns)
-    nursery.children[0].say("progress", 25, 100, "filling data")
-    child.poll()
-    status = child.target_status()
-    assert (status.state, status.message, status.in_flight.op) == ("preparing", "filling data: 25%", "prepare")
-    nursery.children[0].has_ended = True
-    child.poll()
-    status = child.target_status()
-    assert (status.state, status.message) == ("failed", "the child ended without a word (filling data: 25%)")
-
-
-def test_done_is_the_end(world):
-    _, nursery, _, make = world
-    child = make()
-    begin(child, nursery)
-    nursery.children[0].say("done")
-    child.poll()
-    assert child.is_over
-
-
 def test_leaving_a_hanging_child_behind_writes_what_it_was_doing(world):
     clock, nursery, lines, make = world
     child = make()
@@ -254,18 +168,3 @@ def test_leaving_a_hanging_child_behind_writes_what_it_was_doing(world):
     assert nursery.children[0].abandoned
     assert child.has_left
     assert statuses(lines) == {("read", "pending"): 1, ("stat", "missed"): 1}
-
-
-def test_a_hang_outside_the_timed_operations_is_seen_too(world):
-    clock, nursery, lines, make = world
-    child = make()
-    begin(child, nursery)
-    child.tick()
-    nursery.children[0].said.clear()
-    nursery.children[0].say("begin", "close", 0, 1, clock.wall_ns, clock.monotonic_ns)
-    clock.pass_seconds(5)
-    child.poll()
-    assert (child.target_status().state, child.target_status().in_flight.op) == ("hung", "close")
-    nursery.children[0].has_ended = True
-    child.poll()
-    assert statuses(lines) == {("read", "missed"): 1, ("stat", "missed"): 1}, "closing is no operation of the table"

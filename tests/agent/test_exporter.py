@@ -23,7 +23,7 @@ from ioweather.agent.status import (
     keep_status,
     write_status,
 )
-from ioweather.ingestion.queue_metrics import QueueCollector, _of_verdicts
+from ioweather.ingestion.queue_metrics import _of_verdicts, collect_queue
 from ioweather.ui.web.live import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -183,7 +183,7 @@ def test_every_metric_is_documented(found):
 def test_verdicts_are_counted_by_kind_and_never_by_job(tmp_path):
     told = {"kinds_last_day": {"system": 3, "4711": 9}, "made_ns": 90 * 10**9, "left_verdicts": 2, "left_files": 0}
     (tmp_path / "catch_up.json").write_text(json.dumps({"version": 1, "last": told}))
-    text = render(tmp_path / "spool", others=[QueueCollector(tmp_path, lambda: 100 * 10**9)]).decode()
+    text = render(tmp_path / "spool", others=[lambda: collect_queue(tmp_path, lambda: 100 * 10**9)]).decode()
     assert 'ioweather_verdicts_last_day{kind="system"} 3.0' in text
     assert 'ioweather_verdicts_last_day{kind="you"} 0.0' in text
     assert "4711" not in text
@@ -191,4 +191,4 @@ def test_verdicts_are_counted_by_kind_and_never_by_job(tmp_path):
     assert "ioweather_catch_up_left_verdicts 2.0" in text
     for damaged in ("", "[]", '{"last": 3}', '{"last": {"kinds_last_day": [], "made_ns": "x"}}'):
         (tmp_path / "catch_up.json").write_text(damaged)
-        assert "verdicts" not in render(tmp_path / "spool", others=[QueueCollector(tmp_path)]).decode()
+        assert "verdicts" not in render(tmp_path / "spool", others=[lambda: collect_queue(tmp_path)]).decode()

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from ioweather.agent.exporter import parse_listen, serve, write_textfile, write_textfile_every
+from ioweather.agent.exporter import serve, write_textfile
 from ioweather.core.errors import UsageError
 
 
@@ -47,20 +47,3 @@ def test_as_a_file(tmp_path):
     write_textfile(tmp_path, file)
     assert "ioweather_up 0.0" in file.read_text()
     assert [path.name for path in file.parent.iterdir()] == ["ioweather.prom"]
-    until = threading.Event()
-    until.set()
-    write_textfile_every(tmp_path, file, 60, until)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("127.0.0.1:9754", ("127.0.0.1", 9754)), (":80", ("127.0.0.1", 80)), ("[::1]:9", ("::1", 9)), ("h:0", ("h", 0))],
-)
-def test_addresses(text, expected):
-    assert parse_listen(text) == expected
-
-
-@pytest.mark.parametrize("text", ["9754", "h:", "h:x", "h:70000", ""])
-def test_what_is_no_address(text):
-    with pytest.raises(UsageError, match="HOST:PORT"):
-        parse_listen(text)

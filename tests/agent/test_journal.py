@@ -30,17 +30,6 @@ def told(caplog):
     return tell
 
 
-def test_the_start(told):
-    stopped = replace(STATUS, state="stopped")
-    assert told(STATUS, STATUS, stopped, stopped) == [("INFO", "started on n1, pid 7, run r, spool /spool")]
-
-
-def test_the_end(caplog):
-    caplog.set_level(logging.INFO, logger="ioweather.agent")
-    Journal().end(replace(STATUS, state="stopped", spool=replace(SPOOL, shipped_files=2)))
-    assert caplog.messages == ["stopped: 5 rows written, 2 files shipped"]
-
-
 def test_the_end_tells_what_is_wrong_with_the_spool(caplog):
     Journal().end(replace(STATUS, state="stopped", spool=replace(SPOOL, message=".seg-1: No space left on device")))
     assert caplog.messages == ["the spool: .seg-1: No space left on device"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.agent import live_baseline as baseline
 from ioweather.agent.live_baseline import RunningMedian, load_baselines, save_baselines
 from ioweather.agent.sensor import Operation
 from ioweather.core.safe_files import PrivateDirectory
@@ -24,32 +22,6 @@ def test_right_to_one_percent_at_every_moment(durations):
         if place >= 30:
             exact = statistics.median_low(durations[:place])
             assert running.median_ns() == pytest.approx(exact, rel=0.0101, abs=1)
-
-
-def test_few_operations_have_no_baseline():
-    running = RunningMedian()
-    for _ in range(29):
-        running.add(1000)
-    assert running.median_ns() is None
-    running.add(1000)
-    assert running.median_ns() == pytest.approx(1000, rel=0.01)
-
-
-def test_the_old_fades_out(monkeypatch):
-    monkeypatch.setattr(baseline, "_MAX_COUNT", 1000)
-    running = RunningMedian()
-    for duration, times in ((1000, 5000), (50_000, 3000)):
-        for _ in range(times):
-            running.add(duration)
-    assert running.count <= 1000
-    assert running.median_ns() == pytest.approx(50_000, rel=0.01)
-
-
-def test_memory_is_bounded():
-    running, rng = RunningMedian(), random.Random(1)
-    for _ in range(20_000):
-        running.add(round(rng.lognormvariate(14, 3)))
-    assert len(running.bins) < 2000
 
 
 def test_it_survives_a_restart(tmp_path):

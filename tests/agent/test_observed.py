@@ -9,7 +9,6 @@ import pytest
 
 from ioweather.agent.live_baseline import ObservedOperation, RunningMedian
 from ioweather.agent.sensor import Operation
-from ioweather.agent.status import BUCKETS_NS
 
 KIND = Operation("read", 1 << 20, "nocache")
 S = 10**9
@@ -44,14 +43,3 @@ def test_the_last_minute_forgets():
     assert recent.q90_ns == pytest.approx(np.quantile(kept, 0.9), abs=0.5)
     assert recent.max_ns == 100
     assert seen.status(1000 * S).recent.median_ns is None
-
-
-def test_buckets_are_closed_above_as_prometheus_wants():
-    seen = ObservedOperation(KIND, RunningMedian())
-    for duration in (1, BUCKETS_NS[0], BUCKETS_NS[0] + 1, BUCKETS_NS[-1], BUCKETS_NS[-1] + 1):
-        seen.add(row(0, duration), 0)
-    counts = seen.status(0).bucket_counts
-    assert counts[:2] == (2, 1)
-    assert counts[-2:] == (1, 1)
-    assert len(counts) == len(BUCKETS_NS) + 1
-    assert seen.status(0).sum_ns == 1 + 2 * BUCKETS_NS[0] + 1 + 2 * BUCKETS_NS[-1] + 1

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -62,12 +60,6 @@ def test_a_cycle_is_one_row_per_operation_in_order(prepared, tmp_path):
     assert sizes["stat"] == sizes["delete"] == (0, "cache")
 
 
-def test_a_write_is_synced_once_and_told_twice(prepared):
-    rows = {row["op"]: row for row in run(prepared).of("responses")}
-    assert rows["write"]["start_ns"] == rows["write_sync"]["start_ns"]
-    assert rows["write_sync"]["duration_ns"] >= rows["write"]["duration_ns"]
-
-
 def test_the_pool_keeps_its_size_and_takes_the_oldest(prepared):
     before = sorted(path.name for path in (prepared.folder / "pool").iterdir())
     run(prepared, 3)
@@ -111,12 +103,6 @@ def test_files_are_reused_and_removed(tmp_path):
     )
     again.finish(Heard())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_hosts_do_not_share_files_unless_named(tmp_path):
-    folders = {Probe(str(tmp_path), SMALL, host=host).folder for host in ("a", "b")}
-    assert len(folders) == 2
-    assert len({Probe(str(tmp_path), SMALL, directory="x", host=host).folder for host in ("a", "b")}) == 1
 
 
 @pytest.mark.parametrize("name", ["EIO", "ESTALE", "EDQUOT", "ENOSPC", "EACCES", "EROFS"])
@@ -214,14 +200,6 @@ def test_a_mount_that_is_required_and_not_there(tmp_path, monkeypatch):
     below.finish(Heard())
 
 
-def test_a_single_small_file_that_is_gone_costs_one_cycle(prepared):
-    (prepared.folder / "pool" / prepared.pool.name_of(prepared.pool.oldest)).unlink()
-    first = status_of(run(prepared))
-    assert first["stat"] == first["file_read"] == first["delete"] == ("error", errno.ENOENT)
-    assert first["create"] == ("ok", None)
-    assert set(status_of(run(prepared)).values()) == {("ok", None)}
-
-
 def test_no_more_room_is_said_before_the_first_byte(tmp_path, monkeypatch):
     real = os.statvfs(tmp_path)
     few = os.statvfs_result((*real[:4], 100, *real[5:]))
@@ -243,34 +221,12 @@ def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, m
     assert not (source.folder / "data").exists()
 
 
-def test_not_a_directory(tmp_path):
-    with pytest.raises(SourceError, match="not a directory"):
-        Probe(str(tmp_path / "none"), SMALL).prepare(Heard())
-
-
 @pytest.mark.parametrize(
     "change", [{"block_bytes": 1000}, {"file_bytes": 1 << 20}, {"pool_files": 1}, {"period_ns": 0}, {"block_bytes": 0}]
 )
 def test_sizes_that_cannot_work(tmp_path, change):
     with pytest.raises(SourceError):
         Probe(str(tmp_path), replace(SMALL, **change))
-
-
-def test_the_paper_is_the_paper():
-    paper = ProbeSettings.paper()
-    assert (paper.period_ns, paper.block_bytes, paper.small_file_bytes) == (10**9, 1 << 20, 3901)
-    assert (paper.file_bytes, paper.pool_files) == (200 << 30, 200_000)
-    assert "1 MiB/s read" in paper.load
-
-
-def test_filling_keeps_to_its_rate(tmp_path, monkeypatch):
-    slept = []
-    with monkeypatch.context() as patch:
-        # Not the clock of all: other threads of this process sleep by it too.
-        clock = SimpleNamespace(sleep=slept.append, monotonic_ns=lambda: round(sum(slept) * 1e9), time_ns=time.time_ns)
-        patch.setattr(probe_files, "time", clock)
-        Probe(str(tmp_path), replace(SMALL, fill_bytes_per_s=2 << 20)).prepare(Heard())
-    assert sum(slept) == pytest.approx(SMALL.file_bytes / (2 << 20))
 
 
 def test_filling_goes_on_where_it_was_cut(prepared, tmp_path):

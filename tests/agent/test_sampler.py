@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from ioweather.agent import sampler
-from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
+from ioweather.agent.sampler import Sampler, SamplerSettings
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
 
@@ -46,14 +46,6 @@ def test_modes_do_what_they_say(tmp_path):
     cached = {(row["mode"], row["op"], row["cached"]) for row in heard.of("responses")}
     assert cached == {("cache", "read", True), ("cache", "write", True), ("nocache", "read", False),
                       ("nocache", "write_sync", False)}  # fmt: skip
-
-
-def test_the_order_is_irregular_and_seeded(tmp_path):
-    def order(seed):
-        source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=1), seed=seed)
-        return [(row["op"], row["request_bytes"], row["mode"]) for row in run_all(source).of("responses")]
-
-    assert order(1) == order(1) != order(2)
 
 
 def test_it_rests(tmp_path, monkeypatch):
@@ -102,11 +94,6 @@ def test_files_stay_only_where_asked(tmp_path):
         run_all(source)
         source.finish(Heard())
         assert any(tmp_path.iterdir()) == keep
-
-
-def test_the_paper_has_twelve_sizes():
-    assert len(PAPER_SIZES) == 12
-    assert (PAPER_SIZES[0], PAPER_SIZES[-1]) == (512 << 10, 1 << 30)
 
 
 @pytest.mark.parametrize("settings", [{"sizes": (1000,)}, {"sizes": ()}, {"sizes": (2 << 30,)}, {"busy_ratio": 0.0}])

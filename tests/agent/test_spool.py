@@ -16,7 +16,6 @@ from ioweather.agent import spool as module
 from ioweather.agent.spool import Spool, SpoolBusy, row_line
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.safe_files import PrivateDirectory
 from ioweather.readers.segments import SPOOL
 
 
@@ -80,14 +79,6 @@ def test_one_owner_at_a_time(tmp_path):
     open_spool(tmp_path).close(0)
 
 
-def test_a_file_system_without_locks_does_without(tmp_path, monkeypatch):
-    def no_locks(*arguments):
-        raise OSError(errno.ENOSYS, "no locks")
-
-    monkeypatch.setattr(module.fcntl, "flock", no_locks)
-    open_spool(tmp_path).close(0)
-
-
 def test_what_a_killed_agent_left_is_closed_by_the_next_and_its_torn_line_is_dropped(tmp_path):
     code = (
         "import os, sys\nfrom pathlib import Path\nfrom ioweather.agent.spool import Spool\n"
@@ -134,62 +125,6 @@ def test_rows_that_a_full_disk_does_not_take_wait_and_no_line_is_half(tmp_path, 
     spool.close(4)
 
 
-def test_of_rows_that_wait_for_long_the_newest_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_WAITING_ROWS", 3)
-    spool = open_spool(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", no_space)
-        for n in range(5):
-            spool.add(event(n))
-            spool.flush(n)
-    assert (spool.written_rows, spool.dropped_rows) == (0, 2)
-    assert "not written: No space" in spool.message
-    spool.close(9)
-    assert ids_in(next(spool.segments.iterdir())) == ["e2", "e3", "e4"]
-
-
-def test_where_half_a_line_cannot_be_cut_off_the_segment_ends_with_it(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    spool.add(event(1))
-    spool.flush(1)
-    real = os.write
-
-    def torn(fd, data):
-        if len(data) < 40:
-            raise OSError(errno.EIO, "Input/output error")
-        return real(fd, bytes(data)[: len(data) - 30])
-
-    def fails(fd, size):
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", torn)
-        patch.setattr(os, "ftruncate", fails)
-        spool.add(event(2))
-        spool.flush(2)
-    spool.add(event(3))
-    spool.flush(3)
-    spool.close(4)
-    assert [ids_in(path) for path in sorted(spool.segments.iterdir())] == [["e1"], ["e2", "e3"]]
-
-
-def test_a_rename_that_fails_is_done_later(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    spool.add(event(1))
-    spool.flush(1)
-
-    def stale(*arguments, **options):
-        raise OSError(errno.ESTALE, "Stale file handle")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", stale)
-        spool.rotate(1, force=True)
-    assert (spool.closed_files(), "Stale" in spool.message) == ([], True)
-    spool.keep_within_limit()
-    assert [ids_in(path) for path in spool.closed_files()] == [["e1"]]
-    spool.close(2)
-
-
 def test_a_spool_that_was_removed_is_made_again_and_what_was_lost_is_counted(tmp_path):
     spool = open_spool(tmp_path / "spool")
     for n in range(3):
@@ -205,19 +140,6 @@ def test_a_spool_that_was_removed_is_made_again_and_what_was_lost_is_counted(tmp
     assert [ids_in(path) for path in spool.segments.iterdir()] == [["e4"]]
 
 
-def test_no_room_for_a_header_leaves_no_segment(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", no_space)
-        spool.add(event(1))
-        spool.flush(1)
-        assert list(spool.segments.iterdir()) == []
-        assert spool.dropped_rows == 0
-        spool.close(2)
-    assert list(spool.segments.iterdir()) == []
-    assert spool.dropped_rows == 1
-
-
 @pytest.mark.parametrize("left", [b"", b'{"ioweather_sp'])
 def test_a_segment_that_a_fault_left_without_a_whole_header_is_removed(tmp_path, left):
     open_spool(tmp_path).close(0)
@@ -226,54 +148,6 @@ def test_a_segment_that_a_fault_left_without_a_whole_header_is_removed(tmp_path,
     assert spool.closed_files() == []
     assert list(spool.segments.iterdir()) == []
     spool.close(0)
-
-
-def test_a_segment_that_was_made_although_its_making_failed_is_removed(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    real = PrivateDirectory.create
-
-    def made_and_failed(self, name, *rest, **options):
-        os.close(real(self, name, *rest, **options))
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivateDirectory, "create", made_and_failed)
-        spool.add(event(1))
-        spool.flush(1)
-    assert list(spool.segments.iterdir()) == []
-    spool.close(2)
-    assert [ids_in(path) for path in spool.segments.iterdir()] == [["e1"]]
-
-
-def test_a_rename_that_was_done_although_it_failed_loses_nothing(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    spool.add(event(1))
-    spool.flush(1)
-    real = PrivateDirectory.rename
-
-    def done_and_failed(self, *names):
-        real(self, *names)
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivateDirectory, "rename", done_and_failed)
-        spool.close_segment()
-    spool.keep_within_limit()
-    assert spool.dropped_rows == 0
-    assert [ids_in(path) for path in spool.closed_files()] == [["e1"]]
-    spool.close(2)
-
-
-def test_why_rows_were_given_up_stays_when_other_things_are_said(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", no_space)
-        spool.add(event(1))
-        spool.flush(1, last=True)
-    spool.add(event(2))
-    spool.flush(2)
-    assert (spool.message, spool.dropped_why) == ("", "1 rows not written: No space left on device")
-    spool.close(3)
 
 
 def fill(spool: Spool, segments: int) -> None:
@@ -292,16 +166,6 @@ def test_the_newest_are_kept(tmp_path):
     assert sum(path.stat().st_size for path in spool.closed_files()) <= 5000
     assert spool.dropped_rows + len(kept) == 100
     assert "given up" in spool.message
-    spool.close(0)
-
-
-def test_or_the_oldest(tmp_path):
-    spool = open_spool(tmp_path, limit_bytes=5000, keep="oldest")
-    fill(spool, 10)
-    kept = [id_ for path in spool.closed_files() for id_ in ids_in(path)]
-    assert kept[0] == "e0"
-    assert sum(path.stat().st_size for path in spool.closed_files()) <= 5000
-    assert spool.dropped_rows + len(kept) == 100
     spool.close(0)
 
 

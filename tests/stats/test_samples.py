@@ -49,24 +49,22 @@ def test_what_cannot_be_fitted_is_refused_with_a_sentence(times: object, sentenc
 TIMES = st.lists(st.integers(1, 60), min_size=10, max_size=80).filter(lambda t: len(set(t)) > 3)
 
 
-def every_point(sample: Sample, model: Family, first: int, stop: int, ecdf: str) -> float:
+def every_point(sample: Sample, model: Family, first: int, stop: int) -> float:
     observations = sample.part(first, stop).expanded()
     gaps = []
     for value in np.unique(observations):
         before, after = (observations < value).mean(), (observations <= value).mean()
         gaps.append(abs(float(model.cdf(value)) - before))
-        if ecdf == "both":
-            gaps.append(abs(float(model.cdf(value)) - after))
+        gaps.append(abs(float(model.cdf(value)) - after))
     return max(gaps)
 
 
-@pytest.mark.parametrize("ecdf", ["both", "left"])
 @given(times=TIMES, location=st.floats(5, 50), scale=st.floats(0.5, 40))
 @settings(max_examples=60, deadline=None)
-def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float, scale: float, ecdf: str) -> None:
+def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float, scale: float) -> None:
     sample, model = sample_of(times), Normal(location, scale)
-    found = largest_gap(sample, model, ecdf=ecdf)  # type: ignore[arg-type]
-    assert found.distance == pytest.approx(every_point(sample, model, 0, sample.distinct, ecdf), abs=1e-14)
+    found = largest_gap(sample, model)
+    assert found.distance == pytest.approx(every_point(sample, model, 0, sample.distinct), abs=1e-14)
 
 
 @pytest.mark.parametrize("n", [300, 5_000, 200_000])
@@ -78,16 +76,15 @@ def test_the_largest_gap_equals_scipy_on_large_samples(n: int) -> None:
     )
 
 
-@pytest.mark.parametrize("ecdf", ["both", "left"])
 @given(times=TIMES, alphas=st.lists(st.floats(1.2, 5), min_size=60, max_size=60))
 @settings(max_examples=40, deadline=None)
-def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[float], ecdf: str) -> None:
+def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[float]) -> None:
     """Arbitrary parameters per candidate: the bounds must hold whatever the fits are."""
     sample = sample_of(times)
     first = np.arange(sample.distinct - 2)
     fitted = PowerLaw(sample.values[first], np.array(alphas[: len(first)]))
-    group = Group(sample, first, np.full_like(first, sample.distinct), fitted, ecdf)  # type: ignore[arg-type]
+    group = Group(sample, first, np.full_like(first, sample.distinct), fitted)
     found = least_gap([group], lambda rows, gaps: gaps[0])
-    plain = [every_point(sample, fitted.one(i), int(first[i]), sample.distinct, ecdf) for i in range(len(first))]
+    plain = [every_point(sample, fitted.one(i), int(first[i]), sample.distinct) for i in range(len(first))]
     assert found.value == pytest.approx(min(plain), abs=1e-14)
     assert plain[found.row] == pytest.approx(min(plain), abs=1e-14)

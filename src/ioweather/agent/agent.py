@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ioweather._version import __version__
 from ioweather.agent.child import Child, StartWorker, Worker
-from ioweather.agent.delivery import CatchUp, Shipment, Shipper
+from ioweather.agent.delivery import Shipment, Shipper
 from ioweather.agent.live_baseline import load_baselines, save_baselines
 from ioweather.agent.sensor import LiveSource, Origin, event_row
 from ioweather.agent.spool import Spool, row_line
@@ -63,13 +63,12 @@ class Agent:
         settings: AgentSettings,
         *,
         shipper: Shipper | None = None,
-        catch_up: CatchUp | None = None,
         clocks: Clocks | None = None,
         start_worker: StartWorker = Worker,
         on_status: Callable[[Status], None] | None = None,
         on_row: Callable[[str], None] | None = None,
     ) -> None:
-        self._spool, self._settings, self._shipper, self._catch_up = spool, settings, shipper, catch_up
+        self._spool, self._settings, self._shipper = spool, settings, shipper
         self._clocks = clocks or Clocks()
         self._on_status, self._on_row = on_status, on_row
         self._started_ns = self._clocks.wall_ns()
@@ -179,8 +178,6 @@ class Agent:
         with self._noting_errors():
             self._spool.rotate(wall)
             self._ship(wall, now)
-            if self._catch_up is not None:
-                self._catch_up.step(now, wall)
         if now >= self._next_baseline_ns:
             self._next_baseline_ns = now + _BASELINE_NS
             with self._noting_errors():
@@ -248,8 +245,6 @@ class Agent:
     def _shut_down(self, wakeup: int) -> None:
         """Let children that answer clean up; leave behind one that hangs, and write the operation that it was in."""
         now = self._clocks.monotonic_ns()
-        if self._catch_up is not None:
-            self._catch_up.stop()
         for child in self.children:
             child.poll()
             if self._deadline_ns is not None:
@@ -326,10 +321,7 @@ class Agent:
                 refused_why=self._refused_why,
             ),
             targets=tuple(child.target_status() for child in self.children if child.source.name in _PROBES),
-            sources=(
-                *(child.source_status() for child in self.children),
-                *([self._catch_up.status()] if self._catch_up is not None else []),
-            ),
+            sources=tuple(child.source_status() for child in self.children),
             software_version=__version__,
             ship_period_ns=self._shipper.every_ns if self._shipper and self._shipper.server else None,
         )

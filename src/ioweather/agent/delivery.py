@@ -31,7 +31,6 @@ from typing import IO, Any, Final
 from urllib.parse import quote, urlsplit
 
 from ioweather.agent.spool import READABLE
-from ioweather.agent.status import SourceStatus
 from ioweather.core.errors import DataUnavailable, UnsafePlace, UsageError
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import HOUR_NS, MINUTE_NS
@@ -39,8 +38,6 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 _MAX_FILES: Final = 200
 _MAX_REFUSED: Final = 100
 _MAX_MESSAGE: Final = 300
-# Catching up rests four times as long as it worked: a directory that is slow to list is listed less often.
-_REST: Final = 4
 
 
 @dataclass(frozen=True)
@@ -63,12 +60,27 @@ class Server:
     token_file: Path
 
 
+def _in_memory(data: bytes = b"") -> IO[bytes]:
+    """Return a file with these data; not on a disk if possible, since it may be full."""
+    has_memfd = hasattr(os, "memfd_create")
+    file: IO[bytes] = os.fdopen(os.memfd_create("child"), "w+b") if has_memfd else tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
+    file.write(data)
+    file.seek(0)
+    return file
+
+
 @dataclass
-class _Program:
-    """Runs at most one child at a time; after each failure the pause doubles, up to an hour."""
+class Shipper:
+    """Brings closed spool files to the lake, or to a server, by one child at a time; after each failure the pause
+    doubles, up to an hour."""
 
     lake: Path
-    every_ns: int
+    every_ns: int = 5 * MINUTE_NS
+    command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest")
+    server: Server | None = None
+    # A lake that existed and is gone (not mounted, moved) is not created again in its place.
+    lake_was_there: bool = False
+    _files: list[Path] = field(default_factory=list, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _output: IO[bytes] | None = field(default=None, init=False)
     _next_ns: int = field(default=0, init=False)
@@ -81,6 +93,19 @@ class _Program:
     def is_due(self, now_ns: int) -> bool:
         """Return whether it is time to start a child."""
         return self._child is None and now_ns >= self._next_ns
+
+    def start(self, files: Sequence[Path], now_ns: int, status: bytes = b"") -> None:
+        """Ship the files. A server also gets the status, even without rows: perhaps everything hangs."""
+        self._next_ns = now_ns + self.every_ns
+        self._files = [path.absolute() for path in files[:_MAX_FILES]]  # the child runs in another directory
+        if self.server is None:
+            existing = ["--no-create"] if self.lake_was_there else []
+            command = [*self.command, "--json", "--lake", str(self.lake), "--workers", "1", *existing]
+        else:
+            token = str(self.server.token_file.absolute())
+            command = [sys.executable, "-m", "ioweather.agent.delivery", self.server.url, token]
+        if self._files or (self.server and status):
+            self._run([*command, *map(str, self._files)], status if self.server else b"")
 
     def _run(self, command: Sequence[str], stdin: bytes = b"") -> None:
         """Start a child in a session of its own, at low priority; its output goes to memory."""
@@ -105,59 +130,6 @@ class _Program:
             self._output.seek(0)
             return code, self._output.read().decode(errors="replace").strip()
 
-    def _pause(self, now_ns: int, *, ok: bool, least_ns: int = 0) -> None:
-        self._wait_ns = 0 if ok else min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
-        self._next_ns = now_ns + max(self._wait_ns, least_ns)
-
-    def stop(self) -> None:
-        """End the child without waiting for its work."""
-        if self._child is not None:
-            with suppress(ProcessLookupError):
-                self._child.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(1.0)
-            self._child = None
-        if self._output is not None:
-            self._output.close()
-
-
-def _in_memory(data: bytes = b"") -> IO[bytes]:
-    """Return a file with these data; not on a disk if possible, since it may be full."""
-    has_memfd = hasattr(os, "memfd_create")
-    file: IO[bytes] = os.fdopen(os.memfd_create("child"), "w+b") if has_memfd else tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
-    file.write(data)
-    file.seek(0)
-    return file
-
-
-def _last_line(code: int, text: str) -> str:
-    return (text.splitlines()[-1:] or [f"exit code {code}"])[0][:_MAX_MESSAGE]
-
-
-@dataclass
-class Shipper(_Program):
-    """Brings closed spool files to the lake, or to a server."""
-
-    every_ns: int = 5 * MINUTE_NS
-    command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest")
-    server: Server | None = None
-    # A lake that existed and is gone (not mounted, moved) is not created again in its place.
-    lake_was_there: bool = False
-    _files: list[Path] = field(default_factory=list, init=False)
-
-    def start(self, files: Sequence[Path], now_ns: int, status: bytes = b"") -> None:
-        """Ship the files. A server also gets the status, even without rows: perhaps everything hangs."""
-        self._next_ns = now_ns + self.every_ns
-        self._files = [path.absolute() for path in files[:_MAX_FILES]]  # the child runs in another directory
-        if self.server is None:
-            existing = ["--no-create"] if self.lake_was_there else []
-            command = [*self.command, "--json", "--lake", str(self.lake), "--workers", "1", *existing]
-        else:
-            token = str(self.server.token_file.absolute())
-            command = [sys.executable, "-m", "ioweather.agent.delivery", self.server.url, token]
-        if self._files or (self.server and status):
-            self._run([*command, *map(str, self._files)], status if self.server else b"")
-
     def poll(self, now_ns: int) -> Shipment | None:
         """Return the outcome, once, after the child ended."""
         result = self._result()
@@ -171,11 +143,13 @@ class Shipper(_Program):
             except UnsafePlace as error:
                 outcome = Shipment(False, message=str(error)[:_MAX_MESSAGE])
         else:
-            outcome = Shipment(False, message=f"the lake took nothing: {_last_line(code, text)}")
+            last = (text.splitlines() or [f"exit code {code}"])[-1]
+            outcome = Shipment(False, message=f"the lake took nothing: {last}"[:_MAX_MESSAGE])
         if outcome.ok or outcome.shipped:
             self._wait_ns = 0
         else:
-            self._pause(now_ns, ok=False)
+            self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
+            self._next_ns = now_ns + self._wait_ns
         return outcome
 
     def _settle(self, text: str) -> Shipment:
@@ -216,56 +190,6 @@ def _put_away(path: Path, *, refused: bool) -> None:
             changed = {name: aside.check(name).st_mtime_ns for name in aside.names()}
             for old in sorted(changed, key=lambda name: changed[name])[:-_MAX_REFUSED]:
                 aside.unlink(old)
-
-
-@dataclass
-class CatchUp(_Program):
-    """Runs `ioweather ingest --watch --once` repeatedly: it reads new files of watched directories and judges finished
-    runs."""
-
-    every_ns: int = MINUTE_NS
-    accounting: bool = True
-    command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest", "--watch", "--once")
-    _began: tuple[int, int] = field(default=(0, 0), init=False)  # monotonic and wall time
-    _done: dict[str, Any] = field(default_factory=dict, init=False)  # fields of the status after the last run
-
-    def step(self, now_ns: int, wall_ns: int) -> None:
-        """Take the result of a child that ended; start the next one when it is due."""
-        if self.is_due(now_ns):
-            more = () if self.accounting else ("--no-accounting",)
-            self._began = (now_ns, wall_ns)
-            self._run([*self.command, "--json", "--lake", str(self.lake.absolute()), *more])
-        elif result := self._result():
-            ok, message, rows = _read_answer(*result)
-            took, before = now_ns - self._began[0], self.status()
-            self._done = {
-                "runs": before.runs + 1,
-                "failed_runs": before.failed_runs + (not ok),
-                "rows": before.rows + rows,
-                "last_start_ns": self._began[1],
-                "last_duration_ns": took,
-                "last_ok": ok,
-                "message": message,
-            }
-            self._pause(now_ns, ok=ok, least_ns=max(self.every_ns - took, _REST * took))
-
-    def status(self) -> SourceStatus:
-        """Return the status, as of a source."""
-        if self._child is None:
-            return SourceStatus("catch-up", "waiting", self.every_ns, **self._done)
-        return SourceStatus("catch-up", "running", self.every_ns, self._child.pid, **self._done)
-
-
-def _read_answer(code: int, text: str) -> tuple[bool, str, int]:
-    """Whether catching up succeeded, its message, and the number of new rows and verdicts."""
-    if code not in (0, 1):
-        return False, _last_line(code, text), 0
-    try:
-        body = json.loads(text)
-        messages = [*body["troubles"], *body["refused"].values()]
-        return True, "; ".join(messages[:2])[:_MAX_MESSAGE], sum(body["rows_added"].values()) + body["verdicts"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False, f"the child said what is not JSON: {text[:200]!r}", 0
 
 
 _TIMEOUT_SECONDS: Final = 120.0

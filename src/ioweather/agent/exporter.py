@@ -9,14 +9,13 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
-
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from socket import AF_INET6
+from typing import Any, Final
 
 from ioweather.agent.status import (
     BUCKETS_NS,
@@ -30,45 +29,62 @@ from ioweather.agent.status import (
 )
 from ioweather.core.errors import IoweatherError, UsageError
 
-DEFAULT_LISTEN = "127.0.0.1:9754"
 _KIND = ("target", "op", "request_bytes", "mode")
 # More than a host probes; further ones are left out and counted.
 _MAX_TARGETS = 64
 _MAX_OPERATIONS = 64
 _MAX_HOSTS = 1024
 _BOUNDS = [f"{bound / 1e9:g}" for bound in BUCKETS_NS]
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class StatusCollector(Collector):
-    """Reads the status at each scrape. For an agent that is gone it reports that, and no old values."""
+@dataclass(frozen=True)
+class Metric:
+    """A metric with all its series; `kind` is gauge, counter or histogram."""
 
-    def __init__(
-        self, directory: Path, now_ns: Callable[[], int] = time.time_ns, *, pushed_to: Path | None = None
-    ) -> None:
-        self._directory = directory
-        self._now_ns = now_ns
-        self._pushed_to = pushed_to
+    name: str
+    text: str
+    kind: str
+    lines: Sequence[str]
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        now = self._now_ns()
-        yield from _of_remote(remote_agents(self._pushed_to, now)[:_MAX_HOSTS], now)
-        try:
-            status: Status | None = read_status(self._directory)
-        except IoweatherError:
-            status = None
-        alive = status is not None and not status.is_stale(now)
-        yield gauge("ioweather_up", "Whether an agent writes its status.", 1.0 if alive else 0.0)
-        if status is None:
-            return
-        age = max(0.0, (now - status.written_ns) / 1e9)
-        yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", age)
-        if alive:
-            yield from _of_agent(status)
-            yield from _of_sources(status)
-            targets = status.targets[:_MAX_TARGETS]
-            yield from _of_targets(status, targets, now)
-            yield from _of_operations(targets)
+    def __str__(self) -> str:
+        return "\n".join((f"# HELP {self.name} {self.text}", f"# TYPE {self.name} {self.kind}", *self.lines, ""))
+
+
+Collect = Callable[[], Iterable[Metric]]
+
+
+def render_metrics(metrics: Iterable[Metric]) -> bytes:
+    """Return metrics in the text format of Prometheus."""
+    return "".join(map(str, metrics)).encode()
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """Return a gauge without labels."""
+    return Metric(name, text, "gauge", (_line(name, {}, value),))
+
+
+def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    """Return a gauge with a series for each (values of the labels, value); those of None are left out."""
+    return _metric(name, text, "gauge", labels, samples)
+
+
+def _counters(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    return _metric(f"{name}_total", text, "counter", labels, samples)
+
+
+def _metric(name: str, text: str, kind: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    lines = [_line(name, dict(zip(labels, values)), value) for values, value in samples if value is not None]  # noqa: B905 - Python 3.9
+    return Metric(name, text, kind, lines)
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    inside = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+    return f"{name}{{{inside}}} {float(value)!r}" if inside else f"{name} {float(value)!r}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def render(
@@ -76,38 +92,32 @@ def render(
     now_ns: Callable[[], int] = time.time_ns,
     *,
     pushed_to: Path | None = None,
-    others: Iterable[Collector] = (),
+    others: Iterable[Collect] = (),
 ) -> bytes:
     """Return all metrics as text: of this host's agent, of agents that push to a lake, and of other collectors."""
-    return generate_latest(_registry([*others, StatusCollector(directory, now_ns, pushed_to=pushed_to)]))
+    collectors: list[Collect] = [*others, lambda: _of_spool(directory, now_ns(), pushed_to)]
+    return render_metrics(metric for collect in collectors for metric in collect())
 
 
-def _registry(collectors: Iterable[Collector]) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    for collector in collectors:
-        registry.register(collector)
-    return registry
-
-
-def gauge(name: str, text: str, value: float) -> Metric:
-    """Return a gauge without labels."""
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
-    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
-
-
-def _counters(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
-    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
-
-
-def _filled(family: Any, samples: Iterable[tuple[tuple[str, ...], float | None]]) -> Metric:
-    for labels, value in samples:
-        if value is not None:
-            family.add_metric(labels, value)
-    made: Metric = family
-    return made
+def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Metric]:
+    """Metrics of the status at this moment. For an agent that is gone that it is gone, and no old values."""
+    yield from _of_remote(remote_agents(pushed_to, now)[:_MAX_HOSTS], now)
+    try:
+        status: Status | None = read_status(directory)
+    except IoweatherError:
+        status = None
+    alive = status is not None and not status.is_stale(now)
+    yield gauge("ioweather_up", "Whether an agent writes its status.", 1.0 if alive else 0.0)
+    if status is None:
+        return
+    age = max(0.0, (now - status.written_ns) / 1e9)
+    yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", age)
+    if alive:
+        yield from _of_agent(status)
+        yield from _of_sources(status)
+        targets = status.targets[:_MAX_TARGETS]
+        yield from _of_targets(status, targets, now)
+        yield from _of_operations(targets)
 
 
 def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
@@ -117,22 +127,22 @@ def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
         return
     label = ("host",)
     up = [((agent.host,), float(agent.state(now) == "running")) for agent in agents]
-    yield _gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", label, up)
+    yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", label, up)
     age = [((agent.host,), max(0.0, (now - agent.heard_ns) / 1e9)) for agent in agents]
-    yield _gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", label, age)
+    yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", label, age)
     known = [((agent.host,), agent.status) for agent in agents if agent.status is not None]
     waiting = [(host, status.spool.bytes) for host, status in known]
     text = "Bytes waiting in the spool, as last reported."
-    yield _gauges("ioweather_remote_spool_bytes", text, label, waiting)
+    yield gauges("ioweather_remote_spool_bytes", text, label, waiting)
     dropped = [(host, status.spool.dropped_rows) for host, status in known]
     yield _counters("ioweather_remote_dropped_rows", "Its rows that were given up.", label, dropped)
     wrong = [(host, len(troubles(status))) for host, status in known]
-    yield _gauges("ioweather_remote_troubles", "What it last told to be wrong, counted.", label, wrong)
+    yield gauges("ioweather_remote_troubles", "What it last told to be wrong, counted.", label, wrong)
 
 
 def _of_agent(status: Status) -> Iterator[Metric]:
     host_and_version = [((status.host, status.software_version), 1.0)]
-    yield _gauges("ioweather_agent_info", "What runs.", ("host", "version"), host_and_version)
+    yield gauges("ioweather_agent_info", "What runs.", ("host", "version"), host_and_version)
     yield gauge("ioweather_agent_start_time_seconds", "When the agent started, Unix time.", status.started_ns / 1e9)
     spool = status.spool
     yield gauge("ioweather_spool_bytes", "Rows that wait for the lake.", spool.bytes)
@@ -153,9 +163,9 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         return
     label = ("source",)
     success = [(name, source.last_ok if source.last_ok is None else float(source.last_ok)) for name, source in others]
-    yield _gauges("ioweather_source_success", "Whether the last run went well.", label, success)
+    yield gauges("ioweather_source_success", "Whether the last run went well.", label, success)
     lasted = [(name, _seconds(source.last_duration_ns)) for name, source in others]
-    yield _gauges("ioweather_source_duration_seconds", "Of the last run.", label, lasted)
+    yield gauges("ioweather_source_duration_seconds", "Of the last run.", label, lasted)
     missed = [(name, source.missed_ticks) for name, source in others]
     yield _counters("ioweather_source_missed_ticks", "Runs that did not begin.", label, missed)
 
@@ -172,10 +182,10 @@ def _of_targets(status: Status, targets: Sequence[TargetStatus], now: int) -> It
     missed = [((target.target,), target.missed_ticks) for target in targets]
     yield _counters("ioweather_missed_ticks", text, label, missed)
     ready = [((target.target,), float(target.state not in ("preparing", "failed", "stopped"))) for target in targets]
-    yield _gauges("ioweather_target_ready", "Whether the probe has made its files.", label, ready)
+    yield gauges("ioweather_target_ready", "Whether the probe has made its files.", label, ready)
     text = "Age of the operation in flight; 0 where there is none."
     ages = [((target.target, op), seconds) for target in targets for op, seconds in _ages(status, target, now).items()]
-    yield _gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages)
+    yield gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages)
 
 
 def _ages(status: Status, target: TargetStatus, now: int) -> dict[str, float]:
@@ -192,19 +202,16 @@ def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
         for target in targets
         for operation in target.operations[:_MAX_OPERATIONS]
     ]
-    histogram = HistogramMetricFamily("ioweather_response_seconds", "How long operations took.", labels=_KIND)
-    for labels, operation in found:
-        histogram.add_metric(labels, _buckets(operation), sum_value=operation.sum_ns / 1e9)
-    yield histogram
+    yield Metric("ioweather_response_seconds", "How long operations took.", "histogram", list(_histogram(found)))
     text = "Median of the last minute over the usual response time."
     slowdown = [(labels, operation.slowdown_ratio) for labels, operation in found]
-    yield _gauges("ioweather_slowdown_ratio", text, _KIND, slowdown)
+    yield gauges("ioweather_slowdown_ratio", text, _KIND, slowdown)
     text = "The usual response time: a running median."
     expected = [(labels, _seconds(operation.expected_ns)) for labels, operation in found]
-    yield _gauges("ioweather_expected_seconds", text, _KIND, expected)
+    yield gauges("ioweather_expected_seconds", text, _KIND, expected)
     text = "When an operation last succeeded, Unix time."
     success = [(labels, _seconds(operation.last_success_ns)) for labels, operation in found]
-    yield _gauges("ioweather_last_success_timestamp_seconds", text, _KIND, success)
+    yield gauges("ioweather_last_success_timestamp_seconds", text, _KIND, success)
     # From 0 on, unlike the ones by errno: `increase` does not see a series that begins at 1.
     failed: Counter[tuple[str, ...]] = Counter({(t.target, each.op): 0 for t in targets for each in t.operations})
     errors: Counter[tuple[str, ...]] = Counter()
@@ -216,21 +223,15 @@ def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
     yield _counters("ioweather_errors", "Failures by errno.", ("target", "op", "errno"), errors.items())
 
 
-def _buckets(operation: OperationStatus) -> list[tuple[str, float]]:
-    """Cumulative counts, as Prometheus has them."""
-    totals = list(accumulate(operation.bucket_counts))
-    return [*((bound, float(totals[place])) for place, bound in enumerate(_BOUNDS)), ("+Inf", float(totals[-1]))]
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """Return host and port of '127.0.0.1:9754', '[::1]:9754' or ':9754' (this machine only; name an address to be
-    reached from outside)."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise UsageError(
-            f"{text!r} is not an address to listen at.", hint=f"Expected HOST:PORT, such as {DEFAULT_LISTEN}."
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)
+def _histogram(found: Iterable[tuple[tuple[str, ...], OperationStatus]]) -> Iterator[str]:
+    name = "ioweather_response_seconds"
+    for values, operation in found:
+        labels = dict(zip(_KIND, values))  # noqa: B905 - Python 3.9
+        totals = list(accumulate(operation.bucket_counts))
+        for bound, total in zip((*_BOUNDS, "+Inf"), totals):  # noqa: B905
+            yield _line(f"{name}_bucket", {**labels, "le": bound}, total)
+        yield _line(f"{name}_count", labels, totals[-1])
+        yield _line(f"{name}_sum", labels, operation.sum_ns / 1e9)
 
 
 def serve(
@@ -240,16 +241,33 @@ def serve(
     until: threading.Event,
     *,
     lake: Path | None = None,
-    others: Sequence[Collector] = (),
+    others: Sequence[Collect] = (),
 ) -> None:
     """Answer scrapes until the event is set."""
-    registry = _registry([StatusCollector(directory, pushed_to=lake), *others])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = render(directory, pushed_to=lake, others=others)
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Log no scrape."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = AF_INET6 if ":" in host else ThreadingHTTPServer.address_family
+
     try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
+        server = Server((host, port), Handler)
     except OSError as error:
         raise UsageError(
             f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another with --port."
         ) from None
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
     try:
         until.wait()
     finally:
@@ -258,7 +276,7 @@ def serve(
         thread.join()
 
 
-def write_textfile(directory: Path, file: Path, *, lake: Path | None = None, others: Sequence[Collector] = ()) -> None:
+def write_textfile(directory: Path, file: Path, *, lake: Path | None = None, others: Sequence[Collect] = ()) -> None:
     """Replace the file atomically: node_exporter never reads half of it."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -267,19 +285,3 @@ def write_textfile(directory: Path, file: Path, *, lake: Path | None = None, oth
         draft.replace(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}.") from None
-
-
-def write_textfile_every(
-    directory: Path,
-    file: Path,
-    seconds: float,
-    until: threading.Event,
-    *,
-    lake: Path | None = None,
-    others: Sequence[Collector] = (),
-) -> None:
-    """Write the file repeatedly until the event is set."""
-    while True:
-        write_textfile(directory, file, lake=lake, others=others)
-        if until.wait(seconds):
-            return

@@ -12,7 +12,6 @@ from ioweather.agent import counters
 from ioweather.agent.delivery import Server, check_url
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.agent.sensor import LiveSource
-from ioweather.agent.spool import Keep
 from ioweather.agent.target_probe import TargetProbe
 from ioweather.core.counters.lustre_snapshot import is_tree
 from ioweather.core.errors import FacilityError, SourceError, UsageError
@@ -43,12 +42,6 @@ def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{value!r} is not a whole number")
     return value
-
-
-def _which_end(value: Any) -> str:
-    if value not in ("newest", "oldest"):
-        raise ValueError(f"{value!r} is neither 'newest' nor 'oldest'")
-    return str(value)
 
 
 def _directories(value: Any) -> tuple[Path, ...]:
@@ -87,7 +80,6 @@ class CollectSettings:
     slurm_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("slurm_period", _duration))
     ship_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("ship_every", _duration))
     spool_limit_bytes: int = field(default=GIB, metadata=_key("spool_limit", _size))
-    spool_keep: Keep = field(default="newest", metadata=_key("spool_keep", _which_end))
     push_url: str = field(default="", metadata=_key("push_url", lambda value: check_url(str(value))))
     push_token_file: Path | None = field(default=None, metadata=_key("push_token_file", _path))
 

@@ -11,9 +11,8 @@ A segment is a header line `{"ioweather_spool": 1, "host": ..., "boot_id": ..., 
 After a kill the last line may be torn; readers drop it. An agent that has taken the lock closes the hidden
 segments it finds, and removes those without a whole header, which have no rows.
 
-The spool has a limit. If the lake is away for long, rows are dropped: whole closed segments from the oldest on
-(`keep="newest"`, the default), or new rows (`keep="oldest"`). Rows that the disk does not take wait in memory, up to a
-limit too.
+The spool has a limit. If the lake is away for long, whole closed segments are dropped from the oldest on. Rows that the
+disk does not take wait in memory, up to a limit too.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 from ioweather.core.clock import boot_id
 from ioweather.core.errors import UnsafePlace, UsageError
@@ -40,8 +38,6 @@ _MAX_WAITING_ROWS = 10_000  # some megabytes, minutes of an agent: time to make 
 # Directories are made private; the right of a group to read them, to see the status, is not taken away.
 READABLE = 0o750
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-
-Keep = Literal["newest", "oldest"]
 
 
 class SpoolBusy(UsageError):
@@ -58,7 +54,6 @@ class Spool:
         run_id: str,
         *,
         limit_bytes: int = GIB,
-        keep: Keep = "newest",
         segment_ns: int = _SEGMENT_NS,
     ) -> None:
         self.directory = directory
@@ -67,7 +62,6 @@ class Spool:
         self.written_rows = self.dropped_rows = self.files = 0
         self.message = ""
         self.dropped_why = ""  # of the last rows that were given up
-        self._keep = keep
         self._segment_ns = segment_ns
         self._header = {"ioweather_spool": SPOOL_VERSION, "host": host, "boot_id": boot_id(), "run_id": run_id}
         self._host = host
@@ -147,9 +141,6 @@ class Spool:
         if not self._pending:
             return
         data = "".join(f"{row}\n" for row in self._pending).encode()
-        if self._keep == "oldest" and self.used_bytes + len(data) > self.limit_bytes:
-            self._keep_waiting(0, f"the spool holds its limit of {self.limit_bytes} bytes")
-            return
         try:
             self._append(data, now_ns)
         except OSError as error:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-from ioweather.agent.exporter import gauge
+from ioweather.agent.exporter import Metric, gauge, gauges
 from ioweather.core.outcomes import VerdictKind
 from ioweather.ingestion.queue import Waiting, queue_dir, waiting
 from ioweather.ingestion.watched import read_caught_up
@@ -18,18 +15,12 @@ from ioweather.ingestion.watched import read_caught_up
 _VERDICTS = get_args(VerdictKind)
 
 
-class QueueCollector(Collector):
-    """Reads the queue and the state of the last pass at each scrape."""
-
-    def __init__(self, lake: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._lake = lake
-        self._now_ns = now_ns
-
-    def collect(self) -> Iterator[Metric]:
-        now = self._now_ns()
-        if queue_dir(self._lake).is_dir():
-            yield from _of_queue(waiting(self._lake), now)
-        yield from _of_verdicts(read_caught_up(self._lake).get("last", {}), now)
+def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[Metric]:
+    """Read the queue and the state of the last pass."""
+    now = now_ns()
+    if queue_dir(lake).is_dir():
+        yield from _of_queue(waiting(lake), now)
+    yield from _of_verdicts(read_caught_up(lake).get("last", {}), now)
 
 
 def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
@@ -44,13 +35,8 @@ def _of_verdicts(last: Mapping[str, Any], now: int) -> Iterator[Metric]:
     kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
     if not isinstance(kinds, dict) or not isinstance(made_ns, int):
         return
-    counted = GaugeMetricFamily(
-        "ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", labels=("kind",)
-    )
-    for kind in _VERDICTS:
-        count = kinds.get(kind, 0)
-        counted.add_metric((kind,), float(count) if isinstance(count, int) else 0.0)
-    yield counted
+    counts = [((kind,), count if isinstance(count := kinds.get(kind, 0), int) else 0) for kind in _VERDICTS]
+    yield gauges("ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", ("kind",), counts)
     yield gauge("ioweather_catch_up_age_seconds", "Since runs were last judged.", max(0.0, (now - made_ns) / 1e9))
     for name, text in (("left_verdicts", "Verdicts that are due."), ("left_files", "New files that were not read.")):
         if isinstance(last.get(name), int):

@@ -120,6 +120,7 @@ SERVER_TRAFFIC = (
 MIN_COVERAGE = 0.9
 # A bound before 1970 or after 2040 means "whatever there is", not a wish for data that is missing.
 _EVER_NS = 2_208_988_800 * 10**9
+_QUARTER_NS = 900 * NS
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,37 +241,11 @@ def facility_zone(facility: Facility) -> tuple[dt.tzinfo, str]:
 
 
 def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
-    """Local minus UTC for every moment. The zone is asked once a day, and more only on days when clocks change."""
-    times = np.asarray(times_ns, np.int64)
-    if not times.size:
-        return np.zeros(0, np.int64)
-    edges = _changes(int(times.min()), int(times.max()) + 1, zone)
-    starts = np.array([moment for moment, _ in edges], np.int64)
-    values = np.array([offset for _, offset in edges], np.int64)
-    return np.asarray(values[np.searchsorted(starts, times, side="right") - 1], np.int64)
-
-
-def _changes(first: int, last: int, zone: dt.tzinfo) -> list[tuple[int, int]]:
-    """(moment, offset from then on), the first at `first`, found to the second."""
-    found = [(first, _offset(first, zone))]
-    before = first
-    while before < last:
-        after = min(before + DAY_NS, last)
-        if _offset(after, zone) != found[-1][1]:
-            low, high = before, after
-            while high - low > NS:
-                middle = (low + high) // 2
-                low, high = (middle, high) if _offset(middle, zone) == found[-1][1] else (low, middle)
-            # Clocks change on whole seconds.
-            moment = high // NS * NS
-            found.append((moment, _offset(after, zone)))
-        before = after
-    return found
-
-
-def _offset(moment_ns: int, zone: dt.tzinfo) -> int:
-    offset = ns_to_datetime(moment_ns, zone).utcoffset()
-    return 0 if offset is None else (offset.days * 86_400 + offset.seconds) * NS
+    """Local minus UTC for every moment. Clocks change at whole quarters of an hour: each is looked up once."""
+    quarters, place = np.unique(np.asarray(times_ns, np.int64) // _QUARTER_NS, return_inverse=True)
+    found = [ns_to_datetime(quarter * _QUARTER_NS, zone).utcoffset() for quarter in quarters.tolist()]
+    offsets = [0 if each is None else (each.days * 86_400 + each.seconds) * NS for each in found]
+    return np.array(offsets, np.int64)[place]
 
 
 def day_name(day: int) -> str:

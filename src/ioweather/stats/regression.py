@@ -6,15 +6,14 @@
 - The conformal band widens quantiles of nearest neighbours by how far held-out values fell outside theirs
   (Romano, Patterson & Candes 2019), with cross-validation (CV+, Barber et al. 2021).
 - The joint density uses binned Gaussian kernels applied by a Fourier transform, so its cost depends on the grid and
-  not on the number of points. Bandwidths: Scott's (as scipy's gaussian_kde) or the plug-in of Botev, Grotowski &
-  Kroese (2010), which suits several modes.
+  not on the number of points. The bandwidth is Scott's, as in scipy's gaussian_kde.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,12 +239,9 @@ def conformal_folds(x: NDArray[Any], y: NDArray[Any], at: NDArray[Any]) -> Band 
     return Band(median, np.minimum(low_end, median), np.maximum(high_end, median), LEVEL, method)
 
 
-Bandwidth: TypeAlias = Literal["scott", "botev"]
-
 GRID: Final = 256
 # How many bandwidths the grid reaches beyond the outermost points.
 _MARGIN: Final = 4.0
-_BOTEV_GRID: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +266,7 @@ class Density:
         return found
 
 
-def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott") -> Density | None:
+def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
     """None where there are fewer than three points, or no spread in one direction."""
     points = np.stack([np.asarray(x, np.float64), np.asarray(y, np.float64)], axis=1)
     points = points[np.isfinite(points).all(axis=1)]
@@ -279,7 +275,7 @@ def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott")
     # In units of the standard deviation, so that the two scales (bytes, seconds) meet.
     scale = points.std(axis=0, ddof=1)
     unit = points / scale
-    kernel = _scott(unit) if bandwidth == "scott" else _botev(unit)
+    kernel = np.cov(unit.T) * len(unit) ** (-2 / 6)  # Scott: n^(-1/(d+4)) times the root of the covariance, d = 2
     reach = _MARGIN * np.sqrt(np.diag(kernel))
     low, high = unit.min(axis=0) - reach, unit.max(axis=0) + reach
     step = (high - low) / (GRID - 1)
@@ -288,11 +284,6 @@ def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott")
     values = np.clip(smooth, 0.0, None) / (len(points) * step.prod() * scale.prod())
     axes = [(low[k] + step[k] * np.arange(GRID)) * scale[k] for k in (0, 1)]
     return Density(axes[0], axes[1], values, kernel * np.outer(scale, scale))
-
-
-def _scott(unit: Floats) -> Floats:
-    """n^(-1/(d+4)) times the square root of the covariance, d = 2."""
-    return np.asarray(np.cov(unit.T) * len(unit) ** (-2 / 6))
 
 
 def _shared_bins(unit: Floats, low: Floats, step: Floats, grid: int) -> Floats:
@@ -318,59 +309,3 @@ def _convolved(mass: Floats, kernel: Floats, step: Floats) -> Floats:
     wy = 2 * np.pi * np.fft.rfftfreq(shape[1], step[1])[None, :]
     quadratic = kernel[0, 0] * wx**2 + 2 * kernel[0, 1] * wx * wy + kernel[1, 1] * wy**2
     return np.asarray(irfft2(rfft2(mass, shape) * np.exp(-quadratic / 2), shape)[:grid, :grid])
-
-
-def _botev(unit: Floats) -> Floats:
-    """A diagonal bandwidth from a fixed point of estimated derivatives (their equations 35 to 38)."""
-    from scipy.fft import dctn  # a third of a second of start-up
-    from scipy.optimize import brentq  # a third of a second of start-up
-
-    low, high = unit.min(axis=0), unit.max(axis=0)
-    margin = (high - low) / 4
-    low, width = low - margin, high - low + 2 * margin
-    shares = _shared_bins(unit, low, width / (_BOTEV_GRID - 1), _BOTEV_GRID) / len(unit)
-    squared = dctn(shares, type=2)
-    squared[0, :] /= 2
-    squared[:, 0] /= 2
-    squared = squared**2
-    functional = _Functional(squared, len(unit))
-    try:
-        t = float(brentq(functional.fixed_point, 1e-9, 0.1))
-    except ValueError:  # no root: as in the one-dimensional case, fall back to the normal reference
-        return np.asarray(np.diag(np.diag(_scott(unit))))
-    p02, p20, p11 = functional((0, 2), t), functional((2, 0), t), functional((1, 1), t)
-    both = p11 + math.sqrt(p20 * p02)
-    tx = (p02**0.75 / (4 * math.pi * len(unit) * p20**0.75 * both)) ** (1 / 3)
-    ty = (p20**0.75 / (4 * math.pi * len(unit) * p02**0.75 * both)) ** (1 / 3)
-    return np.asarray(np.diag([tx * width[0] ** 2, ty * width[1] ** 2]))
-
-
-class _Functional:
-    """Norms of derivatives of the density, each estimated with a bandwidth that follows from the next higher ones."""
-
-    def __init__(self, squared: Floats, n: int) -> None:
-        self.squared, self.n = squared, n
-        self.frequencies = np.arange(len(squared), dtype=np.float64) ** 2
-
-    def fixed_point(self, t: float) -> float:
-        total = self((0, 2), t) + self((2, 0), t) + 2 * self((1, 1), t)
-        return t - float((2 * math.pi * self.n * total) ** (-1 / 3))
-
-    def __call__(self, s: tuple[int, int], t: float) -> float:
-        order = sum(s)
-        if order <= 4:
-            above = self((s[0] + 1, s[1]), t) + self((s[0], s[1] + 1), t)
-            constant = (1 + 0.5 ** (order + 1)) / 3
-            t = (-2 * constant * _moment(s[0]) * _moment(s[1]) / self.n / above) ** (1 / (2 + order))
-        return self._norm(s, t)
-
-    def _norm(self, s: tuple[int, int], t: float) -> float:
-        weight = np.exp(-self.frequencies * math.pi**2 * t)
-        weight[1:] *= 0.5
-        left, right = weight * self.frequencies ** s[0], weight * self.frequencies ** s[1]
-        return float((-1) ** sum(s) * (left @ self.squared @ right) * math.pi ** (2 * sum(s)))
-
-
-def _moment(s: int) -> float:
-    """Derivative 2s of the normal density at 0."""
-    return float((-1) ** s * math.prod(range(1, 2 * s, 2)) / math.sqrt(2 * math.pi))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,9 +90,6 @@ def sample_of(times: ArrayLike) -> Sample:
     return Sample(ordered[starts], np.append(starts, array.size).astype(np.float64))
 
 
-# `both`: the textbook supremum, at the ECDF before and after each jump. `left`: only before the jump, as the package
-# `powerlaw` does; with ties, or few points, it can choose another xmin.
-Ecdf: TypeAlias = Literal["both", "left"]
 Combine: TypeAlias = Callable[[Indices, Sequence[Floats]], Floats]
 
 _FIRST_POINTS = 256
@@ -116,17 +113,14 @@ class Group:
     first: Indices
     stop: Indices
     fitted: Family
-    ecdf: Ecdf = "both"
 
     def gap_at(self, rows: Indices, index: Indices | int) -> Floats:
         """Distance at a value of the group, one per row or one for all: an exact lower bound of each row's largest."""
         below, base = self.sample.below, self.sample.below[self.first[rows]]
         size = below[self.stop[rows]] - base
         model = self.fitted.at(rows).cdf(self.sample.values[index])
-        gap = np.abs(model - (below[index] - base) / size)
-        if self.ecdf == "both":
-            np.maximum(gap, np.abs(model - (below[index + 1] - base) / size), out=gap)
-        return gap
+        before, after = (below[index] - base) / size, (below[index + 1] - base) / size
+        return np.maximum(np.abs(model - before), np.abs(model - after))
 
     def gap_near(self, rows: Indices, fraction: float) -> Floats:
         """Return the distance at the value at `fraction` of each row's range of distinct values."""
@@ -137,10 +131,10 @@ class Group:
         return (self.first[rows] <= index) & (index < self.stop[rows])
 
     def gap(self, row: int) -> Gap:
-        return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]), self.ecdf)
+        return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]))
 
 
-def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None = None, ecdf: Ecdf = "both") -> Gap:
+def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None = None) -> Gap:
     """sup |model - ECDF| of values[first:stop], exactly."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
@@ -152,7 +146,7 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
     few = stop - first <= _FIRST_POINTS
     index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
     evaluated = evaluate(index)
-    best = _largest(index, evaluated, ecdf)
+    best = _largest(index, evaluated)
     if few:
         return best
     # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
@@ -167,17 +161,15 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
         low, high, floor, ceiling = (bound[promising, None] for bound in (low, high, floor, ceiling))
         inner = left + ((right - left) * np.arange(1, _SPLIT)) // _SPLIT
         evaluated = evaluate(inner)
-        found = _largest(inner, evaluated, ecdf)
+        found = _largest(inner, evaluated)
         best = found if found.distance > best.distance else best
         left, right = np.hstack([left, inner]).ravel(), np.hstack([inner, right]).ravel()
         low, high = np.hstack([low, evaluated[0]]).ravel(), np.hstack([evaluated[0], high]).ravel()
         floor, ceiling = np.hstack([floor, evaluated[2]]).ravel(), np.hstack([evaluated[1], ceiling]).ravel()
 
 
-def _largest(index: Indices, evaluated: tuple[Floats, Floats, Floats], ecdf: Ecdf) -> Gap:
-    gap = np.abs(evaluated[0] - evaluated[1])
-    if ecdf == "both":
-        gap = np.maximum(gap, np.abs(evaluated[0] - evaluated[2]))
+def _largest(index: Indices, evaluated: tuple[Floats, Floats, Floats]) -> Gap:
+    gap = np.maximum(np.abs(evaluated[0] - evaluated[1]), np.abs(evaluated[0] - evaluated[2]))
     place = int(np.argmax(gap))
     return Gap(float(gap.flat[place]), int(index.flat[place]))
 

@@ -23,7 +23,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma, erfcx, ndtr, polygamma
+from scipy.optimize import brentq
+from scipy.special import digamma, erfcx, ndtr
 
 from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.families import (
@@ -546,37 +547,29 @@ def _power_law(sample: Sample) -> PowerLaw:
 
 
 def _gamma(sample: Sample) -> Gamma:
-    """Newton on log(shape) - digamma(shape) = log(mean) - mean(log), from Minka's (2002) start."""
+    """log(shape) - digamma(shape) = log(mean) - mean(log); the left side lies between 1 / (2 shape) and 1 / shape."""
     mean = _mean(sample)
-    gap = np.log(mean) - float(sample.counts @ np.log(sample.values)) / sample.n
-    shape = (3 - gap + np.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
-    for _ in range(50):
-        step = (np.log(shape) - digamma(shape) - gap) / (1 / shape - polygamma(1, shape))
-        shape = max(shape - step, shape / 2)
-        if abs(step) <= 1e-13 * shape:
-            break
-    return Gamma(float(shape), mean / float(shape))
+    gap = math.log(mean) - float(sample.counts @ np.log(sample.values)) / sample.n
+    shape = float(brentq(lambda a: math.log(a) - digamma(a) - gap, 0.4 / gap, 1.1 / gap, xtol=1e-14, rtol=1e-13))
+    return Gamma(shape, mean / shape)
 
 
 def _weibull(sample: Sample) -> Weibull:
-    """Newton on the profile likelihood of the shape: E_w[log x] - 1/shape = mean log x, weights x^shape."""
+    """E_w[log x] - 1/shape = mean log x with weights x^shape: the profile likelihood has one maximum."""
     logs = np.log(sample.values)
-    mean = float(sample.counts @ logs) / sample.n
-    spread = float(np.sqrt(sample.counts @ (logs - mean) ** 2 / sample.n))
-    away = logs - logs[-1]
-    shape = 1.2 / spread
-    for _ in range(100):
-        weights = sample.counts * np.exp(shape * away)
-        weights /= weights.sum()
-        first = float(weights @ away)
-        second = float(weights @ (away * away))
-        score = first + float(logs[-1]) - 1 / shape - mean
-        step = score / (second - first * first + 1 / shape**2)
-        shape = max(shape - step, shape / 2)
-        if abs(step) <= 1e-13 * shape:
-            break
-    log_scale = logs[-1] + np.log(float(sample.counts @ np.exp(shape * away)) / sample.n) / shape
-    return Weibull(shape, float(np.exp(log_scale)))
+    mean, top = float(sample.counts @ logs) / sample.n, float(logs[-1])
+
+    def score(shape: float) -> float:
+        weights = sample.counts * np.exp(shape * (logs - top))
+        return float(weights @ logs / weights.sum()) - 1 / shape - mean
+
+    # Beyond 1 / (top - mean) the score may be positive; below it never is.
+    low = high = 1 / (top - mean)
+    while score(high) < 0:
+        high *= 2
+    shape = float(brentq(score, low / 2, high, xtol=1e-14, rtol=1e-13))
+    scale = math.exp(top + math.log(float(sample.counts @ np.exp(shape * (logs - top))) / sample.n) / shape)
+    return Weibull(shape, scale)
 
 
 # Estimate, and the number of parameters it took from the data.

@@ -24,7 +24,6 @@ from ioweather.stats.regression import (
     SHARE,
     TREES,
     Band,
-    Bandwidth,
     LearningCurve,
     conformal_folds,
     density,
@@ -33,7 +32,6 @@ from ioweather.stats.regression import (
 )
 from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
-BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")
 ERROR: Final = Param(
     "error", "say how many runs a model of I/O time needs for an error of this share", kind="float", default=0.1
 )
@@ -207,13 +205,10 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
 
 @exhibit("mad17.fig7")
 def _conditional_density(data: AssociationData) -> Iterator[Piece]:
-    bandwidth = str(data.params.get("bandwidth") or "scott")
-    if bandwidth not in ("scott", "botev"):
-        raise UsageError(f"There is no bandwidth {bandwidth!r}.", hint="There are: scott, botev.")
     group, drawn = data.name(data.asked), 0
     for way in ("read", "write"):
         x, y = _pairs(data, way)
-        joint = density(x, y, bandwidth=cast(Bandwidth, bandwidth)) if len(x) >= MIN_POINTS else None
+        joint = density(x, y) if len(x) >= MIN_POINTS else None
         if joint is None:
             continue
         drawn += 1
@@ -265,5 +260,5 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         yield Estimate("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
     else:
         yield Finding("Volume or time does not vary.", "undecided", name="nothing_varies")
-    yield f"Gaussian kernels on a grid, bandwidth by {bandwidth.capitalize()}.", SHARED_STEPS
+    yield "Gaussian kernels on a grid, bandwidth by Scott.", SHARED_STEPS
     yield data.caveats, data.coverage

@@ -30,7 +30,7 @@ from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import io_steps
 from ioweather.stats.estimates import known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import shaded, thin, timeline_table
-from ioweather.studies.mad17.curves import BANDWIDTH, ERROR, curve_exhibits
+from ioweather.studies.mad17.curves import ERROR, curve_exhibits
 from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, NEEDS, PARAMS, TIME, AssociationData, association_data
 from ioweather.studies.mad17.tables import table_exhibits
 
@@ -290,6 +290,6 @@ STUDY = Study(
     """),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, BANDWIDTH, SHARED_TIME, ERROR),
+    params=(*PARAMS, SHARED_TIME, ERROR),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
 )

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -290,8 +291,8 @@ def agent_run(
     Without a name: all that facility.toml and this machine offer.
     """
     from ioweather.agent.agent import Agent, AgentSettings
-    from ioweather.agent.delivery import CatchUp, Shipper
-    from ioweather.agent.settings import settings_from, sources_for, watch_settings_from
+    from ioweather.agent.delivery import Shipper
+    from ioweather.agent.settings import settings_from, sources_for
     from ioweather.agent.spool import Spool
     from ioweather.agent.status import Journal
     from ioweather.core.facility import load_facility
@@ -302,7 +303,7 @@ def agent_run(
     run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
     sources = sources_for(kinds, facility, settings, run.run_id, run.host)
     where, limit = spool_dir or default_spool_dir(), settings.spool_limit_bytes
-    spool = Spool(where, run.host, run.run_id, limit_bytes=limit, keep=settings.spool_keep)
+    spool = Spool(where, run.host, run.run_id, limit_bytes=limit)
     shipper = (
         None
         if no_ship
@@ -310,14 +311,9 @@ def agent_run(
             lake, settings.ship_period_ns, server=settings.server, lake_was_there=(lake / "lake.json").exists()
         )
     )
-    watch = watch_settings_from(facility.sections.get("watch", {}))
-    catch_up = None
-    if watch.directories and shipper is not None and shipper.server is None:
-        has_slurm = any(source.name == "slurm" for source in sources)
-        catch_up = CatchUp(lake, watch.every_ns, accounting=watch.accounting and not has_slurm)
     say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
     journal = Journal()
-    status = Agent(sources, spool, run, shipper=shipper, catch_up=catch_up, on_status=journal).run()
+    status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()
     journal.end(status)
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0
 
@@ -335,7 +331,6 @@ Example: ioweather agent export --host 127.0.0.1 --port 9754
 @path_option("--lake", "DIR", "Also the queue and the verdict counts of this lake.", name="lake_dir")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
-@click.option("--listen", hidden=True, metavar="HOST:PORT", help="As --host and --port; deprecated.")
 @path_option("--textfile", "FILE", "Write the metrics to this file instead (it must end in .prom for node_exporter).")
 @click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
 @click.option("--once", is_flag=True, help="With --textfile: write it once.")
@@ -344,17 +339,16 @@ def agent_export(
     lake_dir: Path | None,
     host: str,
     port: int,
-    listen: str | None,
     textfile: Path | None,
     every: str,
     once: bool,
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
-    from ioweather.agent.exporter import parse_listen, serve, write_textfile, write_textfile_every
-    from ioweather.ingestion.queue_metrics import QueueCollector
+    from ioweather.agent.exporter import serve, write_textfile
+    from ioweather.ingestion.queue_metrics import collect_queue
 
     directory = spool_dir or default_spool_dir()
-    others = [QueueCollector(lake_dir)] if lake_dir else []
+    others = [partial(collect_queue, lake_dir)] if lake_dir else []
     if once and textfile is None:
         raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
     if textfile is not None and once:
@@ -364,12 +358,11 @@ def agent_export(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: until.set())
     if textfile is not None:
-        write_textfile_every(
-            directory, textfile, duration_ns(every, "--every") / 1e9, until, lake=lake_dir, others=others
-        )
+        seconds, is_over = duration_ns(every, "--every") / 1e9, False
+        while not is_over:
+            write_textfile(directory, textfile, lake=lake_dir, others=others)
+            is_over = until.wait(seconds)
         return 0
-    if listen is not None:
-        host, port = parse_listen(listen)
     say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)

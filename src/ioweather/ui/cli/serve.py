@@ -142,7 +142,7 @@ def serve(
         return
     from ioweather.agent.exporter import render
     from ioweather.core.facility import load_facility
-    from ioweather.ingestion.queue_metrics import QueueCollector
+    from ioweather.ingestion.queue_metrics import collect_queue
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
@@ -153,7 +153,7 @@ def serve(
     visibility = load_facility(lake / "facility.toml").visibility
     check_reach(host, visibility)
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
-    metrics = partial(render, places[0], pushed_to=lake, others=[QueueCollector(lake)])
+    metrics = partial(render, places[0], pushed_to=lake, others=[partial(collect_queue, lake)])
     app = create_app(lake, places, others=others, hosts=allowed, metrics=metrics, visibility=visibility)
     if with_mcp:
         _mcp_server().mount(app)
@@ -226,7 +226,7 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
     """Measure the storage of this directory (or PATH) and show it: probe, block devices, dashboard, in one go."""
     from ioweather.agent.exporter import render
-    from ioweather.ingestion.queue_metrics import QueueCollector
+    from ioweather.ingestion.queue_metrics import collect_queue
     from ioweather.lake.lake import open_lake
     from ioweather.ui.local_setup import measuring
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
@@ -242,7 +242,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     # Children first: they are made by fork, and a running thread may hold a lock.
     with measuring(lake, demo, path, with_demo=not no_demo) as here:
         others = {} if no_demo else {"demo": demo}
-        metrics = partial(render, here.spools[0], pushed_to=lake, others=[QueueCollector(lake)])
+        metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
         with running(app, bound):
             address = address_of(bound)

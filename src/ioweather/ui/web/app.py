@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
+from ioweather.agent.exporter import CONTENT_TYPE
 from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
 from ioweather.lake import layout
@@ -124,7 +125,7 @@ def create_app(
 
         @app.get("/metrics", include_in_schema=False)
         def scrape(view: PublicView) -> Response:
-            return Response(metrics() + of_lake.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+            return Response(metrics() + of_lake.render(), media_type=CONTENT_TYPE)
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     check_declared(app, _PLAIN_PATHS)

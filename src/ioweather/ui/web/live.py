@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio.to_thread
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
+from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import Busy, IoweatherError
 from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
@@ -119,7 +117,7 @@ class Seen:
     users: Mapping[str, WhoOutcome] = field(default_factory=dict)
 
 
-class LakeMetrics(Collector):
+class LakeMetrics:
     """`named`: whether names of users may be shown."""
 
     def __init__(self, facilities: Facilities, *, named: bool, clock: Callable[[], int] = now_ns) -> None:
@@ -128,9 +126,7 @@ class LakeMetrics(Collector):
         self._seen = Refreshed(lambda: look(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
 
     def render(self) -> bytes:
-        registry = CollectorRegistry()
-        registry.register(self)
-        return generate_latest(registry)
+        return render_metrics(self.collect())
 
     def collect(self) -> Iterator[Metric]:
         try:
@@ -163,26 +159,21 @@ def look(facilities: Facilities, moment: int) -> Seen:
 
 def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
-    count = GaugeMetricFamily(
-        "ioweather_unhealthy_components",
-        "Servers and targets that are unhealthy now, by how it shows.",
-        labels=("filesystem", "kind"),
-    )
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
+    counts = []
     for home in homes:
         for kind in KINDS:  # from 0 on, so that an alert ends
             there = {each.component for each in current if (each.filesystem or "", each.kind) == (home, kind)}
-            count.add_metric((home, kind), len(there))
-    probability = GaugeMetricFamily(
-        "ioweather_unhealthy_probability", "How surely each is unhealthy.", labels=("filesystem", "component", "kind")
-    )
+            counts.append(((home, kind), len(there)))
+    text = "Servers and targets that are unhealthy now, by how it shows."
+    yield gauges("ioweather_unhealthy_components", text, ("filesystem", "kind"), counts)
     sure: dict[tuple[str, str, str], float] = {}
     for each in current:
         key = (each.filesystem or "", each.component or "", each.kind or "")
         sure[key] = max(sure.get(key, 0.0), each.probability or 0.0)
-    for labels, value in sorted(sure.items(), key=lambda item: (-item[1], item[0]))[:_MOST_COMPONENTS]:
-        probability.add_metric(labels, value)
-    yield from (count, probability)
+    surest = sorted(sure.items(), key=lambda item: (-item[1], item[0]))[:_MOST_COMPONENTS]
+    text = "How surely each is unhealthy."
+    yield gauges("ioweather_unhealthy_probability", text, ("filesystem", "component", "kind"), surest)
 
 
 _AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
@@ -195,11 +186,7 @@ def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metri
     """The ten that do most, by rank; by name only where names may be seen."""
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:
-        family = GaugeMetricFamily(
-            f"ioweather_top_user_{name}",
-            f"{words} of the users who do most, in the last hour of rows.",
-            labels=("filesystem", label),
-        )
+        values = []
         for filesystem, users in found.items():
             seconds = max((users.end_ns - users.start_ns) / NS, 1.0)
             ranked = sorted(users.talkers, key=amount, reverse=True)
@@ -207,5 +194,6 @@ def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metri
                 value = amount(talker)
                 who = (talker.user or "") if named else str(rank)
                 if value > 0:
-                    family.add_metric((filesystem, who), value / seconds)
-        yield family
+                    values.append(((filesystem, who), value / seconds))
+        text = f"{words} of the users who do most, in the last hour of rows."
+        yield gauges(f"ioweather_top_user_{name}", text, ("filesystem", label), values)
