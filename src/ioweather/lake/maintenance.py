@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeError, LakeVersionError, UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
@@ -58,9 +58,10 @@ def compact(
         if table is None:
             continue
         if unknown := table.unknown_columns:
-            raise LakeVersionError(
+            raise LakeError(
                 f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
                 hint="Upgrade ioweather.",
+                kind="LakeVersionError",
             )
         days = table.files().days()
         totals = find_totals(lake.root, "hours", days) if name == "series" else {}
