@@ -340,9 +340,14 @@ def _remove(targets: Collection[Path]) -> None:
 
 
 def _write(
-    con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str,
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    spec: TableSpec,
+    rows: str,
+    days: Collection[str],
+    prefix: str,
     targets: list[Path],
-) -> Iterator[DataFile]:  # fmt: skip
+) -> Iterator[DataFile]:
     """Write files that are listed in `targets` before they exist. They get their final name once they are on disk."""
     columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), *((name, "VARCHAR") for name in _LAKE_TEXTS)]
     selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)

@@ -135,10 +135,13 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
     groups = [
-        {"group": asdict(group), "component_names": own,
-         "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own)}
+        {
+            "group": asdict(group),
+            "component_names": own,
+            "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own),
+        }
         for group, own in zip(found, names, strict=True)
-    ]  # fmt: skip
+    ]
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
@@ -151,12 +154,19 @@ def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) ->
     """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs."""
     now = now_ns()
     dropped = {
-        "series": _drop_rows(lake.root, "series", now - facility.retention_ns["raw_series"],
-                             f"interval_ns < {MINUTE_NS}", dry_run, keep_if_only=True),
-        "job_operations": _drop_rows(lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE",
-                                     dry_run),
+        "series": _drop_rows(
+            lake.root,
+            "series",
+            now - facility.retention_ns["raw_series"],
+            f"interval_ns < {MINUTE_NS}",
+            dry_run,
+            keep_if_only=True,
+        ),
+        "job_operations": _drop_rows(
+            lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE", dry_run
+        ),
         "responses": _drop_rows(lake.root, "responses", now - facility.retention_ns["responses"], "TRUE", dry_run),
-    }  # fmt: skip
+    }
     dropped["files"] = vacuum(lake, facility, dry_run=dry_run)
     return dropped
 
