@@ -29,7 +29,7 @@ UNITS: Final = frozenset(
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 # k and KiB are 1024, kB is 1000.
-_SIZE_UNITS: Final = {"": 1, "b": 1} | {
+_SIZE_UNITS: Final[dict[str, int]] = {"": 1, "b": 1} | {
     letter + ending: base**power
     for power, letter in enumerate("kmgtp", start=1)
     for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
