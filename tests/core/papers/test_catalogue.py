@@ -85,6 +85,12 @@ def published_lines(text: str, key: str) -> list[tuple[str, str]]:
     return [(label, rest) for label, _, rest in (line.partition(":") for line in lines if line)]
 
 
+def _check_that_the_exhibits_are_those_of_the_methods(shared_data: Path) -> None:
+    methods = (shared_data.parent / "METHODS.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:car11|don15|kun19|mad17|pat19)\.\w+) \|", methods, re.MULTILINE)
+    assert sorted(rows) == sorted(ALL_IDS)
+
+
 @pytest.mark.shared
 def test_no_exhibit_and_no_published_number_is_left_out(shared_data: Path) -> None:
     _check_that_the_exhibits_are_those_of_the_methods(shared_data)
