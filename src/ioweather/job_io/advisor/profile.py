@@ -22,7 +22,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import peak_of
