@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import concat
-from ioweather.core.tables.applications import (
+from ioweather.core.tables.definitions import (
     APPLICATIONS,
     FILES,
     INTERFACES,

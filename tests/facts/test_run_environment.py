@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables.definitions import APPLICATIONS, FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.facts.file_records import file_records
 from ioweather.facts.run_targets import (

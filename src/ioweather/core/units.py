@@ -22,20 +22,29 @@ HOUR_NS: Final = 3600 * NS
 DAY_NS: Final = 86_400 * NS
 
 UNITS: Final = frozenset(
-    {"", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds",
-     "ns", "time_ns", "ratio", "percent", "date", "factor"}
-)  # fmt: skip
+    (
+        *("", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds"),
+        *("ns", "time_ns", "ratio", "percent", "date", "factor"),
+    )
+)
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SIZE_UNITS: Final = {
-    "": 1, "b": 1,
-    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": TIB, "tib": TIB, "p": PIB, "pib": PIB,
-    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15,
-}  # fmt: skip
-_DURATION_UNITS: Final = {
-    "ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "sec": NS, "m": MINUTE_NS, "min": MINUTE_NS,
-    "h": HOUR_NS, "hour": HOUR_NS, "d": DAY_NS, "day": DAY_NS, "w": 7 * DAY_NS, "week": 7 * DAY_NS,
-}  # fmt: skip
+# k and KiB are 1024, kB is 1000.
+_SIZE_UNITS: Final[dict[str, int]] = {"": 1, "b": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("kmgtp", start=1)
+    for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
+_DURATION_NAMES: Final = (
+    ("s sec", NS),
+    ("m min", MINUTE_NS),
+    ("h hour", HOUR_NS),
+    ("d day", DAY_NS),
+    ("w week", 7 * DAY_NS),
+)
+_DURATION_UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6} | {
+    name: length for names, length in _DURATION_NAMES for name in names.split()
+}
 _QUANTITY: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)")
 
 

@@ -14,7 +14,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, concat
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables.definitions import FILES
 from ioweather.readers.darshan.darshan_reader import (
     COUNTS,
     DARSHAN,

@@ -22,7 +22,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables.definitions import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.facts.bandwidth import peak_of
 from ioweather.facts.file_records import FileRecords, file_records, ratio, strategy_of_files, sums
