@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.definitions import APPLICATIONS, FILES, JOB_IO, JOBS
+from ioweather.core.tables import APPLICATIONS, FILES, JOB_IO, JOBS
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances
 from ioweather.facts.job_metrics import job_io
 

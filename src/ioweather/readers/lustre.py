@@ -23,7 +23,7 @@ from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_dev
 from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.tables.definitions import COMPONENTS, JOB_OPERATIONS, Quality
+from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.readers.frame_rows import SeriesRows
 from ioweather.readers.reader_catalogue import FileReader

@@ -17,8 +17,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UnsupportedVersion
 from ioweather.core.foreign_text import parse_json
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.definitions import EVENT_KINDS
+from ioweather.core.tables import EVENT_KINDS, TABLES
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, whole_lines
 

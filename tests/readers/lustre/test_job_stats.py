@@ -20,7 +20,7 @@ from ioweather.core.counters.lustre_text import (
     size_bins,
 )
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
-from ioweather.core.tables.definitions import Quality
+from ioweather.core.tables import Quality
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.lake.lake import open_lake

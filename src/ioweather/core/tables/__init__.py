@@ -3,16 +3,81 @@
 from __future__ import annotations
 
 from ioweather.core.tables.checks import Checked, Complaints
-from ioweather.core.tables.definitions import COMPONENTS, METRICS, SERIES, TABLES, Metric, Quality
-from ioweather.core.tables.schema import LAKE_COLUMNS, SCHEMA_VERSION, ColumnSpec, TableSpec, concat, encode_text
+from ioweather.core.tables.job_tables import (
+    APPLICATIONS,
+    BENCHMARKS,
+    EVENT_KINDS,
+    EVENTS,
+    FILE_MODULES,
+    FILES,
+    JOB_IO,
+    JOB_OPERATIONS,
+    JOBS,
+    READ_BINS,
+    SIZE_BIN_UPPER_BYTES,
+    SIZE_BINS,
+    STRATEGIES,
+    UNNAMED_CLUSTER,
+    VERDICT_PARTS,
+    VERDICTS,
+    WRITE_BINS,
+)
+from ioweather.core.tables.schema import (
+    COMPONENT_KINDS,
+    INTERFACES,
+    LAKE_COLUMNS,
+    SCHEMA_VERSION,
+    ColumnSpec,
+    TableSpec,
+    concat,
+    encode_text,
+)
+from ioweather.core.tables.storage_tables import (
+    COMPONENTS,
+    INGESTS,
+    METRICS,
+    RESPONSE_ROLLUPS,
+    RESPONSES,
+    SCAN_BINS,
+    SCAN_ENTRIES,
+    SCANS,
+    SERIES,
+    Metric,
+    Quality,
+)
 
 __all__ = [
+    "APPLICATIONS",
+    "BENCHMARKS",
     "COMPONENTS",
+    "COMPONENT_KINDS",
+    "EVENTS",
+    "EVENT_KINDS",
+    "FILES",
+    "FILE_MODULES",
+    "INGESTS",
+    "INTERFACES",
+    "JOBS",
+    "JOB_IO",
+    "JOB_OPERATIONS",
     "LAKE_COLUMNS",
     "METRICS",
+    "READ_BINS",
+    "RESPONSES",
+    "RESPONSE_ROLLUPS",
+    "SCANS",
+    "SCAN_BINS",
+    "SCAN_ENTRIES",
     "SCHEMA_VERSION",
     "SERIES",
+    "SIZE_BINS",
+    "SIZE_BIN_UPPER_BYTES",
+    "STRATEGIES",
     "TABLES",
+    "UNNAMED_CLUSTER",
+    "VERDICTS",
+    "VERDICT_PARTS",
+    "WRITE_BINS",
     "Checked",
     "ColumnSpec",
     "Complaints",
@@ -22,3 +87,25 @@ __all__ = [
     "concat",
     "encode_text",
 ]
+
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        APPLICATIONS,
+        BENCHMARKS,
+        COMPONENTS,
+        EVENTS,
+        FILES,
+        INGESTS,
+        JOB_IO,
+        JOB_OPERATIONS,
+        JOBS,
+        RESPONSE_ROLLUPS,
+        RESPONSES,
+        SCAN_BINS,
+        SCAN_ENTRIES,
+        SCANS,
+        SERIES,
+        VERDICTS,
+    )
+}

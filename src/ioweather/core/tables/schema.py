@@ -164,7 +164,7 @@ PER_PROCESS: Final = Range(0.0, float(1 << 60), "0 to 2^60")
 # Linux numbers errors to 4095.
 ERRNO: Final = Range(0, 4095, "0 to 4095")
 FLAGS: Final = Range(0, (1 << 15) - 1, "0 to 32767")
-# By metric: series.SAMPLES.
+# By metric: definitions.SAMPLES.
 SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
 
 _BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}

@@ -25,8 +25,7 @@ from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables import encode_text
-from ioweather.core.tables.definitions import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
+from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
 from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC, NO_JOB_ID, read_version_2
 from ioweather.readers.darshan.format import LAYOUTS
