@@ -292,7 +292,7 @@ class Mapped:
 def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterable[Mount] = ()) -> Mapped:
     """Compare facility.toml with the names in the lake, if there is one, and with these mounts.
 
-    Not mapped are `names` of systems, `mounts`, `targets` without a server where others of their file system have one,
+    Not mapped are `names` of systems, `mounts`, `targets` without a server where others of their kind have one,
     and `servers` of the file whose targets are not in the data.
     """
     systems = systems_of(snapshot) if snapshot is not None else set()
@@ -301,31 +301,31 @@ def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterabl
     parts = _parts(snapshot) if snapshot is not None else {}
     homes = servers_of(snapshot, [*parts]) if snapshot is not None else {}
     attached: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for name, system in parts.items():
+    for name, (system, _) in parts.items():
         if name in homes:
             attached[facility.filesystem_of(system)].setdefault(homes[name], []).append(name)
-    lonely = [
-        name for name, system in parts.items() if name not in homes and attached.get(facility.filesystem_of(system))
-    ]
+    with_servers = {part for name, part in parts.items() if name in homes}  # systems and kinds of targets
+    alone = [name for name, part in parts.items() if name not in homes and part in with_servers]
     named = {server for fs in facility.filesystems for server in fs.servers}
     idle = named - {*homes.values()} if parts else set()
     return Mapped(
         tuple(_described(fs.name, facility, systems, logged | here, attached) for fs in facility.filesystems),
         tuple(sorted(name for name in systems if not facility.is_mapped(name))),
         tuple(sorted(path for path in logged if facility.filesystem_of_path(path) is None)),
-        tuple(sorted(lonely)),
+        tuple(sorted(alone)),
         tuple(sorted(idle)),
         () if facility.simulated else tuple(sorted(p for p in here if facility.filesystem_of_path(p) is None)),
     )
 
 
-def _parts(snapshot: Snapshot) -> dict[str, str]:
-    """The system of each target with samples or topology."""
-    found = {component: system for system, kind, component in _attached(snapshot) if kind in ("ost", "mdt")}
+def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    """System and kind of each target with samples or topology."""
+    found = {component: (system, kind) for system, kind, component in _attached(snapshot) if kind in ("ost", "mdt")}
     days = {group.component_kind: group.day for group in snapshot.series() if group.component_kind in ("ost", "mdt")}
     if days:
         rows = snapshot.rows("series", {"component_kind": ("ost", "mdt")}, days={*days.values()})
-        found |= dict(snapshot.bare.execute(f"SELECT DISTINCT component, system FROM ({rows})").fetchall())
+        sampled = snapshot.bare.execute(f"SELECT DISTINCT component, system, component_kind FROM ({rows})").fetchall()
+        found |= {component: (system, kind) for component, system, kind in sampled}
     return found
 
 
