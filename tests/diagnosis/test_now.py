@@ -21,7 +21,7 @@ from ioweather.agent.status import (
 )
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.events import find_episodes
 from ioweather.ingestion.derivations import refresh_rollups

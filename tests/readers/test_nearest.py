@@ -9,7 +9,7 @@ import tarfile
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import UnknownFormat
+from ioweather.core.errors import SourceError
 from ioweather.ingestion.reading import FileOutcome, Reading, choose_source, read_file
 from ioweather.readers.reader_catalogue import nearest
 from ioweather.ui.cli.main import run
@@ -44,7 +44,7 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
 def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
     path = tmp_path / "x"
     path.write_text(text)
-    with pytest.raises(UnknownFormat, match=what) as refused:
+    with pytest.raises(SourceError, match=what) as refused:
         choose_source(text.encode(), path)
     assert remedy in str(refused.value)
     packed = gzip.compress(text.encode())

@@ -10,11 +10,10 @@ import hashlib
 import ipaddress
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Union, cast
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import parse_time_ns, zone_named
@@ -89,8 +88,8 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     return Baseline(window_ns=window_ns)
 
 
-Mode: TypeAlias = Literal["open", "own"]
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+Mode = Literal["open", "own"]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 _KEYS: Final = {"mode", "user_header", "trusted_proxies", "operators", "uids"}
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -307,15 +306,29 @@ def load_facility(path: Path) -> Facility:
     """Parse and check; a missing file is an empty facility. Every complaint names the file and the key."""
     if not path.exists():
         return Facility()
-    text = path.read_text(encoding="utf-8")
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FacilityError(f"{path} is not valid TOML: {error}.") from None
-    try:
-        return parse_facility(data)
+        return parse_facility(facility_data(path))
     except FacilityError as error:
         raise FacilityError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def facility_data(path: Path) -> dict[str, Any]:
+    """Return what the file says, unchecked. A file that ends in .json has the same keys, for a Python without TOML."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        if path.suffix == ".json":
+            return dict(json.loads(text))
+        import tomllib
+    except (ValueError, TypeError) as error:
+        raise FacilityError(f"{path} is not valid JSON: {error}.") from None
+    except ModuleNotFoundError:
+        raise FacilityError(
+            f"{path}: this Python reads no TOML.", hint="Take Python 3.11, or put it in by `ioweather agent bundle`."
+        ) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FacilityError(f"{path} is not valid TOML: {error}.") from None
 
 
 def parse_facility(data: Mapping[str, Any]) -> Facility:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ioweather.core.foreign_text import one_line
@@ -15,26 +16,35 @@ GIB: Final = 1 << 30
 TIB: Final = 1 << 40
 PIB: Final = 1 << 50
 NS: Final = 1_000_000_000
-EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MINUTE_NS: Final = 60 * NS
 HOUR_NS: Final = 3600 * NS
 DAY_NS: Final = 86_400 * NS
 
 UNITS: Final = frozenset(
-    {"", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds",
-     "ns", "time_ns", "ratio", "percent", "date", "factor"}
-)  # fmt: skip
+    (
+        *("", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds"),
+        *("ns", "time_ns", "ratio", "percent", "date", "factor"),
+    )
+)
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SIZE_UNITS: Final = {
-    "": 1, "b": 1,
-    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": TIB, "tib": TIB, "p": PIB, "pib": PIB,
-    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15,
-}  # fmt: skip
-_DURATION_UNITS: Final = {
-    "ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "sec": NS, "m": MINUTE_NS, "min": MINUTE_NS,
-    "h": HOUR_NS, "hour": HOUR_NS, "d": DAY_NS, "day": DAY_NS, "w": 7 * DAY_NS, "week": 7 * DAY_NS,
-}  # fmt: skip
+# k and KiB are 1024, kB is 1000.
+_SIZE_UNITS: Final[dict[str, int]] = {"": 1, "b": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("kmgtp", start=1)
+    for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
+_DURATION_NAMES: Final = (
+    ("s sec", NS),
+    ("m min", MINUTE_NS),
+    ("h hour", HOUR_NS),
+    ("d day", DAY_NS),
+    ("w week", 7 * DAY_NS),
+)
+_DURATION_UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6} | {
+    name: length for names, length in _DURATION_NAMES for name in names.split()
+}
 _QUANTITY: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)")
 
 
@@ -92,12 +102,12 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
 
 
-def ns_to_datetime(value: int, zone: dt.tzinfo = dt.UTC) -> dt.datetime:
+def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime:
     seconds, rest = divmod(value, NS)
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
-def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
+def format_time_ns(value: int, zone: dt.tzinfo = dt.timezone.utc) -> str:
     moment = ns_to_datetime(value, zone)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
@@ -117,39 +127,23 @@ def format_value(value: object, unit: str = "") -> str:
 def _format_number(value: float, unit: str) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    match unit:
-        case "bytes":
-            return format_bytes(value)
-        case "bytes_per_s":
-            return f"{format_bytes(value)}/s"
-        case "mib_per_s":
-            return f"{_digits(value)} MiB/s"
-        case "mib_per_s_per_node":
-            return f"{_plain(value)} MiB/s/CN"
-        case "ops_per_s":
-            return f"{_digits(value)}/s"
-        case "seconds":
-            return format_seconds(value)
-        case "ns":
-            return format_seconds(value / NS)
-        case "time_ns":
-            try:
-                return format_time_ns(int(value))
-            except OverflowError:  # beyond the years that a calendar has
-                return f"{_plain(value)} ns"
-        case "ratio":
-            percent = value * 100
-            if math.isinf(percent):
-                return _plain(value)
-            if 0 < percent < 1e-3:  # an exponent is no percentage that people read
-                return "<0.001%"
-            return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
-        case "percent":
-            return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
-        case "factor":
-            return f"{_digits(value)}x"
-        case _:
+    if unit in _FORMATS:
+        return _FORMATS[unit](value)
+    if unit == "time_ns":
+        try:
+            return format_time_ns(int(value))
+        except OverflowError:  # beyond the years that a calendar has
+            return f"{_plain(value)} ns"
+    if unit == "ratio":
+        percent = value * 100
+        if math.isinf(percent):
             return _plain(value)
+        if 0 < percent < 1e-3:  # an exponent is no percentage that people read
+            return "<0.001%"
+        return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
+    if unit == "percent":
+        return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
+    return _plain(value)
 
 
 def _plain(value: float) -> str:
@@ -161,5 +155,15 @@ def _plain(value: float) -> str:
     return f"{value:.3g}"
 
 
+_FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
+    "bytes": format_bytes,
+    "bytes_per_s": lambda value: f"{format_bytes(value)}/s",
+    "mib_per_s": lambda value: f"{_digits(value)} MiB/s",
+    "mib_per_s_per_node": lambda value: f"{_plain(value)} MiB/s/CN",
+    "ops_per_s": lambda value: f"{_digits(value)}/s",
+    "seconds": format_seconds,
+    "ns": lambda value: format_seconds(value / NS),
+    "factor": lambda value: f"{_digits(value)}x",
+}
 # Of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers take.
 TARGET_PROBE_BYTES: Final = 61_440

@@ -9,22 +9,11 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ioweather.agent.status import keep_heard
-from ioweather.core.errors import (
-    AccessDenied,
-    CorruptInput,
-    ForeignRows,
-    ImpossibleRows,
-    LakeError,
-    QueueFull,
-    SourceError,
-    TooManyDays,
-    UsageError,
-)
+from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import GIB, KIB
@@ -57,11 +46,7 @@ MOST_BYTES: Final = 4 * GIB
 # the server's memory or time, and are read within limits.
 _SMALL_BYTES: Final = 128 * KIB
 _ONE_READER: Final = threading.Lock()
-_REFUSALS: Final[Mapping[str, type[SourceError]]] = {
-    "foreign_rows": ForeignRows,
-    "impossible_rows": ImpossibleRows,
-    "too_many_days": TooManyDays,
-}
+_REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows", "too_many_days": "TooManyDays"}
 
 
 class Received(NamedTuple):
@@ -84,9 +69,11 @@ def check_names(host: str, name: str) -> None:
 
 
 def check_room(found: queue.Waiting) -> None:
-    """Raise QueueFull: a slow or dead writer must not fill the disk, and agents have spools of their own."""
+    """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
-        raise QueueFull(f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.")
+        raise Busy(
+            f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.", kind="QueueFull"
+        )
 
 
 def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
@@ -100,7 +87,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         try:
             named = segment_host(draft)
         except SourceError as error:
-            raise type(error)(error.message.replace(str(draft), name), hint=error.hint) from None
+            raise error.reworded(error.message.replace(str(draft), name)) from None
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
     if (columns := _columns_of_small(draft, name, reading)) is not None:
@@ -120,11 +107,14 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         with queue.draft_in(lake.root) as note:
             note.write_text(json.dumps(entry._asdict()), encoding="utf-8")
             queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
-        raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")
+        kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
+        raise SourceError(message or f"{name} cannot be read.", kind=kind)
     keep_heard(lake.root, host)
     is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if days > FEW_DAYS else queue.ROWS)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
-        raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
+        raise SourceError(
+            message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.", kind="ImpossibleRows"
+        )
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeError, LakeVersionError, UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
@@ -60,9 +60,10 @@ def compact(
         if table is None:
             continue
         if unknown := table.unknown_columns:
-            raise LakeVersionError(
+            raise LakeError(
                 f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
                 hint="Upgrade ioweather.",
+                kind="LakeVersionError",
             )
         days = table.files().days()
         totals = find_totals(lake.root, "hours", days) if name == "series" else {}
@@ -156,10 +157,13 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
     groups = [
-        {"group": asdict(group), "component_names": own,
-         "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own)}
+        {
+            "group": asdict(group),
+            "component_names": own,
+            "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own),
+        }
         for group, own in zip(found, names, strict=True)
-    ]  # fmt: skip
+    ]
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
@@ -172,12 +176,19 @@ def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) ->
     """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs."""
     now = now_ns()
     dropped = {
-        "series": _drop_rows(lake.root, "series", now - facility.retention_ns["raw_series"],
-                             f"interval_ns < {MINUTE_NS}", dry_run, keep_if_only=True),
-        "job_operations": _drop_rows(lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE",
-                                     dry_run),
+        "series": _drop_rows(
+            lake.root,
+            "series",
+            now - facility.retention_ns["raw_series"],
+            f"interval_ns < {MINUTE_NS}",
+            dry_run,
+            keep_if_only=True,
+        ),
+        "job_operations": _drop_rows(
+            lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE", dry_run
+        ),
         "responses": _drop_rows(lake.root, "responses", now - facility.retention_ns["responses"], "TRUE", dry_run),
-    }  # fmt: skip
+    }
     dropped["files"] = vacuum(lake, facility, dry_run=dry_run)
     return dropped
 

@@ -21,8 +21,7 @@ from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, read_tree
 from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import JOB_OPERATIONS
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import JOB_OPERATIONS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.readers.frame_rows import SeriesRows
 from ioweather.readers.reader_catalogue import FileReader

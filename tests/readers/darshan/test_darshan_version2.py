@@ -10,7 +10,7 @@ import struct
 import numpy as np
 import pytest
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.readers.darshan.darshan_reader import column, read_log
 
 # Positions of some counters in the record, from the format of Darshan 2.
@@ -127,7 +127,7 @@ def test_what_is_refused():
         read_log(gzip.compress(b"1.4\0\0\0\0\0" + good[8:]))
     with pytest.raises(UnsupportedVersion, match=r"version 3\.41"):
         read_log(gzip.compress(b"3.41\0\0\0\0" + good[8:]))
-    with pytest.raises(UnknownFormat, match="not a Darshan log"):
+    with pytest.raises(SourceError, match="not a Darshan log"):
         read_log(gzip.compress(b"just some text"))
     with pytest.raises(TruncatedInput, match="job region alone"):
         read_log(gzip.compress(good[:3000]))

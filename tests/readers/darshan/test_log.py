@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.readers.darshan.darshan_reader import read_darshan, read_log
 
 
@@ -106,7 +106,7 @@ def test_a_missing_file_is_the_systems_error(tmp_path):
 
 @pytest.mark.parametrize("data", [b"hello, world, this is text", b"\0" * 5000, b"PAR1" * 100, b"x"])
 def test_other_files(data):
-    with pytest.raises(UnknownFormat, match="not a Darshan log"):
+    with pytest.raises(SourceError, match="not a Darshan log"):
         read_log(data)
 
 
@@ -127,7 +127,7 @@ def test_no_beginning_of_a_log_is_taken_for_a_log(log_parts, fixed_record, versi
     data = log_parts(version=version, compression=compression, modules=modules).build()
     read_log(data)
     for length in range(len(data)):
-        with pytest.raises((TruncatedInput, EmptyInput, UnknownFormat)) as caught:
+        with pytest.raises((TruncatedInput, EmptyInput, SourceError)) as caught:
             read_log(data[:length])
         if length >= 8:
             assert isinstance(caught.value, TruncatedInput)

@@ -13,8 +13,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES, concat
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables import FILES, TABLES, concat
 from ioweather.readers.darshan.darshan_reader import (
     COUNTS,
     DARSHAN,

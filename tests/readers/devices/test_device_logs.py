@@ -12,8 +12,7 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.core.tables import METRICS
-from ioweather.core.tables.series import COMPONENT_KINDS
+from ioweather.core.tables import COMPONENT_KINDS, METRICS
 from ioweather.readers.reader_catalogue import SOURCES
 
 NAMES = ("collectl", "diskstats", "iostat", "sadf")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
 from ioweather.core.tables import concat
 from ioweather.ingestion.reading import choose_source
 from ioweather.readers.reader_catalogue import SOURCES
@@ -155,7 +155,7 @@ def test_activities_that_nobody_needs_are_passed_over(tmp_path):
 def test_a_daily_file_recorded_here_through_the_command_that_its_refusal_names(tmp_path):
     daily = tmp_path / "sa15"
     subprocess.run([_SADC, "-S", "DISK", "1", "4", daily], check=True, timeout=60)
-    with pytest.raises(UnknownFormat, match=r"sadf -j FILE -- -d -b -u > file\.json"):
+    with pytest.raises(SourceError, match=r"sadf -j FILE -- -d -b -u > file\.json"):
         choose_source(daily.read_bytes(), daily)
     path = tmp_path / "sa15.json"
     with path.open("wb") as output:

@@ -11,7 +11,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import samples as samples_in
 from ioweather.core.counters.growth import Target
 from ioweather.core.errors import EmptyInput
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.readers.gpfs_nfs import MMPMON
 from ioweather.readers.reader_catalogue import SOURCES

@@ -11,7 +11,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.readers.lmt_hdf5 import H5LMT
 
 PARTIAL = int(Quality.PARTIAL)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.readers.lmt_hdf5 import split_steps
 from ioweather.readers.lmt_minutes import Samples, flag_late, late_spikes, learned_limit, spans_over_gaps, to_minutes

@@ -12,7 +12,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, Table, lmt_tables, write_sqlit
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.readers.lmt_database import LMT, SqliteDatabase, read_database
 
 LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)

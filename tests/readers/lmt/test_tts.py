@@ -12,7 +12,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.readers.lmt_hdf5 import TTS
 
 LATE, PARTIAL = int(Quality.LATE), int(Quality.PARTIAL)

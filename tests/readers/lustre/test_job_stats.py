@@ -19,8 +19,8 @@ from ioweather.core.counters.lustre_text import (
     parse_job_stats,
     size_bins,
 )
-from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnknownFormat
-from ioweather.core.tables.series import Quality
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
+from ioweather.core.tables import Quality
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.lake.lake import open_lake
@@ -175,7 +175,7 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
     assert rows(path) == expected[:2]
     for cut in [place for place in range(1, len(whole)) if whole[place - 1] != "\n"]:
         path.write_text(whole[:cut])
-        with suppress(EmptyInput, TruncatedInput, UnknownFormat):
+        with suppress(EmptyInput, TruncatedInput, SourceError):
             assert all(row in expected for row in rows(path))
     path.write_text(jobs(entry("7", 1000, 5, 900)).removesuffix("\n"))
     (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))

@@ -11,7 +11,7 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.readers.lustre import LUSTRE
 from ioweather.readers.reader_catalogue import SOURCES

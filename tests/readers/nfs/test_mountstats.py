@@ -9,7 +9,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import parse_mountstats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.readers.gpfs_nfs import MOUNTSTATS
 from ioweather.readers.reader_catalogue import SOURCES
 

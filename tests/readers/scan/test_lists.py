@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.readers.scan.path_lists import FIND, GPFS, LFS_FIND
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
@@ -176,7 +176,7 @@ def test_an_entry_that_cannot_be_is_left_out_alone(tree, tmp_path, wrong, said):
         text + f"{wrong}{root}/evil\0f 1 10 7 8 {16_725_225_600}.0 1.0 1.0 0 0 1 {root}/year2500\0".encode()
     )
     frames: dict = {}
-    with pytest.raises(ImpossibleRows, match=f"1 entries were left out.*{said}.*evil"):
+    with pytest.raises(SourceError, match=f"1 entries were left out.*{said}.*evil"):
         read(FIND, path, now, frames, keep_raw=True)
     assert {row["path"].rpartition("/")[2] for row in frames["scan_entries"]} >= {"year2500"}
     assert len(frames["scan_entries"]) == len(good["scan_entries"]) + 1

@@ -111,7 +111,7 @@ _ALWAYS = {
 _BUSY = {"read": "read_busy_seconds", "write": "write_busy_seconds"}
 
 
-@dataclass(slots=True)
+@dataclass
 class Snapshot:
     """One reading of a server: all its targets at about the same moment. `damaged`: what was found and is no such
     parameter; the rest of the reading does not depend on it."""

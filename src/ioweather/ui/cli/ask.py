@@ -148,11 +148,15 @@ def _show_events(put: Callable[[], Answer], form: str, most: int) -> None:
         show_answer(answer, form, csv_table="events")
         return
     shown = [
-        (format_time_ns(e.start_ns)[:16], _event_length(e), e.component or e.filesystem.removeprefix("mount:"),
-         f"phase {e.label}" if e.kind == "phase" else e.label,
-         f"{e.strength_ratio:.1f}x" if e.strength_ratio is not None else "")
+        (
+            format_time_ns(e.start_ns)[:16],
+            _event_length(e),
+            e.component or e.filesystem.removeprefix("mount:"),
+            f"phase {e.label}" if e.kind == "phase" else e.label,
+            f"{e.strength_ratio:.1f}x" if e.strength_ratio is not None else "",
+        )
         for e in found[:most]
-    ]  # fmt: skip
+    ]
     print_rows(("from", "for", "where", "what", "strength"), shown, form)
     if len(found) > most:
         say(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
