@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ioweather.core.outcomes import Outcome
-    from ioweather.core.results import Answer, Cell, Exhibit
+    from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
@@ -249,9 +249,8 @@ class Question:
     `run(source, params)` reads what it needs from a `topics.source.DataSource` and returns the answer, whose `result`
     is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: everybody's
     to anybody ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are
-    parameters as the terminal wants them, where that is less than what programs get; `brief` are the groups of facts
-    that its first screen has, each with how many facts, and notes by their name: --full shows the rest. `table` is
-    what --csv prints, if not the facts.
+    parameters as the terminal wants them, where that is less than what programs get. `blocks` makes
+    the first screen of an answer; --full shows the evidence. `table` is what --csv prints, if not the facts.
     """
 
     name: str
@@ -265,5 +264,5 @@ class Question:
     period: bool = True
     page: bool = True
     screen: Mapping[str, Cell] = field(default_factory=dict)
-    brief: Mapping[str, int] = field(default_factory=dict)
+    blocks: Callable[[Answer, Params], Iterable[Block]] | None = None
     table: str = ""

@@ -32,6 +32,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, format_seconds
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
+from ioweather.diagnosis.job_screens import triage_screen
 from ioweather.facts.file_records import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
@@ -269,7 +270,7 @@ QUESTION = Question(
     Fixed is a pattern that runs of a program had, and later runs of as many processes have no more, and are faster.""",
     epilog="Example: ioweather triage --since 7d",
     table="triage",
-    brief={"triage": _SHOWN, "others": 5, "fixed_1": 1, "fixed_2": 1, "fixed_3": 1},
+    blocks=triage_screen,
 )
 
 

@@ -333,7 +333,6 @@ def _show_demo(here: Here, address: str) -> None:
 def demo(out: Path | None) -> None:
     """Make a small simulated facility, read it into its own lake, and ask it four questions."""
     from ioweather.lake.lake import open_lake
-    from ioweather.topics.question_catalogue import QUESTIONS
     from ioweather.ui.cli.terminal import show_answer
     from ioweather.ui.local_setup import make_demo, tour
 
@@ -344,7 +343,7 @@ def demo(out: Path | None) -> None:
     for step in tour(open_lake(made.lake)):
         say(f"{step.wants}  (ioweather {step.command} {where})", "")
         if step.answer.name == "why":
-            show_answer(step.answer, "text", brief=QUESTIONS["why"].brief)
+            show_answer(step.answer, "text")
         else:
             say(step.answer.headline, wrap=80, first="  ", rest="  ")
         say("")
