@@ -58,7 +58,7 @@ _SEARCHED: Final = ".searched"
 def drain(lake: Lake) -> int:
     """Write the queued files, then search the new rows for events; returns the number of files.
 
-    Of files that come meanwhile, batches that are full are written too; others wait for the next pass, since a commit
+    Of files that arrive during the pass, full batches are written too; others wait for the next pass, since a commit
     of a few rows takes as long as one of many. Raises LakeError or OSError if the lake or its disk fails: the files
     stay in the queue."""
     done, report, is_last = 0, IngestReport(), False
