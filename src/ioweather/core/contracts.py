@@ -71,14 +71,6 @@ class Source(Protocol):
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
 
 
-@runtime_checkable
-class DivisibleSource(Source, Protocol):
-    """A source whose files may be cut after any line if `is_divisible`: the parts give the rows of the whole."""
-
-    @property
-    def is_divisible(self) -> bool: ...
-
-
 class Content(NamedTuple):
     """The bytes of a file, and the first 32 hexadecimal digits of their SHA-256."""
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claims import NO_INTERVAL, Claim, claim_of, claims, controlled, evidence, judge, judged
+from ioweather.core.papers.claims import NO_INTERVAL, Claim, claims, controlled, evidence, judge, judged
 from ioweather.core.results import Estimate
 
 CLAIM = Claim(
@@ -40,13 +39,6 @@ def test_every_claim_can_be_read_and_belongs_to_an_exhibit(key: str) -> None:
             assert claim.printed in {value.quantity for value in published(claim.exhibit)}, claim.id
 
 
-def test_there_are_as_many_as_the_papers_state() -> None:
-    assert sum(claim.observation > 0 for claim in claims("pat19")) == 36
-    assert sum(claim.paper != "pat19" for claim in claims()) >= 30
-    with pytest.raises(UsageError, match="no claim"):
-        claim_of("pat19.nothing")
-
-
 def test_a_published_value_agrees_with_its_own_papers_claim() -> None:
     """The paper's site cannot contradict the paper: criteria are on the right side of what is printed."""
     for claim in claims():
@@ -64,17 +56,6 @@ def test_a_published_value_agrees_with_its_own_papers_claim() -> None:
 )  # fmt: skip
 def test_the_standing_follows_from_the_interval(low: float | None, high: float | None, standing: str) -> None:
     assert stands(CLAIM, estimate(low, high)) == standing
-
-
-def test_below_is_the_mirror_of_above() -> None:
-    below = replace(CLAIM, above=None, below=1.0)
-    assert stands(below, estimate(0.2, 0.9)) == "supported"
-    assert stands(below, estimate(1.0, 1.2)) == "refuted"
-    assert stands(below, estimate(0.9, 1.2)) == "undecided"
-
-
-def test_a_tie_is_no_lead() -> None:
-    assert stands(CLAIM, estimate(1.0, 1.0, 1.0)) == "refuted"
 
 
 def test_no_number_and_few_observations_decide_nothing() -> None:
