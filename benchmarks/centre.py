@@ -23,7 +23,7 @@ import numpy as np
 
 from engine import records_of
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion.derivations import refresh_rollups, search_new_rows
 from ioweather.ingestion.ingest import ingest

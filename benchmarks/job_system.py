@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans
 from ioweather.facts.runs import LEAST_RUNS

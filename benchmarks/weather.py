@@ -32,8 +32,7 @@ from ioweather.agent.status import (
 )
 from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, TABLES
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
 from ioweather.lake import layout
 from ioweather.lake.database import register_frame

@@ -19,8 +19,7 @@ import numpy as np
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Text
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables import APPLICATIONS, FILES, TABLES
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake import grid

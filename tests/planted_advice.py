@@ -280,6 +280,16 @@ PLANTED: tuple[Planted, ...] = (
     Planted("uneven_targets", 20.0 * (1.0 - 300 / 500), {
         "POSIX": [own(0, **requests("WRITE", 500, LARGE, 20.0)), own(1, **requests("WRITE", 100, LARGE, 5.0))],
         "LUSTRE": placed(0, 1)}, nprocs=2),
+    # Six targets, three files each of 100 MiB; those on target 0 took 50 s, the others 5.
+    Planted("slow_target", 45.0, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, 50.0 if rank % 6 == 0 else 5.0)) for rank in range(18)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(18)))}, nprocs=18),
+    # Four times as long; two files; one file there was quick.
+    *(Planted("slow_target", None, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, seconds(rank))) for rank in range(count)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(count)))}, nprocs=count) for count, seconds in (
+            (18, lambda rank: 20.0 if rank % 6 == 0 else 5.0), (12, lambda rank: 50.0 if rank % 6 == 0 else 5.0),
+            (18, lambda rank: 50.0 if rank in (0, 6) else 5.0))),
     Planted("redundant_reads", 7.5, {"POSIX": [
         shared(**requests("READ", 100, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=100 * MIB - 1))]}),
     Planted("redundant_reads", None, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),

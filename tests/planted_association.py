@@ -12,7 +12,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables import FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.job_metrics import SPAN_COLUMNS
 from ioweather.topics.study_catalogue import STUDIES

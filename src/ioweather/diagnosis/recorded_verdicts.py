@@ -23,8 +23,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.foreign_text import one_line
 from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.applications import VERDICT_PARTS
+from ioweather.core.tables import TABLES, VERDICT_PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run

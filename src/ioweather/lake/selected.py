@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from ioweather.core.errors import CorruptInput, EmptyInput, QueryRefused, TooMuchMemory, TooMuchTime
+from ioweather.core.errors import CorruptInput, EmptyInput, QueryRefused, SourceError
 from ioweather.lake.sandbox import Limits, checked_statement, give_up_rights, locking, start_child
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def _batches(stream: IO[bytes]) -> Iterator[Any]:
 
 def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> None:
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise TooMuchTime(f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.")
+        raise SourceError(
+            f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.", kind="TooMuchTime"
+        )
     try:
         refusal = json.loads(message) if message else {}
     except ValueError:
@@ -113,7 +115,7 @@ def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> Non
     if "refused" in refusal:
         raise CorruptInput(f"{path}: {refusal['refused']}", hint=str(refusal["hint"]))
     if code:
-        raise TooMuchMemory(f"{path}: the SELECT took more than {limits.memory} of memory.")
+        raise SourceError(f"{path}: the SELECT took more than {limits.memory} of memory.", kind="TooMuchMemory")
 
 
 # In the child

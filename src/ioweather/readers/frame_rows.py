@@ -11,8 +11,7 @@ from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import JOBS
-from ioweather.core.tables.series import SERIES, Quality
+from ioweather.core.tables import JOBS, SERIES, Quality
 from ioweather.core.units import NS
 from ioweather.readers.text_files import line_blocks
 

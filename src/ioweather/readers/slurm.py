@@ -28,7 +28,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import UNNAMED_CLUSTER
+from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
 from ioweather.readers.frame_rows import JobRecord, job_frames

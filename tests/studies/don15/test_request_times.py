@@ -10,7 +10,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MIB
 from ioweather.facts.response_samples import largest_place, samples_of, shown_size
 from ioweather.studies.don15 import RESPONSE_TIMES as STUDY

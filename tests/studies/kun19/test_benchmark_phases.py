@@ -8,8 +8,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Frame
-from ioweather.core.tables import concat, encode_text
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
 from ioweather.stats.rollups import roll_up
 from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY

@@ -8,8 +8,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, FileSystem
-from ioweather.core.tables import concat, encode_text
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.rollups import roll_up
 from ioweather.studies.kun19.perceived_slowdown import STUDY, TWO_LENGTHS

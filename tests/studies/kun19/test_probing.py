@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
 from ioweather.topics.parameters import resolve_params

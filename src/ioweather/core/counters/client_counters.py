@@ -32,7 +32,7 @@ _METRICS = pairs_of("""
 _KINDS = {"READ": "read", "WRITE": "write"}
 
 
-@dataclass(slots=True)
+@dataclass
 class Mount:
     """Counters of one mount. Times are in microseconds; `None` if the kernel's own sum went wrong."""
 

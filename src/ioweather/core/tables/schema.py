@@ -28,8 +28,18 @@ _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
 # Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.histograms`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
-_EVENT_KEYS: Final = {"through": list, "interval_ns": int, "probability": float, "runs": int, "lost_seconds": float,
-                      "direction": str, "cause": str, "op": str, "mode": str, "request_bytes": int}  # fmt: skip
+_EVENT_KEYS: Final = {
+    "through": list,
+    "interval_ns": int,
+    "probability": float,
+    "runs": int,
+    "lost_seconds": float,
+    "direction": str,
+    "cause": str,
+    "op": str,
+    "mode": str,
+    "request_bytes": int,
+}
 
 
 def is_numbers(text: str) -> bool:
@@ -154,7 +164,7 @@ PER_PROCESS: Final = Range(0.0, float(1 << 60), "0 to 2^60")
 # Linux numbers errors to 4095.
 ERRNO: Final = Range(0, 4095, "0 to 4095")
 FLAGS: Final = Range(0, (1 << 15) - 1, "0 to 32767")
-# By metric: series.SAMPLES.
+# By metric: definitions.SAMPLES.
 SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
 
 _BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}

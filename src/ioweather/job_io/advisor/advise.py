@@ -308,7 +308,9 @@ def advise(view: JobView) -> Advised:
     with np.errstate(all="ignore"):
         rules = () if profile.sums_only else RULES
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
-    ranked = sorted(seen, key=lambda advice: (-advice.seconds, -advice.most_seconds))
+    named = {advice.name for advice in seen}
+    explained = {name for rule in rules if rule.name in named for name in rule.explains}
+    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.rank_seconds)
     return Advised(
         patterns=tuple(replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0) for a in ranked),
         io_seconds=profile.io_seconds,

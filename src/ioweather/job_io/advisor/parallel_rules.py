@@ -155,7 +155,7 @@ def aggregators(profile: Profile) -> Seen | None:
     if profile.node_count is None or not len(callers) or not rows.any() or len(callers) >= profile.nodes:
         return None
     saved = np.where(rows, profile.data_seconds * (1.0 - len(callers) / profile.nodes), 0.0)
-    least = profile.moved_bytes / profile.ceiling_bytes_per_s
+    least = profile.moved_bytes / profile.ceiling[0]
     seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
     evidence = f"{len(callers):,} aggregators for {profile.nodes:,} nodes"
     lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
@@ -264,6 +264,42 @@ def uneven_targets(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, (balanced(profile, rows),), rows)
 
 
+# A target is slow if its files took five times as long per byte as those elsewhere, and each of its files longer than
+# nine of ten elsewhere; three files on it, and four other targets, are the fewest.
+SLOW_FACTOR: Final = 5.0
+FEWEST_FILES: Final = 3
+FEWEST_OTHERS: Final = 4
+
+
+def slow_target(profile: Profile) -> Seen | None:
+    """One storage target far slower than the others, for files of the same kind."""
+    rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") == 1) & ~profile.collective
+    rows &= profile.moved >= MIB
+    targets, _, share = target_load(profile, rows)
+    if len(targets) <= FEWEST_OTHERS:
+        return None
+    place = np.where(rows, share.argmax(axis=0), -1)
+    spent = profile.data_seconds
+    each = ratio(spent, profile.moved)
+    usual = np.array([np.median(each[place == number]) for number in range(len(targets))])
+    worst = int(usual.argmax())
+    mine, others = each[place == worst], each[rows & (place != worst)]
+    slow = place == worst
+    clearly = mine.min() > np.quantile(others, 0.9) and usual[worst] >= SLOW_FACTOR * np.median(np.delete(usual, worst))
+    # Its files must not be smaller requests in disguise.
+    sizes = [float(np.median(ratio(profile.moved[which], profile.operations[which]))) for which in (slow, rows & ~slow)]
+    if len(mine) < FEWEST_FILES or not clearly or sizes[0] < sizes[1] / 2:
+        return None
+    saved = np.where(slow, np.maximum(spent - profile.moved * np.median(others), 0.0), 0.0)
+    name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
+    evidence = (
+        f"not your fault: storage target {name} took {format_seconds(float(np.median(spent[slow])))} a file "
+        f"({len(mine):,} files), {len(targets) - 1:,} others {format_seconds(float(np.median(spent[rows & ~slow])))}"
+    )
+    lines = (f"report {name} to your site: it was slow", "no change of the program helps")
+    return Seen(evidence, profile.saving(saved), lines, slow)
+
+
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
 # Several processes move more than one, even on one node.
@@ -281,7 +317,7 @@ def spread(profile: Profile, now: int, then: int) -> float:
     spent = profile.io_seconds or 0.0
     if then <= now:
         return 0.0
-    fastest = min(profile.ceiling_bytes_per_s, profile.layout_bytes_per_s)
+    fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
     return max(0.0, spent - max(spent * now / then, profile.moved_bytes / fastest))
 
 

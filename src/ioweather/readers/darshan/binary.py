@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.readers.darshan.format import (
     COMPRESSIONS,
@@ -321,8 +321,10 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
             if len(data) < 16:
                 raise cut_short(f"The log ends after {len(data)} bytes, within its header.")
             raise damaged(f"The header says version {version.decode()} but its magic number is wrong.")
-        raise UnknownFormat(
-            "This is not a Darshan log.", hint="A log starts with its version, such as 3.41, and a magic number."
+        raise SourceError(
+            "This is not a Darshan log.",
+            hint="A log starts with its version, such as 3.41, and a magic number.",
+            kind="UnknownFormat",
         )
     layout = LAYOUTS.get(version)
     if layout is None:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.errors import UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import SourceError, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.readers.darshan.binary import (
     MAGIC_BYTES,
@@ -184,8 +184,10 @@ def _identify(raw: bytes) -> tuple[str, _JobLayout, ByteOrder]:
     order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
-        raise UnknownFormat(
-            "This compressed file is not a Darshan log.", hint="Only logs of Darshan 1 and 2 are compressed as a whole."
+        raise SourceError(
+            "This compressed file is not a Darshan log.",
+            hint="Only logs of Darshan 1 and 2 are compressed as a whole.",
+            kind="UnknownFormat",
         )
     layout = _JOB_LAYOUTS.get(version)
     if layout is None:

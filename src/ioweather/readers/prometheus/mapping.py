@@ -43,9 +43,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import JOB_OPERATIONS
+from ioweather.core.tables import JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.tables.schema import COMPONENT_KINDS
-from ioweather.core.tables.series import METRICS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.frame_rows import series_frame
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import PathPolicy, ReadContext
-from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import ANY, Range
@@ -312,9 +312,10 @@ def list_frames(
     facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole)
     yield from scan_frames(facts, tally, context.paths)
     if wrong:
-        raise ImpossibleRows(
+        raise SourceError(
             f"{path}: {len(wrong):,} entries were left out, which no file system can have; first: {wrong[0]}.",
             hint="The others are in.",
+            kind="ImpossibleRows",
         )
 
 

@@ -12,7 +12,7 @@ from ioweather.core.arrays import Bools, Ints
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.tables.applications import INTERFACES, STRATEGIES
+from ioweather.core.tables import INTERFACES, STRATEGIES
 from ioweather.core.units import format_value
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain

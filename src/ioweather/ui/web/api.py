@@ -40,11 +40,22 @@ from ioweather.ui.web.requests import Between, StudyParams, may_answer, period_o
 from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
-_BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
-    "type": "string", "format": "binary"}}}}}  # fmt: skip
-_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
-    "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
-    "image/png": {}}}}  # fmt: skip
+_BINARY: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/csv": {},
+            "image/svg+xml": {},
+            "image/png": {},
+        }
+    }
+}
 _JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
 _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
@@ -72,10 +83,16 @@ def list_exhibits(view: OwnView) -> Response:
 
 def _listed(item: Availability) -> dict[str, Any]:
     return {
-        "id": item.id, "title": item.title, "what": exhibit_entry(item.id).what, "study": item.study,
-        "ready": item.ready, "missing": list(item.missing), "topic": topic_of(item.id).slug,
-        "site": PAPERS[item.id.partition(".")[0]].site, "published": to_jsonable(published(item.id)),
-    }  # fmt: skip
+        "id": item.id,
+        "title": item.title,
+        "what": exhibit_entry(item.id).what,
+        "study": item.study,
+        "ready": item.ready,
+        "missing": list(item.missing),
+        "topic": topic_of(item.id).slug,
+        "site": PAPERS[item.id.partition(".")[0]].site,
+        "published": to_jsonable(published(item.id)),
+    }
 
 
 @router.get("/exhibits/{exhibit_id}/parameters")
@@ -117,8 +134,11 @@ def one_exhibit(
 
 
 _TYPES: Final = {
-    "json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml", "png": "image/png",
-}  # fmt: skip
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
 
 
 def _file(data: bytes, media_type: str, name: str) -> Response:
@@ -283,9 +303,12 @@ def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Respo
     if form == "csv":
         return rows_csv(result.columns, result.rows)
     return {
-        "schema_version": SCHEMA_VERSION, "columns": result.columns, "types": result.types, "rows": result.rows,
+        "schema_version": SCHEMA_VERSION,
+        "columns": result.columns,
+        "types": result.types,
+        "rows": result.rows,
         "truncated": result.truncated,
-    }  # fmt: skip
+    }
 
 
 @router.get("/schema")

@@ -220,7 +220,7 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
             return why, job
         except IoweatherError as error:
             text = error.message.replace(str(path), "the file")
-            raise type(error)(text, hint=error.hint.replace(str(path), "the file")) from None
+            raise error.reworded(text, hint=error.hint.replace(str(path), "the file")) from None
         except Exception as error:  # whatever a hostile file makes of the reader
             raise CorruptInput("The file is not a Darshan log that can be read.") from error
 
