@@ -251,11 +251,12 @@ class FixedItem:
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), refuted (it contradicts),
-    undecided or untestable, `why` what stands in the way. `p_value` is None for exact counts."""
+    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
+    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
+    `p_value` is one-sided, None for exact counts."""
 
     id: str
-    standing: Literal["supported", "refuted", "undecided", "untestable"]
+    standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
     value: float | None = None
     low: float | None = None
     high: float | None = None
