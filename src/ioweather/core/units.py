@@ -107,8 +107,44 @@ def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
-def format_time_ns(value: int, zone: dt.tzinfo = dt.timezone.utc) -> str:
-    moment = ns_to_datetime(value, zone)
+# The zone that people read times in; None: UTC, marked as such. Surfaces for people set it and name it once.
+_zone_of_people: dt.tzinfo | None = None
+
+
+def show_times_in(zone: dt.tzinfo | None) -> None:
+    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name."""
+    global _zone_of_people
+    _zone_of_people = zone
+
+
+def shown_zone() -> dt.tzinfo:
+    """The zone of times that people read."""
+    return _zone_of_people or dt.timezone.utc
+
+
+def format_span(start_ns: int, end_ns: int | None) -> str:
+    """A stretch of time for people, such as `Wed 4 Mar 12:05 - Thu 00:10`; without an end it goes on."""
+    start = ns_to_datetime(start_ns, shown_zone())
+    first = f"{start:%a} {start.day} {start:%b %H:%M}"
+    if end_ns is None:
+        return f"since {first}"
+    end = ns_to_datetime(end_ns, shown_zone())
+    if end.date() == start.date():
+        return f"{first} - {end:%H:%M}"
+    near = (end.date() - start.date()).days < 7
+    return f"{first} - {end:%a %H:%M}" if near else f"{first} - {end:%a} {end.day} {end:%b %H:%M}"
+
+
+def format_moment(value: int) -> str:
+    """A time for people without its year, such as `4 Mar 12:05`."""
+    moment = ns_to_datetime(value, shown_zone())
+    return f"{moment.day} {moment:%b %H:%M}"
+
+
+def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
+    if zone is None and _zone_of_people is not None:
+        return f"{ns_to_datetime(value, _zone_of_people):%Y-%m-%d %H:%M}"
+    moment = ns_to_datetime(value, zone or dt.timezone.utc)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
 

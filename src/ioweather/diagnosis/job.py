@@ -11,6 +11,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_value
+from ioweather.diagnosis.job_screens import job_screen
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
@@ -18,7 +19,7 @@ from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines,
 from ioweather.job_io.job_page import page_exhibits
 from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.server_counts import beside_log, server_answer
-from ioweather.job_io.summary import ALWAYS_SAID, job_answer
+from ioweather.job_io.summary import job_answer
 from ioweather.job_io.view import JobView, as_one_run, only_files, target_exhibit
 from ioweather.topics.source import DataSource
 
@@ -131,17 +132,5 @@ Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
 Example: ioweather job run.darshan --html run.html
 """,
     screen={"detail": False},
-    brief={
-        "time": 4,
-        "speed": 2,
-        "files": 4,
-        "accesses": 4,
-        "advice": 6,
-        "seen": 6,
-        "which_run": 1,
-        **dict.fromkeys((*ALWAYS_SAID, "record_it_whole", "more_advice"), 1),
-        "slowdown": 1,
-        "one_process_io": 1,
-        "file_per_process": 1,
-    },
+    blocks=job_screen,
 )

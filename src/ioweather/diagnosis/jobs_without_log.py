@@ -67,16 +67,6 @@ _MEASURES: Final = {
     "probe_metadata": "metadata operations of the probe",
 }
 _MOST_BUSY: Final = 3
-# Names of the findings, for the short view.
-FINDINGS: Final = (
-    "run_time",
-    "storage_slow",
-    "storage_usual",
-    "follows_system",
-    "servers_counted",
-    "others_running",
-    "record_next_time",
-)
 _NO_LOG: Final = "There is no Darshan log of this job: files, requests and time spent in I/O are not known."
 
 
@@ -175,8 +165,7 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         return replace(answer, facts=(about, *facts), result=result)
     took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
     headline = f"Job {found.name} ({one_line(row['name'] or 'without a name')} of {_user(row)}) {took}; it has no log."
-    next_step = Finding(f"Was storage slow during it? ioweather why {found.name}", name="next")
-    return Answer("job", headline, (about,), findings=(next_step, _record_next()), caveats=(_NO_LOG,), result=known)
+    return Answer("job", headline, (about,), findings=(_record_next(),), caveats=(_NO_LOG,), result=known)
 
 
 def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
@@ -493,9 +482,9 @@ def _accounting_facts(row: dict[str, Any]) -> Iterator[Fact]:
     assert isinstance(start, int)
     yield Fact("start", "started", "", note=format_time_ns(start))
     if isinstance(end, int):
-        yield Fact("run_seconds", "run time", (end - start) / NS, "seconds")
+        yield Fact("run_seconds", "run time", "", note=format_seconds((end - start) / NS))
     if isinstance(row["node_count"], int):
-        yield Fact("nodes", "nodes", row["node_count"], "count")
+        yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,}")
 
 
 def _user(row: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, R
 from ioweather.core.units import NS, format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
+from ioweather.diagnosis.job_screens import jobs_screen
 from ioweather.facts.accounted_jobs import SimilarJobs, counted_on_servers, ends, started_jobs, with_log
 from ioweather.facts.file_records import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of, program_of
@@ -426,4 +427,5 @@ QUESTION = Question(
     record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
     epilog="Example: ioweather jobs --order slowest --from yesterday",
     table="runs",
+    blocks=jobs_screen,
 )

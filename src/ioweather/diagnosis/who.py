@@ -34,6 +34,7 @@ from ioweather.diagnosis.blame import (
     total_gain,
 )
 from ioweather.diagnosis.blame_query import RunAsked, activity
+from ioweather.diagnosis.storage_screens import who_screen
 from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
     as_culprit,
@@ -441,6 +442,7 @@ Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",
     screen={"detail": False},
+    blocks=who_screen,
 )
 
 

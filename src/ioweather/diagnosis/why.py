@@ -8,14 +8,14 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import slowed_run
-from ioweather.diagnosis.jobs_without_log import FINDINGS, accounted_why_answer
+from ioweather.diagnosis.job_screens import why_screen
+from ioweather.diagnosis.jobs_without_log import accounted_why_answer
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.advisor.advise import with_advice
 from ioweather.job_io.job_query import LOG_TABLES, named_log
-from ioweather.job_io.summary import ALWAYS_SAID
 from ioweather.topics.source import DataSource
 
 
@@ -70,18 +70,5 @@ Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 \b
 Example: ioweather why run.darshan --lake lake
 """,
-    brief={
-        "comparison": 3,
-        "split": 4,
-        "advice": 99,
-        "which_run": 1,
-        **dict.fromkeys((*ALWAYS_SAID, "more_advice"), 1),
-        "changed": 1,
-        "unhealthy_components": 1,
-        "culprit_1": 1,
-        "as_of": 1,
-        "accounting": 0,
-        "busy": 3,
-        **dict.fromkeys(FINDINGS, 1),
-    },
+    blocks=why_screen,
 )

@@ -238,7 +238,7 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         jobs=jobs,
         facility=snapshot.facility,
         log_paths=tuple(path for path in known if Path(path).exists()),
-        target_count=_target_count(snapshot, min(days)),
+        **_sampled_targets(snapshot, min(days)),
     )
 
 
@@ -302,10 +302,16 @@ def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
     return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
 
 
-def _target_count(snapshot: Snapshot, day: str) -> int | None:
-    rows = snapshot.rows("series", {"component_kind": "ost", "metric": "write_bytes"}, None, {day}, ("component",))
-    ((found,),) = snapshot.bare.execute(f"SELECT count(DISTINCT component) FROM ({rows})").fetchall()
-    return int(found) or None
+def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
+    """Return the number of storage targets sampled on a day, and the highest rate of one of them."""
+    where = {"component_kind": "ost", "metric": ("read_bytes", "write_bytes")}
+    columns = ("component", "start_ns", "interval_ns", "value")
+    rows = snapshot.rows("series", where, None, {day}, columns)
+    ((count, fastest),) = snapshot.bare.execute(
+        "SELECT count(DISTINCT component), max(rate) FROM (SELECT component, sum(value) * 1e9 / interval_ns AS rate "
+        f"FROM ({rows}) WHERE interval_ns > 0 GROUP BY component, start_ns, interval_ns)"
+    ).fetchall()
+    return {"target_count": int(count) or None, "target_bytes_per_s": float(fastest) if fastest else None}
 
 
 def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:

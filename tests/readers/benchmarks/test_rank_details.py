@@ -48,16 +48,6 @@ def test_ior(tmp_path, head):
     assert (details["ranks"], details["fastest_rank_seconds"]) == (4, 10.0)
 
 
-def test_repetitions_and_ranks_that_did_nothing(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(ior(2) + ior(2, head="") + "read,0,1.0,1.0,inf,nan\nread,1,2.0e+00,1.0,5.0e+01,1.0\n")
-    rows = read(path)
-    assert [(row["phase"], row["operation"]) for row in rows] == [
-        ("a/ranks", "write"), ("a/ranks/1", "write"), ("a/ranks/2", "read"),
-    ]  # fmt: skip
-    assert rows[2]["bytes_per_s"] == 50.0
-
-
 def test_mdtest(tmp_path):
     path = tmp_path / "mdtest-hard-write.csv"
     path.write_text(MDTEST)

@@ -90,14 +90,6 @@ def test_collectd(tmp_path):
     assert read(COLLECTD, path, host="other")[0]["system"] == "other:sda"
 
 
-def test_collectd_that_stored_rates(tmp_path):
-    path = collectd(tmp_path, "disk_octets-2024-03-09", "epoch,read,write\n1710000000,1.5,0.0\n1710000010,2.5,0.0\n")
-    assert [r["value"] for r in read(COLLECTD, path)] == [25.0, 0.0]
-    path = collectd(tmp_path, "df_complex-free-2024-03-09", "epoch,value\n1710000000,4096.000000\n", "df-scratch")
-    (row,) = read(COLLECTD, path)
-    assert (row["metric"], row["system"], row["value"]) == ("free_bytes", "mount:scratch", 4096.0)
-
-
 def test_a_csv_of_collectd_out_of_its_place(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("epoch,read,write\n1710000000,1,2\n")
@@ -142,17 +134,6 @@ def test_ldms_of_disks_as_its_documentation_shows_it(tmp_path):
     assert found == {
         ("sda", "read_ops"): 10, ("sda", "read_bytes"): 51_200, ("sda", "write_bytes"): 102_400,
         ("sda", "read_busy_seconds"): pytest.approx(0.010), ("sda", "busy_ratio"): pytest.approx(0.25),
-    }  # fmt: skip
-
-
-def test_ldms_of_lustre_clients_by_its_other_names(tmp_path):
-    path = tmp_path / "lustre2_client.csv"
-    path.write_text(
-        "#Time,Time_usec,ProducerName,component_id,client.read_bytes#llite.testfs,client.open#llite.testfs\n"
-        "1558387831.0,0,n1,1,1000,5\n1558387841.0,0,n1,1,5000,8\n"
-    )
-    assert {(row["system"], row["metric"]): row["value"] for row in read(LDMS, path)} == {
-        ("testfs", "read_bytes"): 4000, ("testfs", "open_ops"): 3,
     }  # fmt: skip
 
 
