@@ -44,6 +44,10 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def _ratio(answer: WhyOutcome) -> float:
+    return (answer.run_seconds or 0.0) / (answer.usual_run_seconds or 1e9)
+
+
 def interval(hits: int, count: int) -> str:
     """A rate with its 95% interval (Clopper and Pearson)."""
     low = float(beta.ppf(0.025, hits, count - hits + 1)) if hits else 0.0
