@@ -228,6 +228,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.agent.exporter import render
     from ioweather.ingestion.queue_metrics import collect_queue
     from ioweather.lake.lake import open_lake
+    from ioweather.ui.first_page import show_until_measured
     from ioweather.ui.local_setup import measuring
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
 
@@ -244,6 +245,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
+        show_until_measured(app, here)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
