@@ -303,7 +303,7 @@ def _show_first(here: Here) -> bool:
     if not targets or len(took) < len(targets[0].operations):
         return False
     listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    say(f"First response times: {listed}. What is usual is known in a moment.", wrap=78)
+    say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
     return True
 
 
