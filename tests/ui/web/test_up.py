@@ -77,7 +77,7 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out
-    assert out.index("First response times") < out.index("Coverage:")
+    assert out.index("First response times") < out.index("No baseline yet")
     assert "simulated" not in out
     assert not any(home.iterdir())
     with open_lake(home.parent / "data" / "ioweather" / "lake").snapshot() as snapshot:
