@@ -227,6 +227,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.agent.exporter import render
     from ioweather.ingestion.queue_metrics import collect_queue
     from ioweather.lake.lake import open_lake
+    from ioweather.ui.first_page import show_until_measured
     from ioweather.ui.local_setup import measuring
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
 
@@ -243,6 +244,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
+        show_until_measured(app, here)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
@@ -300,7 +302,7 @@ def _show_first(here: Here) -> bool:
     if not targets or len(took) < len(targets[0].operations):
         return False
     listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    say(f"First response times: {listed}. What is usual is known in a moment.", wrap=78)
+    say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
     return True
 
 
