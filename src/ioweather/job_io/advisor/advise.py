@@ -184,7 +184,10 @@ def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """A finding on advice that has no line of its own."""
+    """A finding on time that is no I/O, and one on advice that has no line of its own."""
+    for advice in advised.patterns:
+        if advice.name == "waiting_opens":
+            yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := sum(advice.name not in named for advice in advised.worth):
         yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
