@@ -151,7 +151,9 @@ def promised_from(
         expected = min(float(np.quantile(ratios, KEPT)) for ratios in (closest, own) if ratios)
     seconds = min(modelled_seconds * expected, most_seconds)
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
-    return Promise(seconds, min(modelled_seconds * low, seconds), max(most, seconds), len(pool), len(own))
+    # Where a quarter of such changes saved nothing, nothing is expected, and the rest is "up to".
+    low = min(modelled_seconds * low, seconds)
+    return Promise(seconds, low, max(most, seconds), len(pool), len(own), tried=seconds > 0 or modelled_seconds <= 0)
 
 
 def conformal(ratios: Sequence[float]) -> tuple[float, float]:
