@@ -211,7 +211,7 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
     _remove_old_drafts(demo)
     agents = (
         Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
-        Child("block devices", ("collect", "block", "--lake", str(lake), "--spool", str(block_spool))),
+        Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
     )
     wanted = with_demo and not layout.is_lake(demo)
     # The demonstration computes for half a minute: it must not be what the probe sees.

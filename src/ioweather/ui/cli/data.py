@@ -77,7 +77,7 @@ Examples:
     "--map",
     "map_file",
     type=click.Path(path_type=Path),
-    help="TOML file: which metric of Prometheus, telegraf, collectd or LDMS is which.",
+    help="TOML file: which metric of Prometheus or telegraf is which.",
 )
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
