@@ -19,7 +19,7 @@ from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Cells, Frame
+from ioweather.core.frames import Cells, Column, Frame, Text
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
@@ -38,7 +38,7 @@ from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
-from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, on_mounts
+from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
 from ioweather.facts.run_targets import (
     BUSY,
     TargetAmounts,
@@ -127,9 +127,46 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     ((slowdown,), _) = slowdowns(runs, np.zeros(1, np.int64), snapshot.facility)
     rows, group = select_runs(runs, 0)
     runs = runs.take(rows)
-    files = _read_files(view, runs, snapshot)
+    files = _rows_of_logs("files", view.files.select(FILE_COLUMNS), runs, snapshot)
+    elsewhere = _elsewhere(runs, files, snapshot.facility)
+    if elsewhere.any():
+        runs = _without_files_elsewhere(view, runs, files.text("log_digest")[elsewhere], snapshot)
+        files = files.take(~elsewhere)
     runs = runs.with_columns(sync_count=sync_counts(runs, files))
     return SimilarRuns(view, runs, group, files, all_runs, float(slowdown))
+
+
+def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
+    """Files that are not on the file system with most bytes of their run.
+
+    A Python program imports hundreds of files from a local disk: these say nothing of the file system it works on.
+    """
+    numbers: dict[str, int] = {}
+
+    def systems(mounts: Text) -> Ints:
+        known = ((facility.filesystem_of_path(mount), mount) for mount in mounts.categories)
+        found = [mount if system is None else system.name for system, mount in known]
+        return np.array([*(numbers.setdefault(each, len(numbers)) for each in found), -1], np.int64)[mounts.codes]
+
+    main, run = systems(runs.text("main_mount")), rows_of(runs.text("log_digest"), files.text("log_digest"))
+    return np.asarray((run >= 0) & (main[run] >= 0) & (systems(files.text("mount")) != main[run]))
+
+
+def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
+    """The runs, with the metrics of those with logs in `mixed` from their files on the main file system alone."""
+    chosen = runs.take(np.isin(np.arange(runs.rows), rows_of(runs.text("log_digest"), mixed)))
+    applications, files = (
+        _rows_of_logs(table, own, chosen, snapshot)
+        for table, own in (("applications", view.applications), ("files", view.files))
+    )
+    files = files.take(~_elsewhere(chosen, files, snapshot.facility))
+    again, rows = job_io(applications, files), rows_of(runs.text("log_digest"), applications.text("log_digest"))
+    columns: dict[str, Column] = {}
+    for name in _METRICS:
+        if not isinstance(runs[name], Text):
+            columns[name] = np.ma.array(runs[name])
+            columns[name][rows] = again[name]
+    return runs.with_columns(**columns)
 
 
 def runs_in(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
@@ -160,12 +197,11 @@ def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
     return np.array([*same, True], np.bool_)[mounts.codes]
 
 
-def _read_files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
-    """Files of the runs; a log from outside the lake brings its own."""
+def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Frame:
+    """Rows of the runs' logs; a log from outside the lake brings its own."""
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in runs.array("start_ns")}
-    stored = snapshot.frame("files", FILE_COLUMNS, {"log_digest": digests}, days=days)
-    own = view.files.select(FILE_COLUMNS)
+    stored = snapshot.frame(table, tuple(own), {"log_digest": digests}, days=days)
     is_new = rows_of(stored.text("log_digest"), own.text("log_digest")) < 0
     return concat([stored, own.take(is_new)]) if is_new.any() else stored
 
