@@ -1,52 +1,46 @@
-"""What the advisor promised against what the change brought: pairs of runs before and after.
+"""What the advisor promised against what the change saved: pairs of runs before and after.
 
-    python benchmarks/advice_pairs.py ../shared/data [--local FOLDER] [--write]
+    python benchmarks/advice_pairs.py ../shared/data [--mounted FOLDER ...] [--write]
 
 - *public*: logs of Cori published with AIIO (Dong et al. 2023), the same program before and after a change;
+- *beds*: IOR, mdtest and Python programs on MooseFS and on GlusterFS, recorded by Darshan's runtime: each run with a
+  costly pattern at a quiet time, against the median of the program's normal runs at quiet times;
 - *measured*: IOR on one machine, the same bytes in 16 or 32 KiB requests and in 1 MiB, on a quiet device and beside the
   same background; one program that writes through rank 0 beside IOR with a file per process, by bytes;
-- *local*: programs of `benchmarks/pairs` on a local disk, recorded by a preloaded library (`--local`: their logs);
-  medians over their repeats;
-- *published*: the tuning case of car11 (section VI), and a run of 1,024 processes on one stripe whose wider striping
-  brought a quarter: logs that say what was reported;
-- *simulated*: runs of the synthetic facility that changed their own pattern; what that cost is in its truth. Half of
-  the runs do so here, not the usual 8%.
+- *mounted*: programs of `benchmarks/pairs` on a mounted file system, recorded by a preloaded library (`--mounted`:
+  their logs); medians over their repeats;
+- *published*: the tuning case of car11 (section VI): a log that says what was reported.
 
 A change may leave a part of the pattern: a checkpoint with 4 files per process instead of 64 still has a file per
 process. What the model said of a pair is therefore what it says of the run before, less what it says of the run after.
 
-`--write` makes `job_io/advisor/record.toml`, from which promises and intervals are made. Coverage is that of each pair
-by all others (leave one out).
+`--write` makes `job_io/advisor/record.toml`, from which promises and intervals are made. A third of the pairs of beds
+and of mounted GlusterFS, by the digest of their names, is put aside and never written. Coverage of the others is that
+of each pair by all others (leave one out), of those put aside by the record.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
-import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.job_io.advisor import profile as record_module
 from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
-from ioweather.job_io.advisor.profile import Past, Promise, promised_from, record
+from ioweather.job_io.advisor.profile import Past, Promise, Storage, profile_of, promised_from, record
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN, JobView
-from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
+from ioweather.readers.darshan.log import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
-from ioweather.simulate.darshan_logs import LogWriter
-from ioweather.simulate.generate import run_parts
-from ioweather.simulate.presets import LAPTOP, for_days
-from ioweather.simulate.text_files import facility_toml
-from ioweather.simulate.world import Run, World
 
 sys.path.insert(0, str(Path(__file__).parent / "pairs"))
 
@@ -55,14 +49,13 @@ from programs import PROGRAMS
 RECORD = Path(record_module.__file__).with_name("record.toml")
 # What is promised below this is not said.
 PART_OF = {rule.name: rule.part for rule in RULES}
-# What undoes each change of a simulated run.
+# Requests that are joined; what undoes each costly setting of a program of the beds.
+SMALL = ("small_requests", "no_mpiio", "no_collectives", "unbuffered")
+FILES = ("small_files", "many_files", "file_per_process")
 UNDONE_BY = {
-    "smaller_requests": ("small_requests", "no_mpiio", "no_collectives", "unbuffered"),
-    "more_files": ("file_per_process", "many_files", "shared_metadata"),
-    "one_rank": ("rank_zero",),
-}
-SMALL = UNDONE_BY["smaller_requests"]
-
+    "random": (*SMALL, "random_access", "strided"), "z": (*SMALL, "random_access", "strided"), "n": FILES,
+    "Y": (*SMALL, "fsync_storm"), "fsync_each": (*SMALL, "fsync_storm"),
+}  # fmt: skip
 
 # Files of the public pairs, by the numbers of their jobs: before, after, and the rule that the change follows.
 PUBLIC = (
@@ -87,6 +80,8 @@ class Pair:
     predicted: float
     actual: float
     runs: int = 1
+    storage: Storage = "local"
+    moved_bytes: int = 0
 
     @property
     def error(self) -> float:
@@ -96,8 +91,9 @@ class Pair:
     @property
     def past(self) -> Past:
         return Past(
-            self.rule, PART_OF[self.rule], self.origin, self.name, _short(self.before), _short(self.predicted),
-            _short(self.actual),
+            self.rule, PART_OF[self.rule], self.storage, self.origin, self.name,
+            _short(self.before), _short(self.predicted),
+            _short(self.actual), self.moved_bytes,
         )  # fmt: skip
 
 
@@ -107,6 +103,16 @@ def _short(value: float) -> float:
 
 def view(path: Path) -> JobView:
     return view_of_log(path, "keep", SCREEN)
+
+
+def storage_of(job: JobView) -> Storage:
+    return profile_of(job, job.main_run).storage or "local"
+
+
+def put_aside(pair: Past) -> bool:
+    """A third of the pairs on file systems that were set up for this, by their names alone."""
+    ours = pair.origin == "beds" or (pair.origin == "mounted" and pair.storage == "parallel")
+    return ours and int(hashlib.sha256(pair.name.encode()).hexdigest(), 16) % 3 == 0
 
 
 def io_seconds(path: Path) -> float:
@@ -136,7 +142,8 @@ def pair_of(name: str, origin: str, rule: str, runs: Sequence[tuple[JobView, Job
     model = [predicted(old, (rule,), new) for old, new in runs]
     return Pair(
         name, origin, rule, float(np.median(before)), float(np.median(model)),
-        float(np.median(before) - np.median(after)), len(runs),
+        float(np.median(before) - np.median(after)), len(runs), storage_of(runs[0][0]),
+        int(runs[0][0].row()["moved_bytes"]),
     )  # fmt: skip
 
 
@@ -146,15 +153,37 @@ def public_pairs(folder: Path) -> Iterator[Pair]:
         yield pair_of(name, "public", rule, [(before, after)])
 
 
-def local_pairs(folder: Path) -> Iterator[Pair]:
+def bed_pairs(bed: Path) -> Iterator[Pair]:
+    """Costly runs at quiet times, each against the median of the same program's normal runs at quiet times."""
+    quiet = [run for run in json.loads((bed / "truth.json").read_text())["runs"] if run["planted"] == "quiet"]
+    normal: dict[str, list[JobView]] = defaultdict(list)
+    for run in quiet:
+        if run["own_change"] == "normal":
+            normal[run["application"]].append(view(bed / "logs" / run["log"]))
+    for run in quiet:
+        if run["own_change"] != "costly":
+            continue
+        usual = sorted(normal[run["application"]], key=lambda job: float(job.row()["io_seconds"]))
+        after, job = usual[len(usual) // 2], view(bed / "logs" / run["log"])
+        rules = next((UNDONE_BY[key] for key in UNDONE_BY if key in run["variant"]), SMALL)
+        rule, model = costliest(job, rules, after)
+        before, then = (float(each.row()["io_seconds"]) for each in (job, after))
+        change = " ".join(f"{key}={value}" for key, value in run["variant"].items())
+        name = f"{run['application']} {change} ({run['log'].removesuffix('.darshan')}) on {bed.name}"
+        yield Pair(name, "beds", rule, before, model, before - then, 1, storage_of(job), int(job.row()["moved_bytes"]))
+
+
+def mounted_pairs(folder: Path) -> Iterator[Pair]:
     """Logs that `benchmarks/pairs/run.py` wrote."""
     for program in PROGRAMS:
         runs = [
             (view(old), view(old.with_name(old.name.replace(".before.", ".after."))))
             for old in sorted(folder.glob(f"{program.name}.*.before.darshan"))
+            if old.with_name(old.name.replace(".before.", ".after.")).exists()
         ]
         if runs:
-            yield pair_of(f"{program.name} on a local disk".replace("-", " "), "local", program.rule, runs)
+            where = "a local disk" if storage_of(runs[0][0]) == "local" else "GlusterFS"
+            yield pair_of(f"{program.name} on {where}".replace("-", " "), "mounted", program.rule, runs)
 
 
 def request_pairs(causes: Path) -> Iterator[Pair]:
@@ -205,85 +234,27 @@ def published_pair(folder: Path) -> Pair:
     write_log(path, job, {"POSIX": records}, {i: f"/check/{i}" for i in range(1, len(records) + 1)})
     model = predicted(replace(view(path), processes_per_node=1), ("file_per_process",))
     name = "car11 VI: file per process to one shared file"
-    return Pair(name, "published", "file_per_process", before, model, before - after)
+    return Pair(name, "published", "file_per_process", before, model, before - after, storage="parallel")
 
 
-def striping_pair(folder: Path) -> Pair:
-    """A run of 1,024 processes on one stripe took 16.4 minutes at 668 MiB/s; wider striping won a quarter of them."""
-    processes, before = 1024, 16.4 * 60
-    total = int(668 * MIB * before)
-    records = new_records("POSIX", 1)
-    records["id"], records["rank"] = 1, -1
-    for name, value in {
-        "OPENS": processes, "WRITES": total // (4 * MIB), "BYTES_WRITTEN": total, "MAX_BYTE_WRITTEN": total - 1,
-        "SIZE_WRITE_4M_10M": total // (4 * MIB), "F_WRITE_TIME": before * processes, "F_SLOWEST_RANK_TIME": before,
-        "F_FASTEST_RANK_TIME": before, "SLOWEST_RANK_BYTES": total // processes, "F_OPEN_START_TIMESTAMP": 1.0,
-        "F_WRITE_START_TIMESTAMP": 1.0, "F_WRITE_END_TIMESTAMP": before,
-    }.items():  # fmt: skip
-        records[f"POSIX_{name}"] = value
-    stripes = new_records("LUSTRE", 1)
-    stripes["id"], stripes["rank"], stripes["LUSTRE_OSTS"], stripes["LUSTRE_STRIPE_WIDTH"] = 1, -1, 248, 1
-    stripes["LUSTRE_STRIPE_SIZE"] = MIB
-    layout = Module("LUSTRE", 1, False, stripes, {"ost_ids": Ragged.of([[0]])})
-    job = DarshanJob(1, 1, processes, 10**18, 10**18 + 1000 * NS, 1000.0, {}, "one_stripe", (("/", "lustre"),))
-    path = folder / "one_stripe.darshan"
-    write_log(path, job, {"POSIX": records, "LUSTRE": layout}, {1: "/scratch/run/out"})
-    model = predicted(view(path), ("striping",))
-    return Pair("1,024 processes, one stripe to many", "published", "striping", before, model, before / 4)
-
-
-def simulated_pairs(folder: Path, days: int = 7, seed: int = 31) -> Iterator[Pair]:
-    """Medians of all runs with one change of one class."""
-    preset = replace(for_days(LAPTOP, days), own_change_ratio=0.5, detail_day=None)
-    world = World(preset, seed)
-    facility = parse_facility(tomllib.loads(facility_toml(preset, world.resources)))
-    writer, usual = (
-        LogWriter(folder / name, preset, world.resources, world.calendar, seed) for name in ("changed", "usual")
-    )
-    found: dict[tuple[str, str], list[tuple[str, float, float, float]]] = defaultdict(list)
-    for window in world.windows():
-        for run in window.runs:
-            change = run.program.change
-            if change is None or not run.job.darshan:
-                continue
-            job, undone = (
-                replace(view(path), facility=facility) for path in (writer.write(run), usual.write(as_usual(run)))
-            )
-            rule, model = costliest(job, UNDONE_BY[change], undone)
-            found[change, run.program.kind].append((rule, run.io_seconds, model, run_parts(run)[3]))
-    for (what, kind), seconds in sorted(found.items()):
-        before, model, cost = (float(np.median([run[i] for run in seconds])) for i in (1, 2, 3))
-        rule = Counter(run[0] for run in seconds).most_common(1)[0][0]
-        name = f"simulated {kind}, undone: {what}".replace("_", " ")
-        yield Pair(name, "simulated", rule, before, model, cost, len(seconds))
-
-
-def as_usual(run: Run) -> Run:
-    """The run as it would have been, had it not changed its pattern: the truth has the seconds of every phase."""
-    phases = [
-        replace(phase, flow=replace(phase.flow, end=phase.flow.start + phase.flow.usual_seconds))
-        for phase in run.phases
-    ]
-    return replace(run, program=run.usual, phases=phases)
-
-
-def all_pairs(shared: Path | None, local: Path | None, days: int = 7, seed: int = 31) -> list[Pair]:
+def all_pairs(shared: Path | None, mounted: Sequence[Path]) -> list[Pair]:
+    pairs = [pair for folder in mounted for pair in mounted_pairs(folder)]
+    if shared:
+        pairs += public_pairs(shared / "advice" / "pairs")
+        pairs += [pair for bed in ("testbed", "testbed3") for pair in bed_pairs(shared / bed)]
+        pairs += [*request_pairs(shared / "causes"), rank_zero_pair(shared / "darshan" / "real")]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        pairs = [*local_pairs(local)] if local else []
-        if shared:
-            pairs += public_pairs(shared / "advice" / "pairs")
-            pairs += [*request_pairs(shared / "causes"), rank_zero_pair(shared / "darshan" / "real")]
-        return [*pairs, published_pair(folder), striping_pair(folder), *simulated_pairs(folder, days, seed)]
+        return [*pairs, published_pair(Path(name))]
 
 
-def covered(pairs: Sequence[Past]) -> list[tuple[Past, Promise]]:
-    """What would have been promised for each pair by all others."""
-    return [
-        (pair, promised_from([p for p in pairs if p is not pair], pair.rule, pair.part, pair.modelled_seconds,
-                             pair.before_seconds))
-        for pair in pairs
-    ]  # fmt: skip
+def covered(pairs: Sequence[Past], past: Sequence[Past] | None = None) -> list[tuple[Past, Promise]]:
+    """The promise for each pair from the past; by default from all the other pairs."""
+    return [(pair, _promise(pair, [p for p in pairs if p is not pair] if past is None else past)) for pair in pairs]
+
+
+def _promise(pair: Past, past: Sequence[Past]) -> Promise:
+    kin = [other for other in past if other.storage == pair.storage]
+    return promised_from(kin, pair.rule, pair.part, pair.modelled_seconds, pair.before_seconds, pair.rate_before)
 
 
 def inside(pair: Past, promise: Promise) -> bool:
@@ -299,37 +270,48 @@ def record_text(pairs: Sequence[Past]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(title: str, judged: Sequence[tuple[Past, Promise]]) -> None:
+    """Print how many intervals hold, how many changes are "up to", and promises far above what was saved."""
+    tried = [(pair, promise) for pair, promise in judged if promise.tried]
+    said = [(pair, promise) for pair, promise in tried if promise.seconds >= FLOOR_SECONDS]
+    high = [pair.name for pair, promise in said if promise.seconds > 1.5 * max(pair.won_seconds, 0.0)]
+    hits = sum(inside(pair, promise) for pair, promise in tried)
+    print(
+        f"\n{title}: {len(judged)} pairs, {len(judged) - len(tried)} of them 'up to'; 90% intervals hold {hits} of "
+        f"{len(tried)}; of {len(said)} promises of a second or more, {len(high)} are above 1.5 times what was saved"
+    )
+    print(*(f"- {name}" for name in high), sep="\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shared", type=Path, nargs="?", help="folder with advice/pairs/, causes/ and darshan/real/")
-    parser.add_argument("--local", type=Path, help="logs of benchmarks/pairs/run.py")
-    parser.add_argument("--days", type=int, default=7, help="of the synthetic facility")
-    parser.add_argument("--seed", type=int, default=31)
+    parser.add_argument("shared", type=Path, nargs="?", help="folder with advice/pairs/, testbed/, causes/ and others")
+    parser.add_argument("--mounted", type=Path, action="append", default=[], help="logs of benchmarks/pairs/run.py")
     parser.add_argument("--write", action="store_true", help="the record of the advisor")
     parser.add_argument("--recorded", action="store_true", help="coverage of the record as it is; run nothing")
     options = parser.parse_args()
-    pairs = [] if options.recorded else all_pairs(options.shared, options.local, options.days, options.seed)
-    past = list(record()) if options.recorded else [pair.past for pair in pairs]
-    print("| pair | rule | I/O before | model | promised by the others (90%) | won | inside |")
+    every = list(record()) if options.recorded else [p.past for p in all_pairs(options.shared, options.mounted)]
+    # Local pairs stay those of the record unless they are recorded anew.
+    if not options.recorded and not any(pair.origin == "mounted" and pair.storage == "local" for pair in every):
+        every += [pair for pair in record() if pair.origin == "mounted" and pair.storage == "local"]
+    # Where the model says nothing of a change, there is nothing to keep.
+    every = [pair for pair in every if pair.modelled_seconds > 0]
+    past, aside = [p for p in every if not put_aside(p)], [p for p in every if put_aside(p)]
+    judged, kept_back = covered(past), covered(aside, past)
+    print("| pair | rule | I/O before | model | promised by the others (90%) | saved | inside |")
     print("|---|---|---|---|---|---|---|")
-    judged = covered(past)
-    for pair, promise in judged:
+    for pair, promise in [*judged, *kept_back]:
+        seconds = f"{promise.seconds:.3g} s" if promise.tried else f"up to {promise.high:.3g} s"
         print(
             f"| {pair.name} | {pair.rule} | {pair.before_seconds:.3g} s | {pair.modelled_seconds:.3g} s | "
-            f"{promise.seconds:.3g} s ({promise.low:.2g} to {promise.high:.3g}) | {pair.won_seconds:.3g} s | "
+            f"{seconds} ({promise.low:.2g} to {promise.high:.3g}) | {pair.won_seconds:.3g} s | "
             f"{'yes' if inside(pair, promise) else 'no'} |"
         )
-    for origin in ("public", "published", "measured", "local", "simulated", None):
-        mine = [(pair, promise) for pair, promise in judged if origin in (None, pair.origin)]
-        if mine:
-            hits = sum(inside(pair, promise) for pair, promise in mine)
-            given = [(pair, promise) for pair, promise in mine if promise.seconds >= FLOOR_SECONDS]
-            high = [pair.name for pair, promise in given if promise.seconds > 1.5 * max(pair.won_seconds, 0.0)]
-            print(
-                f"\n{origin or 'all'}: {len(mine)} pairs; 90% intervals hold {hits / len(mine):.0%}; of {len(given)} "
-                f"promises that are said, {len(high)} are more than 1.5 times what was won"
-            )
-            print(*(f"- {name}" for name in high), sep="\n")
+    for origin in ("public", "published", "beds", "measured", "mounted"):
+        summary(origin, [(pair, promise) for pair, promise in judged if pair.origin == origin])
+    for storage in ("parallel", "local"):
+        summary(f"{storage} storage", [(pair, promise) for pair, promise in judged if pair.storage == storage])
+    summary("put aside", kept_back)
     if options.write:
         RECORD.write_text(record_text(past))
 

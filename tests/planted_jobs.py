@@ -9,8 +9,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
-from ioweather.core.tables.applications import APPLICATIONS, JOB_IO, STRATEGIES
-from ioweather.core.tables.jobs import JOBS
+from ioweather.core.tables import APPLICATIONS, JOB_IO, JOBS, STRATEGIES
 from ioweather.topics.study_catalogue import STUDIES
 
 NS = 1_000_000_000

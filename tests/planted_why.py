@@ -8,7 +8,7 @@ import numpy as np
 from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables import FILES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake

@@ -31,8 +31,10 @@ def parse(raw: bytes) -> Recorded:
     return Recorded(np.frombuffer(raw[:split], EVENT), paths)
 
 
-def write(path: Path, name: str, processes: list[Recorded], start_ns: int, seconds: float) -> Path:
-    job = DarshanJob(
-        1, 1, len(processes), start_ns, start_ns + int(seconds * NS), seconds, {}, f"pairs/{name}", (("/", "ext4"),)
-    )
+def write(
+    path: Path, name: str, processes: list[Recorded], start_ns: int, seconds: float, mount: tuple[str, str]
+) -> Path:
+    """Write the log of these processes; `mount` is the mount point of their files and its type."""
+    end_ns = start_ns + int(seconds * NS)
+    job = DarshanJob(1, 1, len(processes), start_ns, end_ns, seconds, {}, f"pairs/{name}", (mount,))
     return write_recorded(path, job, RECORDER, processes)

@@ -1,8 +1,9 @@
-"""Run the pairs on a local disk, and write a Darshan log of each program before and after its change.
+"""Run the pairs on a mounted file system, and write a Darshan log of each program before and after its change.
 
     python benchmarks/pairs/run.py TO [--disk FOLDER] [--repeats N] [NAME ...]
 
-Needs gcc. Files of the programs lie in a folder of its own on the disk, and are gone afterwards.
+Needs gcc. Files of the programs are in a folder of their own there, and are deleted afterwards. `gluster-up` makes a
+GlusterFS of four bricks on this machine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from recording import build, parse, write  # noqa: E402
 PHASES = ("before", "after")
 
 
+def mount_of(folder: Path) -> tuple[str, str]:
+    """Return the mount point that holds a folder, and the type of its file system."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    holding = [(place, kind) for _, place, kind, *_ in mounts if folder.resolve().is_relative_to(place)]
+    return max(holding, key=lambda mount: len(mount[0]))
+
+
 def recorded(program: Program, phase: str, recorder: Path, disk: Path, log: Path) -> Path:
     """The program in this phase, each process by itself, and its log."""
     with tempfile.TemporaryDirectory(dir=disk) as name, tempfile.TemporaryDirectory() as kept:
@@ -45,7 +53,7 @@ def recorded(program: Program, phase: str, recorder: Path, disk: Path, log: Path
             raise RuntimeError(f"{program.name} {phase} ended with {failed}")
         seconds = time.monotonic() - begun
         processes = [parse((Path(kept) / str(rank)).read_bytes()) for rank in range(program.processes)]
-        return write(log, f"{program.name}/{phase}", processes, start_ns, seconds)
+        return write(log, f"{program.name}/{phase}", processes, start_ns, seconds, mount_of(disk))
 
 
 def run(to: Path, disk: Path, repeats: int, names: list[str]) -> None:

@@ -22,6 +22,12 @@ def test_every_key_has_a_default_and_probes_keep_their_files():
     assert settings.probe.period_ns == 10**9
 
 
+def test_one_of_many_hosts_probes_ten_times_less_often():
+    pushing = {"push_url": "https://weather.example.org", "push_token_file": "/token"}
+    assert settings_from(pushing).probe.period_ns == 10 * 10**9
+    assert settings_from({**pushing, "probe_period": "2s"}).probe.period_ns == 2 * 10**9
+
+
 def test_keys_are_read_with_their_units():
     settings = settings_from({
         "probe_period": "5s", "probe_file": "2GiB", "probe_pool": 1000, "probe_request": "4MiB", "block_period": "1s",

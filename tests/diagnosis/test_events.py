@@ -11,8 +11,7 @@ from store_lakes import series_frame
 from asking import events
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.outcomes import EventOutcome
-from ioweather.core.tables import concat
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.events import find_episodes
 from ioweather.diagnosis.health_query import find_sick_components

@@ -21,7 +21,7 @@ from ioweather.agent.status import (
 )
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.diagnosis.events import find_episodes
 from ioweather.ingestion.derivations import refresh_rollups
@@ -114,7 +114,7 @@ def test_episodes_are_found_stored_once_and_listed(lake, capsys):
     assert event.strength_ratio == pytest.approx(4, rel=0.05)
     assert run(["events", "--lake", str(lake.root)]) == 0
     out = capsys.readouterr().out
-    assert "ongoing" in out
+    assert "since" in out
     assert max(len(line) for line in out.splitlines()) <= 80
 
 

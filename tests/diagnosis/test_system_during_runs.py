@@ -10,8 +10,7 @@ from planted_jobs import GIB, planted
 from store_lakes import DAY, series_frame
 
 from asking import why
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables import FILES, TABLES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import open_lake

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.applications import APPLICATIONS
-from ioweather.core.tables.jobs import JOBS
+from ioweather.core.tables import APPLICATIONS, JOBS
 from ioweather.facts.accounting import match_jobs, state_counts
 
 NS = 1_000_000_000

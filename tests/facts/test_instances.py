@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.applications import APPLICATIONS, FILES, JOB_IO
-from ioweather.core.tables.jobs import JOBS
+from ioweather.core.tables import APPLICATIONS, FILES, JOB_IO, JOBS
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances
 from ioweather.facts.job_metrics import job_io
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables import concat
-from ioweather.core.tables.applications import (
+from ioweather.core.tables import (
     APPLICATIONS,
     FILES,
     INTERFACES,
@@ -21,6 +20,7 @@ from ioweather.core.tables.applications import (
     READ_BINS,
     STRATEGIES,
     WRITE_BINS,
+    concat,
 )
 from ioweather.facts.job_metrics import job_io
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Cells, Frame, Text
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables import APPLICATIONS, FILES, TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.file_records import file_records
 from ioweather.facts.run_targets import (

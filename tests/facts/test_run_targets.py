@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Cells
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.core.units import NS
 from ioweather.facts.file_records import file_records
 from ioweather.facts.run_targets import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.core.tables.applications import APPLICATIONS, FILES
+from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.system_activity import VOLUMES, job_system
 from ioweather.stats.grid import SystemGrid

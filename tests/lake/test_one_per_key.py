@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from store_lakes import DAY
 
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact

@@ -18,10 +18,10 @@ FOLDER: Final = Path(__file__).parent / "recorded"
 RECORDING: Final = os.environ.get("IOWEATHER_RECORD") == "1"
 _MOST_ITEMS: Final = 8
 _MOST_DEPTH: Final = 9
-# They tell of this machine and this moment.
+# They tell of this machine and this moment; blocks are the words and numbers of the same answer for a screen.
 _VOLATILE: Final = re.compile(
     r"^(provenance|software_version|version|versions|lake|root|path|made_ns|ingested_ns|ingest_id|as_of_ns|checked_ns|seconds_taken"
-    r"|digest|log_digest|svg|html|spec|vega.*|href|link|url|now_ns|age_seconds|model|alt.*|caption)$"
+    r"|digest|log_digest|svg|html|spec|vega.*|href|link|url|now_ns|age_seconds|model|alt.*|caption|blocks)$"
 )
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 

@@ -15,8 +15,7 @@ from store_lakes import DAY, series_frame
 
 from asking import forecast
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.tables import TABLES, encode_text
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, TABLES, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.tables import concat
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.rollups import _LABELS, _frame, groups_of, omitted_waits, reduce_rollups, roll_up
 from ioweather.stats.slowdown import exact_series, operation_series

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.facility import Baseline
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import roll_up

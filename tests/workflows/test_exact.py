@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns, parse_time_ns
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.lake import open_lake

@@ -35,6 +35,7 @@ from ioweather.core.units import NS
 _PROGRESS_NS = NS // 2
 _TICK = struct.Struct("=q")
 _PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on
 _READ_BYTES = 1 << 16
 _CYCLES_PER_COLLECTION = 100
 
@@ -102,7 +103,7 @@ class Worker:
         ticks_read, self._ticks = os.pipe()
         self._reports, reports_write = os.pipe()
         with suppress(OSError):  # more room; the system may set a limit
-            fcntl.fcntl(reports_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(reports_write, _F_SETPIPE_SZ, _PIPE_BYTES)
         self.pid = os.fork()
         if self.pid == 0:
             _run_child(source, documents, ticks_read, reports_write)

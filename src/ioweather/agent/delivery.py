@@ -1,43 +1,40 @@
-"""Delivery of spool files: to a lake by `ioweather ingest`, or to a server by HTTP; and questions to a server.
-
-    python -m ioweather.agent.delivery URL TOKEN_FILE FILE... < STATUS
+"""Delivery of spool files to a lake by `ioweather ingest`, or to a server by `agent.push`.
 
 The agent never imports the lake: short-lived children bring closed spool files to it, and files that were taken are
 deleted here. A child may be killed at any moment and loses nothing.
-
-The command above is the child that pushes to a server. It sends the agent's status first, from standard input because
-the disk may be full. It prints `{"refused": [{"path", "message"}], "waiting": [path], "message": ...}`: files that the
-server will never accept, and files that it did not accept yet. All others are on the server's disk. If the answer is
-lost, the file is sent again, which adds nothing. If the server says when to come back, the child waits once.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
 from pathlib import Path
-from typing import IO, Any, Final
-from urllib.parse import quote, urlsplit
+from typing import IO, Final
+from urllib.parse import urlsplit
 
 from ioweather.agent.spool import READABLE
-from ioweather.core.errors import DataUnavailable, UnsafePlace, UsageError
+from ioweather.core.errors import UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 _MAX_FILES: Final = 200
 _MAX_REFUSED: Final = 100
 _MAX_MESSAGE: Final = 300
+# The one-file agent (`ioweather agent bundle`) is a zip file that Python imports from.
+_ARCHIVE: Final = getattr(__spec__.loader, "archive", None) if __spec__ else None
+_PUSH: Final = (
+    (sys.executable, str(Path(_ARCHIVE).absolute()), "push")
+    if _ARCHIVE
+    else (sys.executable, "-m", "ioweather.agent.push")
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,20 @@ class Shipment:
     refused: int = 0
     message: str = ""
     refused_why: str = ""
+
+
+def check_url(url: str) -> str:
+    """Return the URL without a trailing slash. Raises ValueError unless it is https or this machine, since a token must
+    not cross a network in clear."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not an address of a server, such as https://weather.example.org")
+    is_loopback = parts.hostname == "localhost"
+    with suppress(ValueError):
+        is_loopback = is_loopback or ip_address(parts.hostname).is_loopback
+    if parts.scheme == "http" and not is_loopback:
+        raise ValueError(f"{url!r} would send the token in clear; use https")
+    return url.rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -80,11 +91,15 @@ class Shipper:
     server: Server | None = None
     # A lake that existed and is gone (not mounted, moved) is not created again in its place.
     lake_was_there: bool = False
+    first_ns: int = 0  # how long rows are collected before the first attempt
     _files: list[Path] = field(default_factory=list, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _output: IO[bytes] | None = field(default=None, init=False)
     _next_ns: int = field(default=0, init=False)
     _wait_ns: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._next_ns = time.monotonic_ns() + self.first_ns if self.first_ns else 0
 
     @property
     def is_busy(self) -> bool:
@@ -103,7 +118,7 @@ class Shipper:
             command = [*self.command, "--json", "--lake", str(self.lake), "--workers", "1", *existing]
         else:
             token = str(self.server.token_file.absolute())
-            command = [sys.executable, "-m", "ioweather.agent.delivery", self.server.url, token]
+            command = [*_PUSH, self.server.url, token]
         if self._files or (self.server and status):
             self._run([*command, *map(str, self._files)], status if self.server else b"")
 
@@ -190,190 +205,3 @@ def _put_away(path: Path, *, refused: bool) -> None:
             changed = {name: aside.check(name).st_mtime_ns for name in aside.names()}
             for old in sorted(changed, key=lambda name: changed[name])[:-_MAX_REFUSED]:
                 aside.unlink(old)
-
-
-_TIMEOUT_SECONDS: Final = 120.0
-_QUESTION_TIMEOUT_SECONDS: Final = 60.0
-_MAX_ANSWER_BYTES: Final = 20_000_000
-# The file itself is wrong; any other error may be gone next time.
-_NEVER: Final = frozenset({400, 413, 415, 422})
-# Answers of an old server, which does not know the status route.
-_UNKNOWN_ROUTE: Final = frozenset({404, 405})
-# Answers to an accepted file: in the lake (old servers) or in the queue.
-_ACCEPTED: Final = frozenset({"ok", "known", "partial", "accepted"})
-# For a longer time the agent waits by itself, as after any failure.
-_LONGEST_WAIT_SECONDS: Final = 60.0
-# So that a hundred senders that have to wait do not come back at once.
-_JITTER: Final = 0.5
-
-
-@dataclass
-class Sent:
-    """Result of `push`: files that were refused or that wait, and the last error."""
-
-    refused: list[dict[str, str]] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
-    message: str = ""
-
-
-class _Refused(Exception):
-    def __init__(self, code: int, message: str, after_seconds: float | None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.after_seconds = after_seconds
-
-
-def check_url(url: str) -> str:
-    """Return the URL without a trailing slash. Raises ValueError unless it is https or this machine, since a token must
-    not cross a network in clear."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not an address of a server, such as https://weather.example.org")
-    is_loopback = parts.hostname == "localhost"
-    with suppress(ValueError):
-        is_loopback = is_loopback or ip_address(parts.hostname).is_loopback
-    if parts.scheme == "http" and not is_loopback:
-        raise ValueError(f"{url!r} would send the token in clear; use https")
-    return url.rstrip("/")
-
-
-def read_token(file: Path) -> str:
-    """Return the token in a file that only its owner can read."""
-    try:
-        if file.stat().st_mode & 0o077:
-            raise UsageError(f"{file} can be read by others.", hint=f"chmod 600 {file}")
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The token cannot be read from {file}: {error}.") from None
-
-
-def push(
-    url: str, token: str, files: Sequence[Path], timeout_seconds: float = _TIMEOUT_SECONDS, *, status: bytes = b""
-) -> Sent:
-    """Send the status, then each file; if the server is away or refuses this host, the remaining files wait."""
-    sent, may_wait = Sent(), True
-
-    def post(host: str, name: str, data: bytes) -> Any:
-        nonlocal may_wait
-        try:
-            return _post(url, token, host, name, data, timeout_seconds)
-        except _Refused as error:
-            if not may_wait or error.after_seconds is None or error.after_seconds > _LONGEST_WAIT_SECONDS:
-                raise
-            may_wait = False
-            time.sleep(error.after_seconds * random.uniform(1.0, 1.0 + _JITTER))
-        return _post(url, token, host, name, data, timeout_seconds)
-
-    for place, path in enumerate([None, *files] if status else files):
-        left = [str(path) for path in files[place - bool(status) if path else 0 :]]
-        try:
-            if path is None:
-                post(json.loads(status)["host"], "status", status)
-                continue
-            try:
-                data = path.read_bytes()
-            except OSError as error:  # perhaps dropped since, because the spool was full
-                sent.waiting.append(str(path))
-                sent.message = f"{path}: {error.strerror}"
-                continue
-            answer = post(_host_of(data), path.name, data)
-            if answer["status"] not in _ACCEPTED:
-                raise ValueError(f"the server answered {answer['status']!r}")
-            if answer["status"] == "partial":
-                sent.refused.append({"path": str(path), "message": answer["message"]})
-        except _Refused as error:
-            if path is not None and error.code in _NEVER:
-                sent.refused.append({"path": str(path), "message": str(error)})
-            elif path is not None or error.code not in _NEVER | _UNKNOWN_ROUTE:
-                return Sent(sent.refused, [*sent.waiting, *left], str(error))
-        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-            return Sent(sent.refused, [*sent.waiting, *left], f"{url}: {error}")
-    return sent
-
-
-def _host_of(data: bytes) -> str:
-    """Return the host in a segment's header; for other documents this machine."""
-    try:
-        return str(json.loads(data[:4096].partition(b"\n")[0])["host"])
-    except (ValueError, KeyError, TypeError):
-        return socket.gethostname()
-
-
-def _post(url: str, token: str, host: str, name: str, data: bytes, timeout_seconds: float) -> Any:
-    address = f"{url}/api/v1/spool/{quote(host, safe='')}/{quote(name, safe='')}"
-    headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream", "connection": "close"}
-    response, body = _request("POST", address, headers, data, timeout_seconds)
-    if response.status == 200:
-        return json.loads(body)
-    after = response.getheader("retry-after") or ""
-    message = _error_in(body, "message", "hint")
-    raise _Refused(
-        response.status,
-        f"{response.status}: {message}" if message else f"the server answered {response.status}",
-        float(after) if after.isascii() and after.isdigit() else None,  # the form with a date is ignored
-    )
-
-
-def _request(
-    method: str, url: str, headers: Mapping[str, str], data: bytes | None, timeout_seconds: float
-) -> tuple[HTTPResponse, bytes]:
-    """Send a request without redirects and without proxies of the environment: the token is for one server."""
-    parts = urlsplit(url)
-    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with closing(connect(parts.hostname or "", parts.port, timeout=timeout_seconds)) as connection:
-        connection.connect()
-        # A server that refuses may close before all is sent; its answer can still be read.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            connection.request(method, f"{parts.path}{f'?{parts.query}' if parts.query else ''}", data, dict(headers))
-        response = connection.getresponse()
-        return response, response.read(_MAX_ANSWER_BYTES)
-
-
-def _error_in(body: bytes, *keys: str) -> str:
-    try:
-        error = json.loads(body)["error"]
-        return " ".join(error[key] for key in keys).strip() if isinstance(error, dict) else str(error)
-    except (ValueError, KeyError, TypeError):
-        return ""
-
-
-def ask_server(url: str, token_file: Path | None, path: str) -> str:
-    """Return the body of a server's answer, for a login node without a lake. The token is in `token_file`, else in
-    IOWEATHER_TOKEN_FILE, else under XDG config home. Raises DataUnavailable if the server has no such job for this
-    user."""
-    try:
-        checked = check_url(url)
-    except ValueError as error:
-        raise UsageError(f"--server: {error}.") from None
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    file = token_file or Path(os.environ.get("IOWEATHER_TOKEN_FILE") or Path(config) / "ioweather" / "token")
-    has_token = token_file is not None or file.exists()  # a server without visibility rules answers without one
-    headers = {"authorization": f"Bearer {read_token(file)}"} if has_token else {}
-    try:
-        response, body = _request("GET", checked + path, headers, None, _QUESTION_TIMEOUT_SECONDS)
-    except (OSError, HTTPException) as error:
-        raise UsageError(f"{url} does not answer: {error}.") from None
-    if response.status == 200:
-        return body.decode(errors="replace")
-    message = _error_in(body, "message") or f"it answered {response.status}"
-    if response.status == 404:
-        raise DataUnavailable(message)
-    hint = "" if has_token else f"Ask who runs it for a token, and keep it in {file} (mode 600)."
-    raise UsageError(f"{url}: {message}", hint=hint)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Push files to a server and print the result; return the exit code."""
-    url, token_file, *files = arguments
-    try:
-        token = read_token(Path(token_file))
-        sent = push(check_url(url), token, [Path(name) for name in files], status=sys.stdin.buffer.read())
-    except (UsageError, ValueError) as error:
-        print(error)
-        return 2
-    print(json.dumps(vars(sent)))
-    return 1 if sent.refused or sent.message else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

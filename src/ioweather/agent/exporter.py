@@ -74,7 +74,7 @@ def _counters(name: str, text: str, labels: Sequence[str], samples: Iterable[Any
 
 
 def _metric(name: str, text: str, kind: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
-    lines = [_line(name, dict(zip(labels, values)), value) for values, value in samples if value is not None]  # noqa: B905 - Python 3.9
+    lines = [_line(name, dict(zip(labels, values)), value) for values, value in samples if value is not None]
     return Metric(name, text, kind, lines)
 
 
@@ -226,9 +226,9 @@ def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
 def _histogram(found: Iterable[tuple[tuple[str, ...], OperationStatus]]) -> Iterator[str]:
     name = "ioweather_response_seconds"
     for values, operation in found:
-        labels = dict(zip(_KIND, values))  # noqa: B905 - Python 3.9
+        labels = dict(zip(_KIND, values))
         totals = list(accumulate(operation.bucket_counts))
-        for bound, total in zip((*_BOUNDS, "+Inf"), totals):  # noqa: B905
+        for bound, total in zip((*_BOUNDS, "+Inf"), totals):
             yield _line(f"{name}_bucket", {**labels, "le": bound}, total)
         yield _line(f"{name}_count", labels, totals[-1])
         yield _line(f"{name}_sum", labels, operation.sum_ns / 1e9)

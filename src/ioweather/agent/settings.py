@@ -104,6 +104,9 @@ class WatchSettings:
     check_owner: bool = field(default=True, metadata=_key("check_owner", _flag))
 
 
+# An agent that pushes is one of many: all of them together must not load the file system that they measure.
+_PUSHING_PERIOD_NS = 10 * NS
+
 # Key of a section -> field of the settings, and the parser of its value.
 _Keys = Mapping[str, "tuple[str, Callable[[Any], Any]]"]
 _PROBE_KEYS: _Keys = {
@@ -123,7 +126,10 @@ def settings_from(section: Mapping[str, Any]) -> CollectSettings:
     """Return the settings in the section [collect]; every key has a default."""
     values = _parsed("collect", section, {**_PROBE_KEYS, **_keys_of(CollectSettings)})
     names = [name for name, _ in _PROBE_KEYS.values()]
-    probe = ProbeSettings(keep_files=True, **{name: values.pop(name) for name in names if name in values})
+    given = {name: values.pop(name) for name in names if name in values}
+    if "push_url" in values:
+        given.setdefault("period_ns", _PUSHING_PERIOD_NS)
+    probe = ProbeSettings(keep_files=True, **given)
     try:
         probe.check()
     except SourceError as error:

@@ -44,8 +44,8 @@ def datetime_to_ns(moment: dt.datetime) -> int:
 def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = None) -> int:
     """UTC of a wall-clock time. In the doubled hour of autumn the candidate after `after_ns` (the previous sample)
     is taken when only one is; otherwise the time is refused."""
-    first = datetime_to_ns(naive.replace(tzinfo=zone, fold=0).astimezone(dt.UTC))
-    second = datetime_to_ns(naive.replace(tzinfo=zone, fold=1).astimezone(dt.UTC))
+    first = datetime_to_ns(naive.replace(tzinfo=zone, fold=0).astimezone(dt.timezone.utc))
+    second = datetime_to_ns(naive.replace(tzinfo=zone, fold=1).astimezone(dt.timezone.utc))
     if first == second:
         return first
     if first > second:  # PEP 495: a gap has its fold=0 reading later than its fold=1 reading
@@ -86,7 +86,7 @@ def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
         sign = -1 if match[8][0] == "-" else 1
         digits = match[8][1:].replace(":", "")
         offset = sign * dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return datetime_to_ns(naive.replace(tzinfo=dt.UTC) - offset) + fraction_ns
+    return datetime_to_ns(naive.replace(tzinfo=dt.timezone.utc) - offset) + fraction_ns
 
 
 _AGO = re.compile(r"(\d+)\s*(s|min|h|d|w)(\s+ago)?")

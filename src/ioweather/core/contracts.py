@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ioweather.core.outcomes import Outcome
-    from ioweather.core.results import Answer, Cell, Exhibit
+    from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
@@ -42,7 +42,7 @@ class ReadContext:
     # Users whose files may have rows of any user; None: all. From others a reader takes only rows of themselves: all
     # users can write where Darshan writes, so a file there may claim to be of another user.
     believed_owners: frozenset[int] | None = None
-    # For labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the user.
+    # For labelled samples (Prometheus, telegraf): a mapping file of the user.
     mapping: Mapping[str, Any] | None = None
 
     def doubted_owner(self, path: Path) -> int | None:
@@ -69,14 +69,6 @@ class Source(Protocol):
     def tables(self) -> tuple[str, ...]: ...
     def detect(self, head: bytes, path: Path) -> float: ...
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
-
-
-@runtime_checkable
-class DivisibleSource(Source, Protocol):
-    """A source whose files may be cut after any line if `is_divisible`: the parts give the rows of the whole."""
-
-    @property
-    def is_divisible(self) -> bool: ...
 
 
 class Content(NamedTuple):
@@ -249,9 +241,8 @@ class Question:
     `run(source, params)` reads what it needs from a `topics.source.DataSource` and returns the answer, whose `result`
     is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: everybody's
     to anybody ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are
-    parameters as the terminal wants them, where that is less than what programs get; `brief` are the groups of facts
-    that its first screen has, each with how many facts, and notes by their name: --full shows the rest. `table` is
-    what --csv prints, if not the facts.
+    parameters as the terminal wants them, where that is less than what programs get. `blocks` makes
+    the first screen of an answer; --full shows the evidence. `table` is what --csv prints, if not the facts.
     """
 
     name: str
@@ -265,5 +256,5 @@ class Question:
     period: bool = True
     page: bool = True
     screen: Mapping[str, Cell] = field(default_factory=dict)
-    brief: Mapping[str, int] = field(default_factory=dict)
+    blocks: Callable[[Answer, Params], Iterable[Block]] | None = None
     table: str = ""

@@ -6,25 +6,36 @@ others go on. `DataUnavailable` is a state, not a failure.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self  # from Python 3.11 on; the one-file agent runs on 3.9
+
 
 class IoweatherError(Exception):
-    """Root of the tree. `hint` is the sentence that says what to do."""
+    """Root of the tree. `hint` is the sentence that says what to do; `kind` the name of the error in answers of the
+    web API and in the ledger: by default that of its class."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", kind: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.kind = kind or type(self).__name__
+
+    def reworded(self, message: str, *, hint: str | None = None) -> Self:
+        """The same error with another message."""
+        return type(self)(message, hint=self.hint if hint is None else hint, kind=self.kind)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling, and errors cross process borders.
-        return (_rebuild, (type(self), self.message, self.hint))
+        return (_rebuild, (type(self), self.message, self.hint, self.kind))
 
 
-def _rebuild(kind: type[IoweatherError], message: str, hint: str) -> IoweatherError:
-    return kind(message, hint=hint)
+def _rebuild(error: type[IoweatherError], message: str, hint: str, kind: str) -> IoweatherError:
+    return error(message, hint=hint, kind=kind)
 
 
 class UsageError(IoweatherError):
@@ -36,20 +47,18 @@ class FacilityError(IoweatherError):
 
 
 class SourceError(IoweatherError):
-    """One input file cannot be used. `reason` is the class name in snake case, as in the ledger."""
+    """One input file cannot be used.
+
+    Kinds without a class of their own: UnknownFormat and AmbiguousFormat (no reader, or two readers recognise it),
+    ChangedInput (written to while it was read), ImpossibleRows (sizes below zero, times to come), ForeignRows (rows of
+    a host or a person that its sender may not speak for), TooManyDays, TooMuchTime, TooMuchMemory and TooManyRows
+    (more than the limits allow).
+    """
 
     @property
     def reason(self) -> str:
-        name = type(self).__name__
-        return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-
-
-class UnknownFormat(SourceError):
-    """No reader recognises the file."""
-
-
-class AmbiguousFormat(SourceError):
-    """Two readers claim the file equally."""
+        """The kind in snake case, as in the ledger."""
+        return "".join("_" + c.lower() if c.isupper() else c for c in self.kind).lstrip("_")
 
 
 class EmptyInput(SourceError):
@@ -60,56 +69,20 @@ class TruncatedInput(SourceError):
     """The file ends before it should."""
 
 
-class ChangedInput(SourceError):
-    """The file was written to or replaced while it was read."""
-
-
 class CorruptInput(SourceError):
     """The file's own checks fail, or it contradicts itself."""
-
-
-class ImpossibleRows(SourceError):
-    """The file holds rows that cannot be: sizes below zero, times to come."""
 
 
 class UnsupportedVersion(SourceError):
     """A known format in a version we do not read."""
 
 
-class ForeignRows(SourceError):
-    """The file holds rows of a host or a person that its sender may not speak for."""
-
-
-class TooManyDays(SourceError):
-    """The rows of the file spread over more days than one push may."""
-
-
 class UndatedInput(SourceError):
     """The times in the file cannot be placed."""
 
 
-class TooMuchTime(SourceError):
-    """Reading the file took more processor time than one of its size may."""
-
-
-class TooMuchMemory(SourceError):
-    """Reading the file took more memory than one of its size may."""
-
-
-class TooManyRows(SourceError):
-    """The file holds more rows than one of its size may."""
-
-
 class LakeError(IoweatherError):
-    """The lake cannot be opened, read or written."""
-
-
-class LakeVersionError(LakeError):
-    """The lake was written by another schema version."""
-
-
-class LakeConflict(LakeError):
-    """Racing writers did not come to an end in time."""
+    """The lake cannot be opened, read or written; LakeVersionError: another schema version wrote it."""
 
 
 class SearchIncomplete(IoweatherError):
@@ -125,23 +98,16 @@ class QueryRefused(IoweatherError):
 
 
 class AccessDenied(IoweatherError):
-    """The user may not see or do this."""
-
-
-class TokenRefused(AccessDenied):
-    """No token, or an unknown one."""
+    """The user may not see or do this; TokenRefused: no token, or an unknown one."""
 
 
 class Busy(IoweatherError):
-    """Too many requests at once; try again later."""
+    """Too many requests at once; try again later. QueueFull: pushed files wait to be ingested."""
 
-    after_seconds = 5
-
-
-class QueueFull(Busy):
-    """Pushed files wait to be ingested; try again later."""
-
-    after_seconds = 20
+    @property
+    def after_seconds(self) -> int:
+        """When to try again."""
+        return 20 if self.kind == "QueueFull" else 5
 
 
 class SlowSender(IoweatherError):

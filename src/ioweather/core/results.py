@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
@@ -319,10 +319,47 @@ class FactGroup:
     facts: tuple[Fact, ...]
 
 
+@dataclass(frozen=True)
+class Item:
+    """One thing in a list: its name, what about it, when, and what it cost or what to type. `end_ns` None with a start:
+    it goes on. `page` is its page in the dashboard, such as `components/scratch-OST0007`."""
+
+    name: str
+    what: str
+    start_ns: int | None = None
+    end_ns: int | None = None
+    note: str = ""
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list with a title; `numbered`: steps to take, in this order. `more` says what is left out."""
+
+    title: str
+    items: tuple[Item, ...]
+    numbered: bool = False
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class Next:
+    """The last line of a screen: the command to type next."""
+
+    command: str
+    why: str = "Next"
+
+
+# What the first screen of an answer is made of: bars and values, lists and steps, a table, a figure, a note, the next
+# command. Terminal, HTML and JSON draw each kind in one place.
+Block: TypeAlias = FactGroup | Items | ResultTable | Chart | Finding | Next
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a question returns; the headline alone must be worth reading. `result` is what a program reads of it, and
-    `name` that of the question."""
+    """What a question returns; the headline alone must be worth reading. `blocks` are the first screen below it; facts,
+    exhibits, findings and coverage are the evidence. `result` is what a program reads of it, and `name` that of the
+    question."""
 
     question: str
     headline: str
@@ -334,10 +371,56 @@ class Answer:
     provenance: Provenance = Provenance()
     name: str = ""
     result: Outcome | None = None
+    blocks: tuple[Block, ...] = ()
 
     def __repr__(self) -> str:
         facts = sum(len(group.facts) for group in self.facts)
         return joined(f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>")
+
+
+def largest(group: FactGroup, most: int) -> FactGroup:
+    """The group with its largest `most` facts in their order, and how many were left out; the first ones where not all
+    have shares. Lines about the one above them, and facts without a share of anything, are evidence."""
+    rows = [fact for fact in group.facts if not fact.name.endswith(_ABOUT_THE_ONE_ABOVE) and fact.share != 0]
+    if any(fact.share is None for fact in rows):
+        return replace(group, facts=tuple(rows[:most]))
+    ranked = sorted(rows, key=lambda fact: (fact.name not in _ALWAYS, -(fact.share or 0.0)))
+    shown = tuple(fact for fact in rows if fact in ranked[:most])
+    cut = len(rows) - len(shown)
+    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
+    return replace(group, facts=(*shown, more) if cut else shown)
+
+
+_ABOUT_THE_ONE_ABOVE: Final = ("_interval", "_model", "_how")
+_ALWAYS: Final = ("reading", "writing", "read", "write", "sequential")  # rows that are never cut
+
+
+def evidence(answer: Answer) -> Iterator[Block]:
+    """What is behind an answer, as blocks: facts, then tables and figures, then what was found."""
+    yield from answer.facts
+    for exhibit in answer.exhibits:
+        if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
+            yield from exhibit.tables
+        yield from (replace(chart, title=chart.title or exhibit.title) for chart in exhibit.charts)
+    yield from answer.findings
+
+
+def estimate_table(estimates: Sequence[Estimate], most: int = 16) -> Iterator[ResultTable]:
+    """The first estimates as a table for people; none without estimates."""
+    if not estimates:
+        return
+    shown = estimates[:most]
+    level = next((each.level for each in shown if each.level), None)
+    heading = "interval" if level is None else f"{level:.0%} interval" if level < 1 else "at least – at most"
+    more = f"the first {most} of {len(estimates)} estimates" if len(estimates) > most else ""
+    rows = [(quantity_label(e.name, e.unit), format_value(e.value, e.unit), _interval_words(e), e.n) for e in shown]
+    yield ResultTable.of("estimates", f"quantity; here; interval: {heading}; n [count]", rows, more)
+
+
+def _interval_words(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{format_value(estimate.low, estimate.unit)} – {format_value(estimate.high, estimate.unit)}"
 
 
 def identifier(text: str) -> str:
@@ -383,9 +466,23 @@ def to_jsonable(value: Any) -> Any:
         return [x if type(x) in plain or (type(x) is float and finite(x)) else to_jsonable(x) for x in value]
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, Answer):  # a block says of which kind it is
+        rest = replace(value, blocks=())
+        blocks = [{"block": _BLOCKS[type(block)], **to_jsonable(block)} for block in value.blocks]
+        return {**{f.name: to_jsonable(getattr(rest, f.name)) for f in fields(rest)}, "blocks": blocks}
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
     return value
+
+
+_BLOCKS: Final = {
+    FactGroup: "bars",
+    Items: "items",
+    ResultTable: "table",
+    Chart: "figure",
+    Finding: "note",
+    Next: "next",
+}
 
 
 def exhibit_from_json(data: Mapping[str, Any]) -> Exhibit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ioweather.core.foreign_text import one_line
@@ -15,26 +16,35 @@ GIB: Final = 1 << 30
 TIB: Final = 1 << 40
 PIB: Final = 1 << 50
 NS: Final = 1_000_000_000
-EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MINUTE_NS: Final = 60 * NS
 HOUR_NS: Final = 3600 * NS
 DAY_NS: Final = 86_400 * NS
 
 UNITS: Final = frozenset(
-    {"", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds",
-     "ns", "time_ns", "ratio", "percent", "date", "factor"}
-)  # fmt: skip
+    (
+        *("", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds"),
+        *("ns", "time_ns", "ratio", "percent", "date", "factor"),
+    )
+)
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SIZE_UNITS: Final = {
-    "": 1, "b": 1,
-    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": TIB, "tib": TIB, "p": PIB, "pib": PIB,
-    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15,
-}  # fmt: skip
-_DURATION_UNITS: Final = {
-    "ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "sec": NS, "m": MINUTE_NS, "min": MINUTE_NS,
-    "h": HOUR_NS, "hour": HOUR_NS, "d": DAY_NS, "day": DAY_NS, "w": 7 * DAY_NS, "week": 7 * DAY_NS,
-}  # fmt: skip
+# k and KiB are 1024, kB is 1000.
+_SIZE_UNITS: Final[dict[str, int]] = {"": 1, "b": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("kmgtp", start=1)
+    for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
+_DURATION_NAMES: Final = (
+    ("s sec", NS),
+    ("m min", MINUTE_NS),
+    ("h hour", HOUR_NS),
+    ("d day", DAY_NS),
+    ("w week", 7 * DAY_NS),
+)
+_DURATION_UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6} | {
+    name: length for names, length in _DURATION_NAMES for name in names.split()
+}
 _QUANTITY: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)")
 
 
@@ -60,6 +70,7 @@ def parse_duration_ns(text: str) -> int:
 
 
 def format_bytes(value: float) -> str:
+    """Bytes for people, in binary units: 1.5 GiB."""
     magnitude = abs(value)
     power = 0 if magnitude < KIB or math.isinf(value) else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
     scaled = value / (1 << (10 * power))
@@ -67,6 +78,7 @@ def format_bytes(value: float) -> str:
 
 
 def format_seconds(value: float) -> str:
+    """A duration for people: 3.2 ms, 4.1 min."""
     magnitude = abs(value)
     if magnitude < 5e-10:  # no clock here is finer: what remains is rounding
         return "0 s"
@@ -92,13 +104,51 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
 
 
-def ns_to_datetime(value: int, zone: dt.tzinfo = dt.UTC) -> dt.datetime:
+def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime:
+    """The moment in a zone, to the microsecond."""
     seconds, rest = divmod(value, NS)
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
-def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
-    moment = ns_to_datetime(value, zone)
+# The zone that people read times in; None: UTC, marked as such. Surfaces for people set it and name it once.
+_zone_of_people: dt.tzinfo | None = None
+
+
+def show_times_in(zone: dt.tzinfo | None) -> None:
+    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name."""
+    global _zone_of_people
+    _zone_of_people = zone
+
+
+def shown_zone() -> dt.tzinfo:
+    """The zone of times that people read."""
+    return _zone_of_people or dt.timezone.utc
+
+
+def format_span(start_ns: int, end_ns: int | None) -> str:
+    """A stretch of time for people, such as `Wed 4 Mar 12:05 - Thu 00:10`; without an end it goes on."""
+    start = ns_to_datetime(start_ns, shown_zone())
+    first = f"{start:%a} {start.day} {start:%b %H:%M}"
+    if end_ns is None:
+        return f"since {first}"
+    end = ns_to_datetime(end_ns, shown_zone())
+    if end.date() == start.date():
+        return f"{first} - {end:%H:%M}"
+    near = (end.date() - start.date()).days < 7
+    return f"{first} - {end:%a %H:%M}" if near else f"{first} - {end:%a} {end.day} {end:%b %H:%M}"
+
+
+def format_moment(value: int) -> str:
+    """A time for people without its year, such as `4 Mar 12:05`."""
+    moment = ns_to_datetime(value, shown_zone())
+    return f"{moment.day} {moment:%b %H:%M}"
+
+
+def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
+    """A moment for people: in the zone set for the process, else in `zone` (default: UTC) with its offset."""
+    if zone is None and _zone_of_people is not None:
+        return f"{ns_to_datetime(value, _zone_of_people):%Y-%m-%d %H:%M}"
+    moment = ns_to_datetime(value, zone or dt.timezone.utc)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
 
@@ -117,39 +167,23 @@ def format_value(value: object, unit: str = "") -> str:
 def _format_number(value: float, unit: str) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    match unit:
-        case "bytes":
-            return format_bytes(value)
-        case "bytes_per_s":
-            return f"{format_bytes(value)}/s"
-        case "mib_per_s":
-            return f"{_digits(value)} MiB/s"
-        case "mib_per_s_per_node":
-            return f"{_plain(value)} MiB/s/CN"
-        case "ops_per_s":
-            return f"{_digits(value)}/s"
-        case "seconds":
-            return format_seconds(value)
-        case "ns":
-            return format_seconds(value / NS)
-        case "time_ns":
-            try:
-                return format_time_ns(int(value))
-            except OverflowError:  # beyond the years that a calendar has
-                return f"{_plain(value)} ns"
-        case "ratio":
-            percent = value * 100
-            if math.isinf(percent):
-                return _plain(value)
-            if 0 < percent < 1e-3:  # an exponent is no percentage that people read
-                return "<0.001%"
-            return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
-        case "percent":
-            return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
-        case "factor":
-            return f"{_digits(value)}x"
-        case _:
+    if unit in _FORMATS:
+        return _FORMATS[unit](value)
+    if unit == "time_ns":
+        try:
+            return format_time_ns(int(value))
+        except OverflowError:  # beyond the years that a calendar has
+            return f"{_plain(value)} ns"
+    if unit == "ratio":
+        percent = value * 100
+        if math.isinf(percent):
             return _plain(value)
+        if 0 < percent < 1e-3:  # an exponent is no percentage that people read
+            return "<0.001%"
+        return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
+    if unit == "percent":
+        return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
+    return _plain(value)
 
 
 def _plain(value: float) -> str:
@@ -161,5 +195,15 @@ def _plain(value: float) -> str:
     return f"{value:.3g}"
 
 
+_FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
+    "bytes": format_bytes,
+    "bytes_per_s": lambda value: f"{format_bytes(value)}/s",
+    "mib_per_s": lambda value: f"{_digits(value)} MiB/s",
+    "mib_per_s_per_node": lambda value: f"{_plain(value)} MiB/s/CN",
+    "ops_per_s": lambda value: f"{_digits(value)}/s",
+    "seconds": format_seconds,
+    "ns": lambda value: format_seconds(value / NS),
+    "factor": lambda value: f"{_digits(value)}x",
+}
 # Of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers take.
 TARGET_PROBE_BYTES: Final = 61_440

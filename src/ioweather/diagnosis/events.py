@@ -19,6 +19,7 @@ from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, R
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
+from ioweather.diagnosis.storage_screens import events_screen
 from ioweather.lake.lake import Lake
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import Episode, all_episodes, operation_series, usual_requests
@@ -103,6 +104,7 @@ QUESTION = Question(
     seen_by="public",
     page=False,
     table="events",
+    blocks=events_screen,
 )
 
 

@@ -27,6 +27,7 @@ from ioweather.core.results import (
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import events_of, newest_first
 from ioweather.diagnosis.now import SLOW
+from ioweather.diagnosis.storage_screens import storage_screen
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
 from ioweather.topics.source import DataSource
@@ -355,4 +356,5 @@ QUESTION = Question(
     time, of one server or target what it did beside its peers.""",
     epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
     seen_by="public",
+    blocks=storage_screen,
 )

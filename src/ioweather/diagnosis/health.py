@@ -8,6 +8,7 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import HealthOutcome, Unhealthy
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
 from ioweather.core.units import format_time_ns
+from ioweather.diagnosis.storage_screens import health_screen
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.topics.source import DataSource
 
@@ -86,4 +87,5 @@ QUESTION = Question(
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",
+    blocks=health_screen,
 )

@@ -20,6 +20,7 @@ from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, n
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.sparkline import sparkline
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.diagnosis.storage_screens import now_screen
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
@@ -403,4 +404,5 @@ Example: ioweather now --watch
     period=False,
     page=False,
     screen={"full": False},
+    blocks=now_screen,
 )

@@ -351,7 +351,7 @@ def _findings_of_places(found: Explained) -> Iterator[Finding]:
         each = found.queue
         text = (
             f"{each.name} stood out: {each.value:.1f} requests waited there at a time, {each.next_value:.1f} at the "
-            f"next, and at most {each.usual:.1f} in similar runs."
+            f"next; three of four similar runs had at most {each.usual:.1f}."
         )
         yield Finding(text, name="longest_queue")
     if found.probe is not None:

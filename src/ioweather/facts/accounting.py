@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Indices, Ints
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables.applications import JOB_IO
+from ioweather.core.tables import JOB_IO
 from ioweather.core.units import HOUR_NS, NS
 from ioweather.facts.file_records import (
     INTERFACE_SETS,

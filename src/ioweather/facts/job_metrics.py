@@ -15,7 +15,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables.applications import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.words import names_of
 from ioweather.facts.file_records import (
     NEVER_FIRST,

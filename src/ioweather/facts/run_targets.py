@@ -356,7 +356,7 @@ class StandsOut:
 # A queue stands out from this many times that of similar runs and of the next target; a probe from this many times its
 # usual time, and that of the next place. [ours]
 _LEAST_USUAL: Final = 4
-_MOST_USUAL: Final = 0.95
+_MOST_USUAL: Final = 0.75
 _LONGER_QUEUE: Final = 1.5
 _SLOWER_PROBE: Final = 3.0
 _NEXT: Final = 2.0

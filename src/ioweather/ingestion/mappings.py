@@ -119,9 +119,13 @@ def _whole(path: Path, form: str) -> Iterator[Path]:
 # Mapping files of version 0.2
 
 _UNITS: Final = {
-    "s": "ns({})", "iso": "ns({})", "local": "ns({})",
-    "ms": "{}::BIGINT * 1000000", "us": "{}::BIGINT * 1000", "ns": "{}::BIGINT",
-}  # fmt: skip
+    "s": "ns({})",
+    "iso": "ns({})",
+    "local": "ns({})",
+    "ms": "{}::BIGINT * 1000000",
+    "us": "{}::BIGINT * 1000",
+    "ns": "{}::BIGINT",
+}
 
 
 def select_of(mapping: Mapping[str, Any]) -> str | None:

@@ -17,21 +17,7 @@ from numpy import ma  # every reader needs it: loaded before they are copied
 
 from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
-from ioweather.core.errors import (
-    AmbiguousFormat,
-    ChangedInput,
-    CorruptInput,
-    EmptyInput,
-    ForeignRows,
-    ImpossibleRows,
-    SourceError,
-    TooManyDays,
-    TooManyRows,
-    TooMuchMemory,
-    TooMuchTime,
-    TruncatedInput,
-    UnknownFormat,
-)
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.registry import OURS
@@ -43,10 +29,10 @@ from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_
 from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
-_OUT_OF_MEMORY: Final = TooMuchMemory("").reason
+_OUT_OF_MEMORY: Final = "too_much_memory"
 # Limit of wall time per second of processor time: storage may be slow, but not dead.
 _WALL_RATIO: Final = 10.0
-_CHANGED: Final = ChangedInput("").reason
+_CHANGED: Final = "changed_input"
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
 # Asked first, by how the file begins: one that is sure spares the loading of all others, which takes longer than a
@@ -198,11 +184,13 @@ class _Version:
         return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
 
     def check(self) -> None:
-        """Raise ChangedInput if the file has changed."""
+        """Raise SourceError if the file has changed."""
         changed = self._look() != self._marks
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
-            raise ChangedInput(
-                f"{self._path} changed while it was read.", hint="Ingest it again when nothing writes to it."
+            raise SourceError(
+                f"{self._path} changed while it was read.",
+                hint="Ingest it again when nothing writes to it.",
+                kind="ChangedInput",
             )
 
 
@@ -254,15 +242,20 @@ def choose_source(head: bytes, path: Path) -> Source:
     scores.sort(reverse=True)
     best, name = scores[0]
     if best <= 0 and (near := nearest(head)) is not None:
-        raise UnknownFormat(f"{path} is {near[0]}, which is not read.", hint=f"Use instead: {near[1]}")
+        raise SourceError(
+            f"{path} is {near[0]}, which is not read.", hint=f"Use instead: {near[1]}", kind="UnknownFormat"
+        )
     if best <= 0:
-        raise UnknownFormat(
+        raise SourceError(
             f"{path} is not in a format that ioweather knows.",
             hint="`ioweather ingest --list-sources` lists those it knows; any CSV, JSON or Parquet goes in with "
             "--as TABLE --select FILE.sql.",
+            kind="UnknownFormat",
         )
     if len(scores) > 1 and scores[1][0] == best:
-        raise AmbiguousFormat(f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.")
+        raise SourceError(
+            f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.", kind="AmbiguousFormat"
+        )
     return SOURCES[name]
 
 
@@ -316,7 +309,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         if cut := take_cuts():
             raise TruncatedInput(cut, hint=_WHOLE)
         if complaints.refused_rows:
-            raise ImpossibleRows("Some rows were left out.")
+            raise SourceError("Some rows were left out.", kind="ImpossibleRows")
     except Exception as error:
         cut = take_cuts()
         if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
@@ -359,7 +352,7 @@ def _possible(source: str, table: str, frame: Frame, reading: Reading, complaint
     checked = TABLES[table].check(frame, reading.now_ns)
     complaints.add(checked)
     if source in DERIVED and complaints.refused_rows:
-        raise ImpossibleRows("No row was taken.")
+        raise SourceError("No row was taken.", kind="ImpossibleRows")
     return checked.frame
 
 
@@ -431,12 +424,19 @@ def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tupl
         if isinstance(item, FileOutcome):
             return item, len(days)
         source, table, frame = item
-        times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
-        days.update(np.unique(times // DAY_NS).tolist())
+        days |= days_of(table, frame)
         if len(days) > most_days:
-            error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")
+            error = SourceError(
+                f"{path} has rows of more than {most_days} days, which is the most of one push.", kind="TooManyDays"
+            )
             return _refused(error, path, None, size, source, {}, reading.limits), len(days)
     raise AssertionError("no outcome")
+
+
+def days_of(table: str, frame: Frame) -> set[int]:
+    """The days since 1970 of the rows."""
+    times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
+    return set(np.unique(times // DAY_NS).tolist())
 
 
 @cache
@@ -478,7 +478,12 @@ def _rows_together(
         return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
     if len(good) < len(members):
         refused = [
-            _with_complaints(_refused(ImpossibleRows("No row was taken."), *member[:3], name, {}, reading.limits), own)
+            _with_complaints(
+                _refused(
+                    SourceError("No row was taken.", kind="ImpossibleRows"), *member[:3], name, {}, reading.limits
+                ),
+                own,
+            )
             for member, own in zip(members, complaints, strict=True)
             if own.refused_rows
         ]
@@ -500,9 +505,10 @@ def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str,
 
 def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
     if rows > limits.rows_for(size):
-        raise TooManyRows(
+        raise SourceError(
             f"{path} gives more than {limits.rows_for(size):,} rows.",
             hint="If it is good, set [ingest] most_rows in facility.toml higher.",
+            kind="TooManyRows",
         )
 
 
@@ -516,9 +522,10 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     source = SOURCES[reading.source] if reading.source else choose_source(head, path)
     owner = reading.context.doubted_owner(path)
     if owner is not None and not getattr(source, "is_of_one_person", False):
-        raise ForeignRows(
+        raise SourceError(
             f"{path} is of user {owner}, from whom only logs of own runs are taken here.",
             hint="Read it with `ioweather ingest`, or set check_owner = false in [watch].",
+            kind="ForeignRows",
         )
     return source
 
@@ -532,9 +539,10 @@ def gave_up(overran: bool, path: Path, size: int, reading: Reading, rows: Mappin
         digest = digest_of_name(path)
     if overran:
         seconds = format_seconds(reading.limits.seconds_for(size))
-        error: SourceError = TooMuchTime(
+        error: SourceError = SourceError(
             f"{path}: reading it took more than {seconds} of processor time, and was ended.",
             hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+            kind="TooMuchTime",
         )
         return _refused(error, path, digest, size, None, rows, reading.limits)
     message = f"{path}: every process that read it died (killed, or out of memory)."
@@ -556,12 +564,17 @@ def _refused(
     limits: Limits,
 ) -> FileOutcome:
     """The outcome of a file whose reading raised this error."""
-    digest = digest_of_name(path) if digest is None or isinstance(error, ChangedInput) else digest
+    digest = (
+        digest_of_name(path)
+        if digest is None or (isinstance(error, SourceError) and error.reason == _CHANGED)
+        else digest
+    )
     status = _status(rows)
     if isinstance(error, MemoryError):
-        error = TooMuchMemory(
+        error = SourceError(
             f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
             hint="If it is good, set [ingest] most_memory in facility.toml higher.",
+            kind="TooMuchMemory",
         )
     if isinstance(error, RecursionError):
         error = CorruptInput(f"{path} is nested deeper than any file of its kind.")

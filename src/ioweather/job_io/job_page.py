@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, ResultTable, columns_of
-from ioweather.core.tables.applications import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.core.words import names_of, pairs_of
 from ioweather.facts.file_records import (

@@ -76,9 +76,10 @@ class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `log_paths` are the logs that still exist, `heat_map_logs` the number of those with heat maps, and `target_count`
-    the storage targets sampled on its day. `separate`: logs of processes without MPI, seen as one run (`as_one_run`).
-    `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
+    `log_paths` are the logs that still exist, `heat_map_logs` the number of those with heat maps, `target_count` the
+    storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one of them. `separate`: logs of
+    processes without MPI, seen as one run (`as_one_run`). `of_job` is set if the job has several runs and this view is
+    of one of them (`main_run_of`).
     """
 
     label: str
@@ -93,6 +94,7 @@ class JobView:
     heat_map_logs: int = 1
     log_paths: tuple[str, ...] = ()
     target_count: int | None = None
+    target_bytes_per_s: float | None = None
     separate: bool = False
     of_job: AllRuns | None = None
     run_number: int = 1

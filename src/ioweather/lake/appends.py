@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 import duckdb
 
 from ioweather.core.clock import day_start_ns
-from ioweather.core.errors import LakeConflict, LakeError
+from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import TableSpec
@@ -111,9 +111,10 @@ def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
         except Refused as error:
             attempt += 1
             if time.monotonic() > deadline:
-                raise LakeConflict(
+                raise LakeError(
                     f"{attempt} tries to change `{spec.name}` lost against other writers: {error}.",
                     hint="Run the same command again; nothing was lost.",
+                    kind="LakeConflict",
                 ) from None
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
 
@@ -339,9 +340,14 @@ def _remove(targets: Collection[Path]) -> None:
 
 
 def _write(
-    con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str,
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    spec: TableSpec,
+    rows: str,
+    days: Collection[str],
+    prefix: str,
     targets: list[Path],
-) -> Iterator[DataFile]:  # fmt: skip
+) -> Iterator[DataFile]:
     """Write files that are listed in `targets` before they exist. They get their final name once they are on disk."""
     columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), *((name, "VARCHAR") for name in _LAKE_TEXTS)]
     selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)

@@ -141,9 +141,13 @@ def make_table(root: Path, spec: TableSpec) -> Table:
     try:
         with _library():
             DeltaTable.create(
-                str(root / spec.name), Schema(_fields(spec)), mode="ignore", partition_by=["day"], name=spec.name,
+                str(root / spec.name),
+                Schema(_fields(spec)),
+                mode="ignore",
+                partition_by=["day"],
+                name=spec.name,
                 configuration=_SETTINGS,
-            )  # fmt: skip
+            )
     except TableFault:
         table = open_table(root, spec)  # another writer created it, or it cannot be created
         if table is None:
@@ -227,9 +231,12 @@ class Table:
 
     def _write(self, actions: Sequence[Any], properties: CommitProperties | None = None) -> None:
         self._delta.create_write_transaction(
-            list(actions), mode="append", schema=self._delta.schema(), partition_by=["day"],
+            list(actions),
+            mode="append",
+            schema=self._delta.schema(),
+            partition_by=["day"],
             commit_properties=properties,
-        )  # fmt: skip
+        )
         self._delta.update_incremental()
 
     def vacuum(self, hours: int, *, dry_run: bool) -> int:

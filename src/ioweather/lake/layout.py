@@ -27,7 +27,7 @@ from urllib.parse import unquote
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import LakeError, LakeVersionError, UnsafePlace
+from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.tables.schema import SCHEMA_VERSION
@@ -129,17 +129,19 @@ def check_version(root: Path) -> None:
     while found < SCHEMA_VERSION:
         migrate = MIGRATIONS.get(found)
         if migrate is None:
-            raise LakeVersionError(
+            raise LakeError(
                 f"{root} has schema version {found}; this software reads {SCHEMA_VERSION} and cannot migrate it.",
                 hint="Ingest the original files into a new lake.",
+                kind="LakeVersionError",
             )
         migrate(root)
         found += 1
         _write_version(root, found)
     if found > SCHEMA_VERSION:
-        raise LakeVersionError(
+        raise LakeError(
             f"{root} has schema version {found}; this software reads up to {SCHEMA_VERSION}.",
             hint="Upgrade ioweather.",
+            kind="LakeVersionError",
         )
 
 

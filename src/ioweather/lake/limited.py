@@ -102,9 +102,10 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
             left -= time.monotonic() - asked
             if not is_last:
                 yield value
-            elif value is None:
-                return
             else:
+                worker.join(_JOIN_SECONDS)  # it ends by itself, so that its exit handlers run
+                if value is None:
+                    return
                 raise value
     finally:
         worker.kill()

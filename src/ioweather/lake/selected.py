@@ -2,8 +2,9 @@
 
     python -m ioweather.lake.selected < question > rows        (JSON; a stream of Arrow)
 
-The query sees the file as the view `input`, its path as the variable `file`, and the macros of `macros.sql`. The child
-is confined as in `lake.sandbox`; why it refuses goes to its standard error, as JSON.
+The query sees the file as the view `input`, the variables `file` (for DuckDB's own readers) and `path` (where it is),
+and the macros of `macros.sql`. The child is confined as in `lake.sandbox`; why it refuses goes to its standard error,
+as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from ioweather.core.errors import CorruptInput, EmptyInput, QueryRefused, TooMuchMemory, TooMuchTime
+from ioweather.core.errors import CorruptInput, EmptyInput, QueryRefused, SourceError
 from ioweather.lake.sandbox import Limits, checked_statement, give_up_rights, locking, start_child
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def read_select(
     options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
     setup = [
         f"SET VARIABLE file = {literal(content.name)}",
+        f"SET VARIABLE path = {literal(str(path.absolute()))}",
         f"SET VARIABLE zone = {literal(zone)}",
         f"SET TimeZone = {literal(zone or 'UTC')}",
         f"SET memory_limit = {literal(limits.memory)}",
@@ -105,7 +107,9 @@ def _batches(stream: IO[bytes]) -> Iterator[Any]:
 
 def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> None:
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise TooMuchTime(f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.")
+        raise SourceError(
+            f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.", kind="TooMuchTime"
+        )
     try:
         refusal = json.loads(message) if message else {}
     except ValueError:
@@ -113,7 +117,7 @@ def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> Non
     if "refused" in refusal:
         raise CorruptInput(f"{path}: {refusal['refused']}", hint=str(refusal["hint"]))
     if code:
-        raise TooMuchMemory(f"{path}: the SELECT took more than {limits.memory} of memory.")
+        raise SourceError(f"{path}: the SELECT took more than {limits.memory} of memory.", kind="TooMuchMemory")
 
 
 # In the child

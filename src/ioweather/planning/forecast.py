@@ -13,7 +13,7 @@ from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ForecastOutcome
-from ioweather.core.results import Answer, Cell
+from ioweather.core.results import Answer, Block, Cell, largest
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
@@ -56,6 +56,12 @@ def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
     return "load" if choices.busiest_filesystem(inventory) is not None else "slowdown"
 
 
+def _screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What is expected, and when to start."""
+    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (finding for finding in answer.findings if finding.name == "knows")
+
+
 QUESTION = Question(
     name="forecast",
     result=ForecastOutcome,
@@ -90,7 +96,7 @@ Example: ioweather forecast --filesystem scratch --op write --for 2h
     seen_by="public",
     period=False,
     table="forecast",
-    brief={"expected": 8, "best_start": 1, "knows": 1},
+    blocks=_screen,
 )
 
 

@@ -11,8 +11,7 @@ from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import JOBS
-from ioweather.core.tables.series import SERIES, Quality
+from ioweather.core.tables import JOBS, SERIES, Quality
 from ioweather.core.units import NS
 from ioweather.readers.text_files import line_blocks
 
@@ -82,7 +81,7 @@ class JobRecord:
     nodes: str | None = None
 
 
-def jobs_frame(records: Sequence[JobRecord]) -> Frame:
+def _jobs_frame(records: Sequence[JobRecord]) -> Frame:
     columns = {field.name: [getattr(record, field.name) for record in records] for field in fields(JobRecord)}
     return JOBS.frame(columns, rows=len(records))
 
@@ -95,12 +94,12 @@ def job_frames(records: Iterable[JobRecord]) -> Iterator[tuple[str, Frame]]:
         for record in records:
             batch.append(record)
             if len(batch) >= _BATCH:
-                yield "jobs", jobs_frame(batch)
+                yield "jobs", _jobs_frame(batch)
                 batch = []
     except SourceError as error:
         trouble = error
     if batch:
-        yield "jobs", jobs_frame(batch)
+        yield "jobs", _jobs_frame(batch)
     if trouble is not None:
         raise trouble
 

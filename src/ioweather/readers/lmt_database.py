@@ -27,7 +27,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables.series import COMPONENTS, Quality
+from ioweather.core.tables import COMPONENTS, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, ns_to_datetime
 from ioweather.readers.lmt_minutes import (
     ABSENT,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables.series import METRICS, SERIES, Quality
+from ioweather.core.tables import METRICS, SERIES, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 Flags: TypeAlias = NDArray[np.uint8]

@@ -26,7 +26,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables.jobs import UNNAMED_CLUSTER
+from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.readers.frame_rows import JobRecord, job_frames, moment_ns, numbered_lines, state_of
 from ioweather.readers.reader_catalogue import FileReader

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, UnsupportedVersion
 from ioweather.core.foreign_text import parse_json
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.jobs import EVENT_KINDS
+from ioweather.core.tables import EVENT_KINDS, TABLES
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, whole_lines
 
 VERSION = 1
 _MARK = "ioweather_spool"
-_TABLES = ("events", "job_operations", "responses", "series")
+_TABLES = ("components", "events", "job_operations", "responses", "series")
 # So few at first: what is not taken anyway is known early.
 _FIRST_ROWS = 1_000
 _FRAME_ROWS = 50_000
@@ -138,7 +137,9 @@ def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence
         foreign = {host for host in set(named) if host is not None and not allowed.match(host)}
         if foreign:
             number, host = next((n, host) for n, host in zip(numbers, named, strict=True) if host in foreign)
-            raise ForeignRows(f"{path}, line {number}: a row of {host}, in what may hold rows of {hosts} alone.")
+            raise SourceError(
+                f"{path}, line {number}: a row of {host}, in what may hold rows of {hosts} alone.", kind="ForeignRows"
+            )
 
 
 def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[str | None]]:

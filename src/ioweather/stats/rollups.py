@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables import concat
-from ioweather.core.tables.responses import RESPONSE_ROLLUPS
+from ioweather.core.tables import RESPONSE_ROLLUPS, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import names_of
 from ioweather.stats.histograms import Histograms

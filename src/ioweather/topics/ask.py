@@ -43,8 +43,10 @@ def ask(
         answer = question.run(source, values)
         provenance = _provenance(question, source, values)
         own = (_OWN_ROWS,) if source.own_rows else ()
+        blocks = answer.blocks if question.blocks is None else tuple(question.blocks(answer, values))
         return replace(
             answer,
+            blocks=blocks,
             name=name,
             exhibits=tuple(_titled(exhibit) for exhibit in answer.exhibits),
             caveats=(*_simulated(source), *own, *answer.caveats),

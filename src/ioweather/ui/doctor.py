@@ -6,29 +6,26 @@ import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from ioweather.agent.settings import settings_from, sources_for
+from ioweather.agent.doctor import Check, State, check_agent, check_loads, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, read_status, remote_agents, troubles
 from ioweather.core.clock import now_ns, utc_day
-from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
-from ioweather.lake.check import impossible_rows, last_check
+from ioweather.lake.check import last_check
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.local_setup import systems_of
+from ioweather.ui.facility_draft import systems_of
 
-State = Literal["ok", "note", "problem"]
 # Samples of one second are not ordered more finely than this.
 _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
@@ -37,35 +34,21 @@ _RECENT_DAYS = 7
 _CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
-_PROGRAMS = {
-    "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
-    "sacct": "live Slurm accounting (`ioweather agent run slurm`) needs Slurm's client",
-    "iostat": "sysstat gives block-device history: apt-get install sysstat",
-}
-
 _NTP: Final = "set both by NTP: chronyc tracking"
-
-
-@dataclass(frozen=True)
-class Check:
-    name: str
-    state: State
-    found: str
-    fix: str = ""
 
 
 def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     """Every check, in order; a check that itself fails is a problem with its error."""
     root = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
-    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _programs, lambda: _collectable(root)]
-    checks += [partial(_agent, place) for place in places]
+    checks: list[Callable[[], Iterator[Check]]] = [check_python, _packages, check_programs, lambda: _collectable(root)]
+    checks += [partial(check_agent, place) for place in places]
     checks.append(lambda: _agents_clocks(places))
     if layout.is_lake(root):
         checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
         checks.append(lambda: _twice(open_lake(root)))
         checks += [lambda: _clocks(open_lake(root)), lambda: _rows(open_lake(root))]
-        checks += [lambda: _elsewhere(root), lambda: _pushed(root)]
+        checks += [lambda: _elsewhere(root), lambda: _pushed(root), lambda: _probe_loads(root, places)]
     found: list[Check] = []
     for check in checks:
         try:
@@ -75,10 +58,6 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     if not layout.is_lake(root):
         found.append(Check("lake", "note", f"none at {root}", "ioweather ingest FILES, or ioweather demo"))
     return found
-
-
-def _python() -> Iterator[Check]:
-    yield Check("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
 
 
 def _packages() -> Iterator[Check]:
@@ -104,46 +83,8 @@ def _packages() -> Iterator[Check]:
         yield Check("extras", "note", f"not installed: {', '.join(sorted(set(extras)))}", "pip install NAME, if wanted")
 
 
-def _programs() -> Iterator[Check]:
-    for name, why in _PROGRAMS.items():
-        place = shutil.which(name)
-        yield Check(name, "ok", place) if place else Check(name, "note", "not here", why)
-
-
 def _collectable(root: Path) -> Iterator[Check]:
-    """What an agent would measure here. Nothing is opened on a file system that it would probe."""
-    facility = load_facility(layout.facility_file(root))
-    try:
-        found = sources_for((), facility, settings_from(facility.sections.get("collect", {})), "doctor")
-    except UsageError as error:
-        yield Check("collect", "note", error.message, error.hint)
-        return
-    yield Check("collect", "ok", ", ".join(source.label for source in found))
-
-
-def _agent(spool: Path) -> Iterator[Check]:
-    try:
-        status = read_status(spool)
-    except DataUnavailable:
-        yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather agent run")
-        return
-    age = format_seconds((now_ns() - status.written_ns) / NS)
-    if status.state == "stopped":
-        yield Check("agent", "note", f"stopped {age} ago on {status.host}", "start it again: ioweather agent run")
-    elif status.is_stale(now_ns()):
-        yield Check(
-            "agent", "problem", f"last heard of {age} ago on {status.host}", "start it again: ioweather agent run"
-        )
-    else:
-        yield Check("agent", "ok", f"running on {status.host}, pid {status.pid}")
-    waiting = status.spool
-    if waiting.dropped_rows:
-        why = waiting.dropped_why or waiting.message
-        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were given up: {why}", "check the lake")
-    elif waiting.last_ship_ok is False:
-        yield Check("spool", "problem", f"rows do not reach the lake: {waiting.message}", "check space and permissions")
-    else:
-        yield Check("spool", "ok", f"{format_bytes(waiting.bytes)} waiting")
+    yield from check_sources(load_facility(layout.facility_file(root)))
 
 
 def _elsewhere(root: Path) -> Iterator[Check]:
@@ -169,6 +110,17 @@ def _elsewhere(root: Path) -> Iterator[Check]:
     if agents:
         heard = sum(agent.state(moment) == "running" for agent in agents)
         yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
+
+
+def _probe_loads(root: Path, spools: Sequence[Path]) -> Iterator[Check]:
+    """What the probes of all agents together do to each file system."""
+    statuses = []
+    for spool in spools:
+        with suppress(IoweatherError):
+            statuses.append(read_status(spool))
+    remote = [agent.status for agent in remote_agents(root, now_ns(), statuses) if agent.status is not None]
+    running = [status for status in [*statuses, *remote] if not status.is_stale(now_ns())]
+    yield from check_loads(running, open_lake(root).facility)
 
 
 def _pushed(root: Path) -> Iterator[Check]:
@@ -227,23 +179,18 @@ def _last_check(root: Path) -> Check:
 
 
 def _rows(lake: Lake) -> Iterator[Check]:
-    """Rows that were refused or flagged when they came, and rows in the lake that would be today."""
+    """Rows that were refused or flagged when they came."""
     with lake.snapshot() as snapshot:
         refused, flagged = (
             snapshot.scalar(f"SELECT coalesce(sum({name}), 0) FROM ingests")
             for name in ("refused_count", "flagged_count")
         )
-        held = [*impossible_rows(snapshot, now_ns())]
     if refused:
         yield Check("rows", "note", f"{refused:,} were left out, because they cannot be", "ioweather lake quarantine")
     if flagged:
         fix = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
         yield Check("rows", "note", f"{flagged:,} were kept and flagged", fix)
-    for found in held:
-        text = f"{found.rows:,} rows of `{found.table}` have a {found.column} that cannot be"
-        fix = "they came before rows were checked; of series, they count as missing where below 0"
-        yield Check("rows", "problem", text, fix)
-    if not refused and not held:
+    if not refused:
         yield Check("rows", "ok", "none is outside of what its table allows")
 
 

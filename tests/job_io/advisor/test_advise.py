@@ -28,8 +28,9 @@ def advice(name, seconds, part="requests", matters=True):
 
 def check_bounds(advised: Advised) -> None:
     most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
+    ranks = [found.rank_seconds for found in advised.patterns]
+    assert ranks == sorted(ranks, reverse=True)
     seconds = [found.seconds for found in advised.patterns]
-    assert seconds == sorted(seconds, reverse=True)
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
     assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
     assert all(found.matters == (found.most_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
@@ -98,7 +99,7 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
-    assert profile_of(limited, 0).ceiling_bytes_per_s == 128.0 * MIB
+    assert profile_of(limited, 0).ceiling == (128.0 * MIB, "facility.toml")
 
 
 def test_of_several_runs_the_one_with_most_io_is_looked_at(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -14,7 +15,7 @@ from ioweather.job_io.advisor.profile import FEWEST_PAIRS, Past, conformal, prom
 
 
 def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:
-    return Past(rule, part, "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
+    return Past(rule, part, "local", "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
 
 
 def test_the_record_is_of_rules_that_there_are():
@@ -53,7 +54,27 @@ def test_what_was_never_tried_promises_nothing():
     untried = promised_from(others, "a", "layout", 8.0, 20.0)
     assert (untried.seconds, untried.low, untried.high, untried.tried) == (0.0, 0.0, 8.0, False)
     once = promised_from([*others, past("a", 0.25, part="layout")], "a", "layout", 8.0, 20.0)
-    assert (once.seconds, once.of_rule, once.tried) == (2.0, 1, True)
+    assert (once.seconds, once.high, once.tried) == (0.0, 8.0, False)
+
+
+def test_pairs_on_other_storage_say_nothing():
+    assert not promised("small_requests", "requests", None, 8.0, 20.0, 1e6).tried
+    assert promised("small_requests", "requests", "local", 8.0, 20.0, 1e6).tried
+
+
+def test_three_of_four_changes_saved_what_is_promised():
+    pairs = [past("a", ratio / 100) for ratio in range(1, 101)]
+    promise = promised_from(pairs, "a", "requests", 10.0, 20.0)
+    assert sum(pair.won_seconds >= promise.seconds for pair in pairs) == 75
+
+
+def test_joined_requests_do_not_move_bytes_faster_than_runs_did():
+    """Runs moved 100 MB/s after their requests were joined: one that moves 50 MB/s saves half, a faster one nothing."""
+    runs = [replace(past("small_requests", 0.5), moved_bytes=1_500_000_000) for _ in range(FEWEST_PAIRS)]
+    assert {pair.rate_after for pair in runs} == {1e8}
+    for rate, seconds in ((5e7, 4.0), (1e6, 7.92), (2e8, 0.0)):
+        promise = promised_from(runs, "small_requests", "requests", 8.0, 20.0, rate)
+        assert promise.seconds == pytest.approx(seconds)
 
 
 def test_pairs_of_less_than_a_second_say_nothing_of_longer_ones():
@@ -87,6 +108,6 @@ def test_a_change_that_made_it_worse_won_nothing():
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])
 def test_no_promise_leaves_its_bounds(modelled):
     for rule in RULES:
-        promise = promised(rule.name, rule.part, min(modelled, 100.0), 100.0)
+        promise = promised(rule.name, rule.part, "parallel", min(modelled, 100.0), 100.0, 1e6)
         assert 0.0 <= promise.low <= promise.seconds <= promise.high <= 100.0
         assert promise.high == 0.0 or modelled > 0

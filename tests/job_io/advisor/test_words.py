@@ -126,7 +126,6 @@ def test_seconds_that_the_system_took_are_not_promised(tmp_path, kind):
     why = Answer("q", "h", name="why", result=WhyOutcome(kind, None, io_seconds=20.0, seconds=split))
     found = with_advice(why, view)
     assert sum(item.seconds for item in found.result.worth[:1]) <= 5.0
-    assert "of 5 s" in found.facts[0].title
     assert with_advice(Answer("q", "h"), view).exhibits[0].estimates[0].value > 15.0
 
 

@@ -9,7 +9,7 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, Read
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.readers.reader_catalogue import SOURCES
 
 SUFFIXES = {"h5lmt": ".h5lmt", "tts": ".hdf5", "lmt": ".sqlite3"}

@@ -7,8 +7,7 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import parse_facility
-from ioweather.core.tables.applications import APPLICATIONS
-from ioweather.core.tables.jobs import JOBS
+from ioweather.core.tables import APPLICATIONS, JOBS
 from ioweather.core.units import NS
 from ioweather.studies.car11.instrumentation import STUDY
 

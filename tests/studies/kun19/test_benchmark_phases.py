@@ -8,8 +8,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Frame
-from ioweather.core.tables import concat, encode_text
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
 from ioweather.stats.rollups import roll_up
 from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY
@@ -45,7 +44,8 @@ def made(hour, before, facility=None, phases=PHASES):
 
 def test_slow_is_measured_against_the_whole_period():
     (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    estimate, _ = exhibit.estimates
+    estimate, _, visible = exhibit.estimates
+    assert (visible.name, visible.value) == ("visible_phases_ratio", 1.0)
     assert estimate.name == "slowdown[mdtest-hard-write, work read]"
     assert estimate.low <= estimate.value <= estimate.high
     assert (estimate.value, estimate.n) == (pytest.approx(100, rel=0.01), 2400)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from planted_jobs import estimate
 
-from ioweather.core.tables import encode_text
-from ioweather.core.tables.applications import FILES
+from ioweather.core.tables import FILES, encode_text
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.facts.job_metrics import SPAN_COLUMNS
 from planted_association import START_NS, made, planted_association, rollup, site

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.results import Answer, Fact, FactGroup
-from ioweather.ui.cli.terminal import shortened
+from ioweather.core.results import Fact, FactGroup, largest
 
 
 def test_bars_of_nothing_and_lines_about_others_are_left_to_the_full_screen() -> None:
@@ -17,11 +16,8 @@ def test_bars_of_nothing_and_lines_about_others_are_left_to_the_full_screen() ->
         Fact("small", "small requests", 9.0, "seconds"), Fact("small_interval", "", ""), Fact("small_fix_1", "", ""),
         Fact("advice_how", "before, after", ""),
     ))  # fmt: skip
-    nothing = FactGroup("changed", "What changed", (Fact("bytes", "bytes", 0.0, "ratio", share=0.0),))
-    answer = Answer("why", "The system.", facts=(split, advice, nothing))
-    found = shortened(answer, {"split": 4, "advice": 3, "changed": 1})
-    names = {group.name: [fact.name for fact in group.facts] for group in found.facts}
-    assert names == {"split": ["usual", "system", "unexplained"], "advice": ["small", "small_fix_1"]}
+    assert [fact.name for fact in largest(split, 4).facts] == ["usual", "system", "unexplained"]
+    assert [fact.name for fact in largest(advice, 3).facts] == ["small", "small_fix_1"]
 
 
 def test_the_rows_that_carry_the_time_stay_and_what_is_cut_is_counted() -> None:
@@ -33,7 +29,7 @@ def test_the_rows_that_carry_the_time_stay_and_what_is_cut_is_counted() -> None:
         Fact("read", "read", 15.9e9, "bytes_per_s", share=1.0),
         Fact("write", "write", 78.5e6, "bytes_per_s", share=0.0048),
     ))  # fmt: skip
-    found = shortened(Answer("job", "It ran.", facts=(accesses, speed)), {"speed": 2, "accesses": 2})
-    shown = {group.name: [fact.name for fact in group.facts] for group in found.facts}
-    assert shown == {"speed": ["read", "write"], "accesses": ["size_97812", "sequential", "more_rows"]}
-    assert found.facts[1].facts[-1].label == "+2 smaller rows"
+    assert [fact.name for fact in largest(speed, 2).facts] == ["read", "write"]
+    found = largest(accesses, 2)
+    assert [fact.name for fact in found.facts] == ["size_97812", "sequential", "more_rows"]
+    assert found.facts[-1].label == "+2 smaller rows"

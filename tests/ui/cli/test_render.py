@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
-from ioweather.ui.cli.terminal import chart_lines, print_answer, print_rows, table_parts
+from ioweather.ui.cli.terminal import chart_lines, fitting_columns, print_answer, print_rows
 
 
 def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:
@@ -15,19 +15,20 @@ def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: l
 
 def test_a_table_stays_whole_where_its_texts_can_wrap() -> None:
     claims = ["fewer than twenty of the targets work together at a time"] * 2
-    _, parts = table_parts(["claim", "evidence", "exhibit"], [claims, claims, ["pat19.sensitivity"] * 2], 60)
-    assert parts == [[0, 1, 2]]
+    _, count = fitting_columns(["claim", "evidence", "exhibit"], [claims, claims, ["pat19.sensitivity"] * 2], 60)
+    assert count == 3
 
 
 def test_words_are_not_broken() -> None:
-    least, _ = table_parts(["group"], [["checkpoint_shared000-512-9e25"]], 20)
+    least, _ = fitting_columns(["group"], [["checkpoint_shared000-512-9e25"]], 20)
     assert least == [29]
 
 
-def test_every_part_begins_with_what_tells_rows_apart() -> None:
-    cells = [["2 to 63", "2 to 63"], ["POSIX", "MPI-IO"], *([["1234567890"] * 2] * 4)]
-    _, parts = table_parts(["processes", "interface", *"abcd"], cells, 46)
-    assert parts == [[0, 1, 2, 3], [0, 1, 4, 5]]
+def test_columns_that_do_not_fit_are_named_below_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(("processes", *"abcdefgh"), [("2 to 63", *["1234567890"] * 8)], "text")
+    printed = capsys.readouterr().out
+    assert "Not shown: f, g, h" in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_many_bars_are_a_character_each() -> None:

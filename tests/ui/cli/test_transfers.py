@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from ioweather.core.tables.responses import RESPONSES
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MIB, NS
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run

@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.agent import delivery as pushing
-from ioweather.agent.delivery import Server, Shipment, Shipper, push
+from ioweather.agent import push as pushing
+from ioweather.agent.delivery import Server, Shipment, Shipper
+from ioweather.agent.push import push
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row
 from ioweather.agent.settings import settings_from
 from ioweather.agent.spool import Spool, row_line
@@ -441,7 +442,7 @@ def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
 ):
     waited: list[float] = []
     # Not the sleep of all: servers of this process sleep in threads of their own.
-    monkeypatch.setattr("ioweather.agent.delivery.time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr("ioweather.agent.push.time", SimpleNamespace(sleep=waited.append))
     TellsToWait.times, TellsToWait.said = times, said
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TellsToWait) as full:
         threading.Thread(target=full.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

@@ -16,8 +16,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from asking import weather_now
-from ioweather.agent.delivery import Server, Shipment, Shipper, push
+from ioweather.agent.delivery import Server, Shipment, Shipper
 from ioweather.agent.exporter import render
+from ioweather.agent.push import push
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import (
     InFlight,

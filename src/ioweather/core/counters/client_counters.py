@@ -32,7 +32,7 @@ _METRICS = pairs_of("""
 _KINDS = {"READ": "read", "WRITE": "write"}
 
 
-@dataclass(slots=True)
+@dataclass
 class Mount:
     """Counters of one mount. Times are in microseconds; `None` if the kernel's own sum went wrong."""
 
@@ -143,6 +143,7 @@ class Response(NamedTuple):
 
 
 def is_mmpmon(text: str) -> bool:
+    """Whether the text begins as recordings of `mmpmon -p` do."""
     return any(_REQUEST.match(line) and " _n_ " in line for line in text.splitlines()[:50])
 
 

@@ -56,7 +56,7 @@ def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float)
         return None
     grown: list[float | None] = []
     restarted = False
-    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+    for place, (old, new) in enumerate(zip(before, after)):
         if new >= old or place == IN_FLIGHT:
             grown.append(float(new - old))
         else:

@@ -27,7 +27,7 @@ class Origin(NamedTuple):
     parameter: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sample:
     """Counters of a target at one time; `since_ns`: when they started at 0, if the server says it."""
 
@@ -36,7 +36,7 @@ class Sample:
     counters: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Growth:
     """Amounts of a target in [start_ns, end_ns). After a restart they are the counters themselves, a lower bound."""
 

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput
@@ -68,7 +68,7 @@ _TIME = re.compile(
 _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counter:
     """One line: number of samples, unit, and their sum; None if only calls are counted."""
 
@@ -77,7 +77,7 @@ class Counter:
     total: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stats:
     """A moment of a `stats` or `md_stats` file. `start_ns`: since when it counts, where the version says it."""
 
@@ -186,7 +186,7 @@ class Operation(NamedTuple):
 
 
 _NONE = Operation(0)
-Operations: TypeAlias = dict[str, Operation]
+Operations = dict[str, Operation]
 
 
 class Entry(NamedTuple):
@@ -428,6 +428,7 @@ _NOTHING = JobIdentity()
 
 @lru_cache(maxsize=1 << 14)  # the same jobs are looked at again and again
 def identity_of(key: str) -> JobIdentity:
+    """What the job id of a server says: number, user, program and host, where it has them."""
     if _JOB_NUMBER.fullmatch(key):
         return JobIdentity(job_id=int(key))
     if ":" in key:

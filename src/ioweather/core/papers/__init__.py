@@ -34,11 +34,23 @@ _FACTORS: Final[dict[str, dict[str, Fraction | int]]] = {
     "": {"": 1, "TFlops": 1, "PF": 1},
     "count": {"n": 1, "k": 10**3, "M": 10**6, "billion": 10**9},
     "bytes": {
-        "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB, "PiB": PIB,
-        "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
+        "B": 1,
+        "KiB": KIB,
+        "MiB": MIB,
+        "GiB": GIB,
+        "TiB": TIB,
+        "PiB": PIB,
+        "MB": 10**6,
+        "GB": 10**9,
+        "TB": 10**12,
+        "PB": 10**15,
     },
     "bytes_per_s": {
-        "MiB/s": MIB, "GiB/s": GIB, "GiB/min": Fraction(GIB, _MINUTE), "MB/s": 10**6, "GB/s": 10**9,
+        "MiB/s": MIB,
+        "GiB/s": GIB,
+        "GiB/min": Fraction(GIB, _MINUTE),
+        "MB/s": 10**6,
+        "GB/s": 10**9,
         "GbE": Fraction(10**9, 8),
     },
     "mib_per_s_per_node": {"MiB/s/CN": 1},
@@ -46,7 +58,7 @@ _FACTORS: Final[dict[str, dict[str, Fraction | int]]] = {
     "seconds": {"ms": Fraction(1, 1000), "s": 1, "min": _MINUTE, "h": 3600, "d": 86_400},
     "ratio": {"%": Fraction(1, 100)},
     "factor": {"x": 1},
-}  # fmt: skip
+}
 _UNITS: Final = {
     printed: (unit, Fraction(factor)) for unit, factors in _FACTORS.items() for printed, factor in factors.items()
 }
@@ -121,6 +133,7 @@ def exhibits() -> tuple[ExhibitEntry, ...]:
 
 @cache
 def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
+    """The catalogue's entry of an exhibit. Raises UsageError for an unknown id."""
     key = exhibit_id.partition(".")[0]
     for entry in PAPERS[key].exhibits if key in PAPERS else ():
         if entry.id == exhibit_id:

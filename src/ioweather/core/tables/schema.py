@@ -28,11 +28,22 @@ _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
 # Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.histograms`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
-_EVENT_KEYS: Final = {"through": list, "interval_ns": int, "probability": float, "runs": int, "lost_seconds": float,
-                      "direction": str, "cause": str, "op": str, "mode": str, "request_bytes": int}  # fmt: skip
+_EVENT_KEYS: Final = {
+    "through": list,
+    "interval_ns": int,
+    "probability": float,
+    "runs": int,
+    "lost_seconds": float,
+    "direction": str,
+    "cause": str,
+    "op": str,
+    "mode": str,
+    "request_bytes": int,
+}
 
 
 def is_numbers(text: str) -> bool:
+    """Whether the text is numbers separated by commas."""
     return _NUMBERS.fullmatch(text) is not None
 
 
@@ -42,19 +53,23 @@ def is_layout(text: str) -> bool:
 
 
 def is_histogram(text: str) -> bool:
+    """Whether the text is a packed histogram."""
     gaps = sum(map(ord, text[1::2])) - 33 * (len(text) // 2) if text.startswith("~") else 0
     return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
 
 
 def is_interfaces(text: str) -> bool:
+    """Whether the text is names of I/O interfaces separated by commas."""
     return text == "" or set(text.split(",")) <= set(INTERFACES)
 
 
 def is_object(text: str) -> bool:
+    """Whether the text is a JSON object."""
     return isinstance(_parsed(text), dict)
 
 
 def is_object_of_texts(text: str) -> bool:
+    """Whether the text is a JSON object of texts."""
     found = _parsed(text)
     return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
 
@@ -68,6 +83,7 @@ def is_object_of_counts(text: str) -> bool:
 
 
 def is_object_of_objects(text: str) -> bool:
+    """Whether the text is a JSON object of objects of counts."""
     found = _parsed(text)
     return isinstance(found, dict) and all(
         isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
@@ -154,7 +170,7 @@ PER_PROCESS: Final = Range(0.0, float(1 << 60), "0 to 2^60")
 # Linux numbers errors to 4095.
 ERRNO: Final = Range(0, 4095, "0 to 4095")
 FLAGS: Final = Range(0, (1 << 15) - 1, "0 to 32767")
-# By metric: series.SAMPLES.
+# By metric: definitions.SAMPLES.
 SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
 
 _BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}

@@ -19,12 +19,14 @@ from ioweather.job_io.advisor.fixes import (
     buffering,
     by_all,
     find_small,
+    hint,
+    hints,
     interface_of,
     joined,
     joined_by_collectives,
+    layout_lines,
     main_verb,
     rate_words,
-    setstripe,
 )
 from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile, Seen
 
@@ -117,10 +119,8 @@ def data_sieving(profile: Profile) -> Seen | None:
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = f"{format_bytes(amount)} read to be written again: {part} of what MPI-IO wrote"
-    line = 'MPI_Info_set(info, "romio_ds_write", "disable");'
-    return Seen(
-        evidence, profile.saving(saved), (line, 'MPI_Info_set(info, "romio_cb_write", "enable");'), files[records.file]
-    )
+    line = hint(profile, "romio_ds_write", "disable")
+    return Seen(evidence, profile.saving(saved), (line, hint(profile, "romio_cb_write", "enable")), files[records.file])
 
 
 MANY: Final = 1000
@@ -155,10 +155,10 @@ def aggregators(profile: Profile) -> Seen | None:
     if profile.node_count is None or not len(callers) or not rows.any() or len(callers) >= profile.nodes:
         return None
     saved = np.where(rows, profile.data_seconds * (1.0 - len(callers) / profile.nodes), 0.0)
-    least = profile.moved_bytes / profile.ceiling_bytes_per_s
+    least = profile.moved_bytes / profile.ceiling[0]
     seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
     evidence = f"{len(callers):,} aggregators for {profile.nodes:,} nodes"
-    lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
+    lines = hints(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
     return Seen(evidence, seconds, lines, rows)
 
 
@@ -205,7 +205,7 @@ def striping(profile: Profile) -> Seen | None:
         f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
         f"taken at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Seen(evidence, seconds, (setstripe(profile, rows, width),), rows)
+    return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
 
 
 FEWEST_BYTES: Final = 64 * MIB
@@ -241,7 +241,7 @@ def unused_targets(profile: Profile) -> Seen | None:
         used = 1
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
     width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES)))
-    return Seen(evidence, 0.0, (setstripe(profile, rows & profile.shared, width),), rows)
+    return Seen(evidence, 0.0, layout_lines(profile, rows & profile.shared, width), rows)
 
 
 LOPSIDED: Final = 1.5
@@ -261,7 +261,43 @@ def uneven_targets(profile: Profile) -> Seen | None:
         f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
         f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
     )
-    return Seen(evidence, seconds, (balanced(profile, rows),), rows)
+    return Seen(evidence, seconds, balanced(profile, rows), rows)
+
+
+# A target is slow if its files took five times as long per byte as those elsewhere, and each of its files longer than
+# nine of ten elsewhere; three files on it, and four other targets, are the fewest.
+SLOW_FACTOR: Final = 5.0
+FEWEST_FILES: Final = 3
+FEWEST_OTHERS: Final = 4
+
+
+def slow_target(profile: Profile) -> Seen | None:
+    """One storage target far slower than the others, for files of the same kind."""
+    rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") == 1) & ~profile.collective
+    rows &= profile.moved >= MIB
+    targets, _, share = target_load(profile, rows)
+    if len(targets) <= FEWEST_OTHERS:
+        return None
+    place = np.where(rows, share.argmax(axis=0), -1)
+    spent = profile.data_seconds
+    each = ratio(spent, profile.moved)
+    usual = np.array([np.median(each[place == number]) for number in range(len(targets))])
+    worst = int(usual.argmax())
+    mine, others = each[place == worst], each[rows & (place != worst)]
+    slow = place == worst
+    clearly = mine.min() > np.quantile(others, 0.9) and usual[worst] >= SLOW_FACTOR * np.median(np.delete(usual, worst))
+    # Its files must not be smaller requests in disguise.
+    sizes = [float(np.median(ratio(profile.moved[which], profile.operations[which]))) for which in (slow, rows & ~slow)]
+    if len(mine) < FEWEST_FILES or not clearly or sizes[0] < sizes[1] / 2:
+        return None
+    saved = np.where(slow, np.maximum(spent - profile.moved * np.median(others), 0.0), 0.0)
+    name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
+    evidence = (
+        f"not your fault: storage target {name} took {format_seconds(float(np.median(spent[slow])))} a file "
+        f"({len(mine):,} files), {len(targets) - 1:,} others {format_seconds(float(np.median(spent[rows & ~slow])))}"
+    )
+    lines = (f"report {name} to your site: it was slow", "no change of the program helps")
+    return Seen(evidence, profile.saving(saved), lines, slow)
 
 
 # Drishti's: slowest against fastest process of a shared file.
@@ -281,7 +317,7 @@ def spread(profile: Profile, now: int, then: int) -> float:
     spent = profile.io_seconds or 0.0
     if then <= now:
         return 0.0
-    fastest = min(profile.ceiling_bytes_per_s, profile.layout_bytes_per_s)
+    fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
     return max(0.0, spent - max(spent * now / then, profile.moved_bytes / fastest))
 
 
@@ -350,7 +386,7 @@ def subset(profile: Profile) -> Seen | None:
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
     rows, behind = lagging(profile)
-    lines = ("divide the data evenly: total / ranks bytes each", 'MPI_Info_set(info, "romio_cb_write", "enable");')
+    lines = ("divide the data evenly: total / ranks bytes each", hint(profile, "romio_cb_write", "enable"))
     return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
 
 
@@ -361,7 +397,7 @@ _REPORT: Final = "report to your site: one node or target is slow"
 def straggler_time(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves no more than others: a node or target is slow."""
     rows, behind = lagging(profile)
-    lines = ('MPI_Info_set(info, "romio_cb_write", "enable");', _REPORT)
+    lines = (hint(profile, "romio_cb_write", "enable"), _REPORT)
     return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)
 
 

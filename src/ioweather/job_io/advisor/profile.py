@@ -22,20 +22,28 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
+from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import peak_of
-from ioweather.facts.file_records import FileRecords, file_records, ratio, strategy_of_files, sums
+from ioweather.facts.file_records import FileRecords, file_records, maximum, ratio, strategy_of_files, sums
+from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.view import JobView, LogFacts, printable
 
 # `record.toml` has pairs of runs before and after a change: the rule, the seconds by its model, the seconds that were
-# saved, and the origin of the pair. `python benchmarks/advice_pairs.py --write` makes it. The expected saving is the
-# model's seconds times the median of saved / modelled over the closest related pairs, if five: of the rule, of rules
-# with its model, of rules of its part. Without such pairs a rule that was never tried expects no saving.
+# saved, the kind of storage, and the origin of the pair. `python benchmarks/advice_pairs.py --write` makes it. Only
+# pairs on the same kind of storage count: a parallel file system is not a local disk. The expected saving is the
+# model's seconds times the lower quartile of saved / modelled over the closest related pairs, if five: of the rule, of
+# rules with its model, of rules of its part. Without such pairs the saving is "up to" the model's seconds.
 #
 # The interval is split conformal (Vovk et al. 2005): with n pairs exchangeable with this run, the ranks floor(0.05 (n
-# + 1)) and ceil(0.95 (n + 1)) of that ratio contain 90% or more; of the closest related pairs if 19, else of all. If
-# the model gives a second or more, only pairs of a second or more are related.
+# + 1)) and ceil(0.95 (n + 1)) of that ratio contain 90% or more; of the closest related pairs if 19, else of all on
+# that kind of storage. If the model gives a second or more, only pairs of a second or more are related.
+#
+# Joined requests on a parallel file system save what the storage's own rate leaves, and a log does not show that rate.
+# There the pairs give it: the rates of whole runs after their requests were joined. At rate r, a run that moved bytes
+# at a keeps a / r of its time, so a change saves 1 - a / r of the model's seconds. The rank below is that of r; the one
+# above is that of the ratio, as for other rules. Faster runs are not like these pairs: "up to".
 
 LEVEL: Final = 0.9
 # The smallest n for which both ranks exist at this level.
@@ -44,10 +52,16 @@ FEWEST_PAIRS: Final = 19
 JOINING: Final = frozenset(
     {"small_requests", "no_mpiio", "no_collectives", "mpiio_splits", "unbuffered", "stdio", "fsync_storm"}
 )
+# Of these, those whose time after the change is mostly that of moving bytes.
+JOINED: Final = JOINING - {"fsync_storm"}
 # Noise of the machine decides shorter pairs, so they say little about longer ones.
 LEAST_SECONDS: Final = 1.0
-# The fewest pairs of which a median is used.
-FEWEST_OF_MEDIAN: Final = 5
+# The fewest pairs of which a quantile is used.
+FEWEST_OF_QUANTILE: Final = 5
+# The quantile of earlier changes that is expected: three of four saved more.
+KEPT: Final = 0.25
+
+Storage: TypeAlias = Literal["local", "parallel"]
 
 
 @dataclass(frozen=True)
@@ -56,15 +70,25 @@ class Past:
 
     rule: str
     part: str
+    storage: Storage
     origin: str
     name: str
     before_seconds: float
     modelled_seconds: float
     won_seconds: float
+    moved_bytes: int = 0  # 0: not recorded
 
     @property
     def ratio(self) -> float:
         return max(self.won_seconds, 0.0) / self.modelled_seconds
+
+    @property
+    def rate_before(self) -> float:
+        return self.moved_bytes / self.before_seconds
+
+    @property
+    def rate_after(self) -> float:
+        return self.moved_bytes / max(self.before_seconds - self.won_seconds, WRITE_TO_MEMORY_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -91,12 +115,17 @@ def record() -> tuple[Past, ...]:
 
 
 @cache
-def promised(rule: str, part: str, modelled_seconds: float, most_seconds: float) -> Promise:
-    """Return the expected saving of a rule from the recorded pairs."""
-    return promised_from(record(), rule, part, modelled_seconds, most_seconds)
+def promised(
+    rule: str, part: str, storage: Storage | None, modelled_seconds: float, most_seconds: float, bytes_per_s: float
+) -> Promise:
+    """Return the expected saving of a rule from the recorded pairs, for a run that moved bytes at this rate."""
+    past = [pair for pair in record() if pair.storage == storage]
+    return promised_from(past, rule, part, modelled_seconds, most_seconds, bytes_per_s)
 
 
-def promised_from(past: Sequence[Past], rule: str, part: str, modelled_seconds: float, most_seconds: float) -> Promise:
+def promised_from(
+    past: Sequence[Past], rule: str, part: str, modelled_seconds: float, most_seconds: float, bytes_per_s: float = 0.0
+) -> Promise:
     """Return the expected saving from past pairs, at most `most_seconds`."""
     least = LEAST_SECONDS if modelled_seconds >= LEAST_SECONDS else 0.0
     everything = [pair.ratio for pair in past if pair.modelled_seconds > 0]
@@ -106,14 +135,21 @@ def promised_from(past: Sequence[Past], rule: str, part: str, modelled_seconds: 
     of_part = [pair.ratio for pair in usable if pair.part == part]
     kin = (own, of_model, of_part)
     pool = next((ratios for ratios in kin if len(ratios) >= FEWEST_PAIRS), everything)
-    medians = [float(np.median(ratios)) for ratios in kin if len(ratios) >= FEWEST_OF_MEDIAN][:1]
-    if own:
-        # A few pairs of its own can lower the expected saving, not raise it.
-        medians.append(float(np.median(own)))
-    low, high = conformal(pool)
-    if not medians:
+    closest = next((ratios for ratios in kin if len(ratios) >= FEWEST_OF_QUANTILE), None)
+    rates = [pair.rate_after for pair in past if rule in JOINED and pair.rule in JOINED and pair.moved_bytes > 0]
+    slow = float(np.quantile(rates, KEPT)) if len(rates) >= FEWEST_PAIRS else math.inf
+    if closest is None or len(pool) < FEWEST_PAIRS or bytes_per_s >= slow:
         return Promise(0.0, 0.0, min(modelled_seconds, most_seconds), 0, 0, tried=False)
-    seconds = min(modelled_seconds * min(medians), most_seconds)
+    low, high = conformal(pool)
+    rates = [pair.rate_after for pair in past if rule in JOINED and pair.rule in JOINED and pair.moved_bytes > 0]
+    if len(rates) >= FEWEST_PAIRS:
+        low, expected = (
+            max(0.0, 1.0 - bytes_per_s / r) for r in (conformal(rates)[0], float(np.quantile(rates, KEPT)))
+        )
+    else:
+        # A few pairs of its own can lower the expected saving, not raise it.
+        expected = min(float(np.quantile(ratios, KEPT)) for ratios in (closest, own) if ratios)
+    seconds = min(modelled_seconds * expected, most_seconds)
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
     return Promise(seconds, min(modelled_seconds * low, seconds), max(most, seconds), len(pool), len(own))
 
@@ -136,6 +172,10 @@ VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
 DEFAULT_PROCESS_BYTES_PER_S: Final = float(GIB)
 DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
 DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB  # a Lustre target
+# A target that was faster than the default may be faster still: no more than half as much again is believed.
+BELIEVED: Final = 1.5
+# Types of mounts whose storage is in the machine itself. Others, if known, are served over a network.
+_LOCAL: Final = frozenset(names_of("ext2 ext3 ext4 xfs btrfs zfs f2fs jfs tmpfs ramfs overlay rootfs squashfs"))
 # Used if neither accounting nor the user gives the nodes.
 DEFAULT_PROCESSES_PER_NODE: Final = 32
 LARGE_BYTES: Final = MIB
@@ -146,9 +186,14 @@ _ENOUGH_BYTES: Final = 64 * MIB
 _SMALL_BINS: Final = 5
 # A pattern of files that take less than this part of the I/O time is not named.
 FELT_SHARE: Final = 0.01
+# An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
+LONG_OPEN_SECONDS: Final = 1.0
+_SEVERAL_THREADS: Final = 1.05
 # No device is faster.
 WRITE_TO_MEMORY_SECONDS: Final = 10e-6
 SYSTEM_CALL_SECONDS: Final = 1e-6
+_DEFAULT: Final = "a default"
+_SEEN: Final = "this run itself"
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 
 
@@ -156,7 +201,8 @@ _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 class Profile:
     """One run. `row` is its `job_io`; `node_count` and `target_count` are the nodes and storage targets, if known.
 
-    `mounts` maps mount points to types of file systems. `separate`: processes without MPI, one log each.
+    `sampled_bytes_per_s` is the highest rate of a target in the lake's samples. `mounts` maps mount points to types of
+    file systems. `separate`: processes without MPI, one log each.
     """
 
     records: FileRecords
@@ -165,6 +211,7 @@ class Profile:
     node_count: int | None
     log: LogFacts | None = None
     target_count: int | None = None
+    sampled_bytes_per_s: float | None = None
     mounts: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     separate: bool = False
@@ -185,6 +232,13 @@ class Profile:
     def parallel(self) -> bool:
         """Several processes of one program, which could use MPI-IO."""
         return self.nprocs > 1 and not self.separate
+
+    @property
+    def mpi(self) -> Literal["cray", "openmpi", ""]:
+        """The MPI of the run, by its mounts or its command; empty if unknown."""
+        if any("/cray" in mount for mount in self.mounts):
+            return "cray"
+        return "openmpi" if "openmpi" in self.command.lower() else ""
 
     @property
     def python(self) -> bool:
@@ -224,19 +278,42 @@ class Profile:
         return int(self.row["read_bytes"]) + int(self.row["write_bytes"])
 
     @cached_property
-    def ceiling_bytes_per_s(self) -> float:
-        """Highest rate of the run: the file system's peak, the links of its nodes, or a default."""
-        peak = peak_of(self.row["main_mount"], self.facility) or DEFAULT_CEILING_BYTES_PER_S
+    def filesystem(self) -> str:
+        """Type of the file system with most of the data, such as lustre; without data that of most files; empty if
+        unknown."""
+        if (self.ints("stripe_count")[self.counted & self.moved_rows] > 0).any():
+            return "lustre"
+        place, mount = self.row["main_mount"], self.records.text("mount")
+        if place is None and (codes := mount.codes[mount.codes >= 0]).size:
+            place = mount.categories[int(np.bincount(codes).argmax())]
+        return self.mounts.get(place or "", "").removeprefix("fuse.")
+
+    @property
+    def storage(self) -> Storage | None:
+        """The kind of storage of that file system; None if unknown."""
+        if not self.filesystem or self.filesystem == "autofs":
+            return None
+        return "local" if self.filesystem in _LOCAL else "parallel"
+
+    @cached_property
+    def ceiling(self) -> tuple[float, str]:
+        """Highest rate of the run, and its origin: the file system's peak, samples of its targets, or a default; within
+        the links of its nodes."""
+        rate, origin = peak_of(self.row["main_mount"], self.facility), "facility.toml"
+        if rate is None and self.sampled_bytes_per_s and math.isfinite(self.known_targets):
+            rate, origin = self.known_targets * self.target_bytes_per_s, "the servers' samples"
+        if rate is None:
+            rate, origin = DEFAULT_CEILING_BYTES_PER_S, _DEFAULT
         limit = self.facility.node_limit_bytes_per_s
-        return min(peak, limit * self.nodes) if limit is not None else peak
+        return (limit * self.nodes, "facility.toml") if limit and limit * self.nodes < rate else (rate, origin)
 
     @cached_property
     def target_bytes_per_s(self) -> float:
-        """Rate of one storage target, from the facility file or a default."""
+        """Rate of one storage target, from the facility file, from the servers' samples, or a default."""
         mount = self.row["main_mount"]
         system = self.facility.filesystem_of_path(mount) if mount else None
         limit = system.component_limit_bytes_per_s if system is not None else None
-        return limit or DEFAULT_TARGET_BYTES_PER_S
+        return limit or self.sampled_bytes_per_s or DEFAULT_TARGET_BYTES_PER_S
 
     @cached_property
     def known_targets(self) -> float:
@@ -248,15 +325,36 @@ class Profile:
         return float(targets) if targets > 0 else math.inf
 
     @cached_property
-    def layout_bytes_per_s(self) -> float:
-        """Rate of the targets of the run's files; infinite unless the log has the stripes of all that moved data."""
-        rows = self.counted & self.moved_rows
+    def stripes(self) -> float:
+        """Targets of the run's files; infinite unless the log has the layout of 99% of the moved data."""
+        rows = self.counted & self.moved_rows & (self.ints("stripe_count") > 0)
+        if not rows.any() or self.moved[rows].sum(dtype=np.float64) < ALMOST_ALL * self.moved_bytes:
+            return math.inf
         stripes = np.zeros(self.records.files)
         np.maximum.at(stripes, self.records.file[rows], self.ints("stripe_count")[rows].astype(np.float64))
-        stripes = stripes[np.unique(self.records.file[rows])]
-        if not len(stripes) or not (stripes > 0).all():
-            return math.inf
-        return min(float(stripes.sum()), self.known_targets) * self.target_bytes_per_s
+        return min(float(stripes.sum()), self.known_targets)
+
+    @cached_property
+    def layout_bytes_per_s(self) -> float:
+        """Rate of the targets of the run's files; infinite if they are not known."""
+        return self.stripes * self.target_bytes_per_s
+
+    @cached_property
+    def deliverable(self) -> tuple[float, str]:
+        """Highest rate that storage can deliver to this run, and its origin; at least the run's own."""
+        rate, origin = self.ceiling
+        if self.layout_bytes_per_s < rate:
+            rate, origin = self.layout_bytes_per_s, "the targets of its files"
+        return (self.bytes_per_s, _SEEN) if self.bytes_per_s > rate else (rate, origin)
+
+    @property
+    def bytes_per_s(self) -> float:
+        return max(self.moved_bytes, 0) / self.io_seconds if self.io_seconds else 0.0
+
+    @property
+    def least_seconds(self) -> float:
+        """I/O time of the run's bytes at the highest rate that storage can deliver."""
+        return max(self.moved_bytes, 0) / self.deliverable[0]
 
     # --- columns, in the order of the records
 
@@ -267,7 +365,24 @@ class Profile:
 
     @cached_property
     def seconds(self) -> Callable[[str], Floats]:
-        return cache(self.records.seconds)
+        read = cache(self.records.seconds)
+        # Waiting for the other end of a pipe is not I/O.
+        return lambda name: np.where(self.waits, 0.0, read(name)) if name == "meta_seconds" else read(name)
+
+    @cached_property
+    def waits(self) -> Bools:
+        """Rows whose opens waited for something else than storage: a second or more each, in threads of a process that
+        spent more time in I/O than the run lasted."""
+        records = self.records
+        meta = records.seconds("meta_seconds")
+        spent = meta + records.seconds("read_seconds") + records.seconds("write_seconds")
+        alone = records.counted & (records.rank >= 0)
+        ranks, place = np.unique(records.rank, return_inverse=True)
+        threads = sums(np.where(alone, spent, 0.0), place, len(ranks)) > _SEVERAL_THREADS * (
+            self.run_seconds or math.inf
+        )
+        calls = np.maximum(self.ints("open_count"), 1)
+        return np.asarray(alone & threads[place] & (meta >= LONG_OPEN_SECONDS * calls), np.bool_)
 
     @cached_property
     def below(self) -> Bools:
@@ -286,6 +401,14 @@ class Profile:
     @cached_property
     def counted(self) -> Bools:
         return self.records.counted
+
+    @cached_property
+    def file_bytes(self) -> Floats:
+        """Size of the file of each row: its highest byte, else the bytes moved."""
+        ends = np.maximum(self.ints("read_extent_bytes"), self.ints("write_extent_bytes"))
+        size = maximum(ends, self.records.file, self.records.files)
+        moved = self.records.per_file(self.moved, self.counted)
+        return np.where(size > 0, size, moved).astype(np.float64)[self.records.file]
 
     @cached_property
     def shared(self) -> Bools:
@@ -312,10 +435,15 @@ class Profile:
         """Opens that a row needs: one for each of its processes."""
         return np.where(self.records.rank < 0, self.nprocs, 1)
 
+    def bin_count(self, verb: Verb, bins: int) -> Ints:
+        """Requests in the lowest of Darshan's bins."""
+        names = (READ_BINS if verb == "read" else WRITE_BINS)[:bins]
+        return np.asarray(np.sum([self.ints(name) for name in names], axis=0), np.int64)
+
     def small_count(self, verb: Verb) -> Ints:
         """Requests under 1 MiB. The bin from 100 KiB includes 1 MiB; the common sizes tell how many these are."""
         bins = READ_BINS if verb == "read" else WRITE_BINS
-        small: Ints = np.sum([self.ints(name) for name in bins[:_SMALL_BINS]], axis=0)
+        small = self.bin_count(verb, _SMALL_BINS)
         last = self.ints(bins[_SMALL_BINS - 1])
         both = self.ints(READ_BINS[_SMALL_BINS - 1]) + self.ints(WRITE_BINS[_SMALL_BINS - 1])
         sizes = [(self.ints(f"access{i}_bytes"), self.ints(f"access{i}_count")) for i in range(1, 5)]
@@ -347,7 +475,9 @@ class Profile:
         if float(moved[large].sum(dtype=np.float64)) >= _ENOUGH_BYTES:
             own = float(moved[large].sum(dtype=np.float64) / spent[large].sum())
             return own, "this run's own large requests"
-        return min(DEFAULT_PROCESS_BYTES_PER_S, self.ceiling_bytes_per_s / self.io_ranks), "a stated default"
+        rate, origin = self.ceiling
+        part = rate / self.io_ranks
+        return (part, origin) if part < DEFAULT_PROCESS_BYTES_PER_S else (DEFAULT_PROCESS_BYTES_PER_S, _DEFAULT)
 
     def request_overhead(self, verb: Verb) -> Floats:
         """Seconds of a request beyond moving its bytes, (T - B / R) / n, of each row; R is `process_rate`.
@@ -389,9 +519,14 @@ class Profile:
 
     @cached_property
     def io_seconds(self) -> float | None:
-        """D; None if the log has no times."""
+        """D, without `waits`; None if the log has no times."""
         value = self.row["io_seconds"]
-        return float(value) if value is not None and math.isfinite(value) and value > 0 else None
+        if value is None or not math.isfinite(value) or value <= 0:
+            return None
+        if not self.waits.any():
+            return float(value)
+        alone = self.counted & (self.records.rank >= 0)
+        return self._slowest(self.spent, alone) + float(self.shared_seconds.sum()) or None
 
     @cached_property
     def shared_seconds(self) -> Floats:
@@ -456,13 +591,18 @@ class Profile:
         more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
         return f"{printable(path.rsplit('/', 1)[-1])}{more}" if path else ""
 
-    @property
-    def most_seconds(self) -> float:
-        """Upper limit of a saving: the time of the I/O, or of the run."""
-        return min(self.io_seconds or 0.0, self.run_seconds or math.inf)
+    def most_seconds(self, same_bytes: bool) -> float:
+        """Upper limit of a saving: the time of the I/O, or of the run; if the same bytes are moved between the same
+        places, without the time that storage needs for them."""
+        most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
+        return max(0.0, most - self.least_seconds) if same_bytes else most
 
-    def bounded(self, seconds: float) -> float:
-        return min(max(seconds, 0.0), self.most_seconds) if math.isfinite(seconds) else 0.0
+    @property
+    def believed_seconds(self) -> float:
+        """Upper limit of a saving if storage is somewhat faster than this run shows; 0 if its rate is known."""
+        if self.deliverable[1] != _SEEN:
+            return 0.0
+        return max(0.0, min(self.io_seconds or 0.0, self.run_seconds or math.inf) - self.least_seconds / BELIEVED)
 
 
 def profile_of(view: JobView, run: int) -> Profile:
@@ -478,6 +618,7 @@ def profile_of(view: JobView, run: int) -> Profile:
         node_count=view.node_count(run),
         log=view.log,
         target_count=view.target_count,
+        sampled_bytes_per_s=view.target_bytes_per_s,
         mounts=json.loads(applications.text("mounts").tolist()[0] or "{}"),
         command=applications.text("exe").tolist()[0] or "",
         separate=view.separate,
@@ -493,7 +634,8 @@ Dimension: TypeAlias = Literal["small_or_misaligned", "interface", "random", "im
 @dataclass(frozen=True)
 class Advice:
     """One pattern of a run. `model_seconds` is the saving of wall-clock I/O time by the rule's model, if only this were
-    changed; `promise` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type."""
+    changed; `promise` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type, `note`
+    is a sentence of the site."""
 
     name: str
     headline: str
@@ -506,6 +648,7 @@ class Advice:
     fix_lines: tuple[str, ...]
     matters: bool = False
     file: str = ""
+    note: str = ""
 
     @property
     def seconds(self) -> float:
@@ -515,6 +658,11 @@ class Advice:
     def most_seconds(self) -> float:
         """The seconds compared with the floor: the expected saving, or the model's for a change never tried."""
         return self.promise.seconds if self.promise.tried else self.promise.high
+
+    @property
+    def rank_seconds(self) -> float:
+        """The seconds by which patterns are ranked: a change never tried counts half of what it may save."""
+        return self.promise.seconds if self.promise.tried else self.promise.high / 2
 
 
 @dataclass(frozen=True)
@@ -542,6 +690,10 @@ class Rule:
     before: str
     after: str
     look: Callable[[Profile], Seen | None]
+    # False: the change moves fewer bytes, or moves them to other targets.
+    same_bytes: bool = True
+    # Rules whose patterns this one explains: they are left out.
+    explains: tuple[str, ...] = ()
 
     def advice(self, profile: Profile) -> Advice | None:
         seen = self.look(profile)
@@ -549,8 +701,14 @@ class Rule:
             return None
         if not profile.is_felt(seen.rows):
             return None
-        seconds = profile.bounded(seen.seconds_lost)
-        promise = promised(self.name, self.part, seconds, profile.most_seconds)
+        lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0
+        most = profile.most_seconds(self.same_bytes)
+        seconds = min(lost, most)
+        believed = min(lost, profile.believed_seconds) if self.same_bytes else seconds
+        if believed > seconds:
+            promise = Promise(0.0, 0.0, believed, 0, 0, tried=False)
+        else:
+            promise = promised(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
         return Advice(
             name=self.name,
             headline=self.headline,

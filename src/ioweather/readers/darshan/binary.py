@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.readers.darshan.format import (
     COMPRESSIONS,
@@ -83,10 +83,12 @@ _ENTRIES: Final = re.compile(rb"(?:.{8}[^\0]*+\0)*+", re.DOTALL)
 
 
 def damaged(message: str) -> CorruptInput:
+    """An error for bytes that contradict the format."""
     return CorruptInput(message, hint="The file is damaged; get another copy.")
 
 
 def cut_short(message: str) -> TruncatedInput:
+    """An error for a log that ends too early."""
     return TruncatedInput(message, hint="Get the whole file and try again.")
 
 
@@ -233,10 +235,12 @@ _HEATMAP_HEAD_WORDS: Final = 6  # the last two are pointers of the process that 
 
 
 def digest_of(data: bytes) -> str:
+    """The digest of a log: the first characters of its SHA-256."""
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | None = None) -> DarshanLog:
+    """The log of version 3.x, with the `wanted` modules (None: all)."""
     layout, order = _identify(data)
     if data[16] >= len(COMPRESSIONS):
         raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
@@ -321,8 +325,10 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
             if len(data) < 16:
                 raise cut_short(f"The log ends after {len(data)} bytes, within its header.")
             raise damaged(f"The header says version {version.decode()} but its magic number is wrong.")
-        raise UnknownFormat(
-            "This is not a Darshan log.", hint="A log starts with its version, such as 3.41, and a magic number."
+        raise SourceError(
+            "This is not a Darshan log.",
+            hint="A log starts with its version, such as 3.41, and a magic number.",
+            kind="UnknownFormat",
         )
     layout = LAYOUTS.get(version)
     if layout is None:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.errors import UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import SourceError, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.readers.darshan.binary import (
     MAGIC_BYTES,
@@ -165,6 +165,7 @@ _JOB_LAYOUTS: Final = {
 
 
 def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    """The log of version 1.x or 2.x, with the `wanted` modules (None: all)."""
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
     raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
     version, layout, order = _identify(raw)
@@ -184,8 +185,10 @@ def _identify(raw: bytes) -> tuple[str, _JobLayout, ByteOrder]:
     order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
-        raise UnknownFormat(
-            "This compressed file is not a Darshan log.", hint="Only logs of Darshan 1 and 2 are compressed as a whole."
+        raise SourceError(
+            "This compressed file is not a Darshan log.",
+            hint="Only logs of Darshan 1 and 2 are compressed as a whole.",
+            kind="UnknownFormat",
         )
     layout = _JOB_LAYOUTS.get(version)
     if layout is None:

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
-from ioweather.core.errors import EmptyInput, ForeignRows, SourceError
+from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables import encode_text
-from ioweather.core.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
+from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
 from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC, NO_JOB_ID, read_version_2
 from ioweather.readers.darshan.format import LAYOUTS
@@ -70,7 +69,7 @@ def read_log(
             log = log._replace(job=log.job._replace(job_id=int(named[1])))
         return log
     except SourceError as error:
-        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+        raise error.reworded(f"{path}: {error.message}") from error
 
 
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
@@ -303,9 +302,10 @@ class DarshanReader(FileReader):
         log = read_log(path, modules=MODULES, content=content)
         owner = context.doubted_owner(path)
         if owner not in (None, log.job.uid):
-            raise ForeignRows(
+            raise SourceError(
                 f"{path} says that user {log.job.uid} ran the job, but the file is of user {owner}.",
                 hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
+                kind="ForeignRows",
             )
         return log
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import PathPolicy, ReadContext
-from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import ANY, Range
@@ -119,9 +119,9 @@ class Entries:
                         wrong.setdefault(index, f"{name} = {value} of {self.paths[index][-_SHOWN:]!r}")
         if not wrong:
             return self, []
-        kept = [index for index in range(len(self.paths)) if index not in wrong]
+        good = [index for index in range(len(self.paths)) if index not in wrong]
         columns: dict[str, Any] = {
-            name: None if column is None else [column[index] for index in kept] for name, column in vars(self).items()
+            name: None if column is None else [column[index] for index in good] for name, column in vars(self).items()
         }
         return Entries(**columns), [*wrong.values()]
 
@@ -273,6 +273,7 @@ def _owner(entries: Entries, index: int) -> Owner:
 
 
 def decoded(raw: bytes) -> str:
+    """Text of the bytes of a path."""
     return os.fsdecode(raw)
 
 
@@ -312,9 +313,10 @@ def list_frames(
     facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole)
     yield from scan_frames(facts, tally, context.paths)
     if wrong:
-        raise ImpossibleRows(
+        raise SourceError(
             f"{path}: {len(wrong):,} entries were left out, which no file system can have; first: {wrong[0]}.",
             hint="The others are in.",
+            kind="ImpossibleRows",
         )
 
 

@@ -23,16 +23,21 @@ from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import comparison_table
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Chart,
     Estimate,
     Exhibit,
+    FactGroup,
+    Finding,
+    Items,
+    Next,
     Provenance,
     ResultColumn,
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import format_time_ns, format_value
+from ioweather.core.units import format_span, format_time_ns, format_value
 from ioweather.ui.charts import theme as colours
 from ioweather.ui.charts.chart_data import describe, legible
 from ioweather.ui.charts.render import draw, spec
@@ -161,9 +166,41 @@ def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
 
 
 def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, headed: bool = True) -> Markup:
-    """One answer as a part of a page: the headline, unless the page has it, facts, then the exhibits behind them."""
-    exhibits = [exhibit_section(exhibit, level + 1, drawn, later=True) for exhibit in answer.exhibits]
-    return _markup(_RESULTS.answer(answer, level, headed, exhibits))
+    """One answer as a part of a page: the headline, unless the page has it, the blocks of its first screen, then the
+    evidence that these do not show."""
+    blocks = [block_html(block, level + 1, drawn, f"block-{number}") for number, block in enumerate(answer.blocks)]
+    shown = {block.name for block in answer.blocks if isinstance(block, FactGroup)}
+    said = {block.text for block in answer.blocks if isinstance(block, Finding)}
+    charted = [block.table for block in answer.blocks if isinstance(block, Chart)]
+    rest = replace(
+        answer,
+        facts=tuple(group for group in answer.facts if group.name not in shown),
+        findings=tuple(finding for finding in answer.findings if finding.text not in said),
+    )
+    exhibits = [
+        exhibit_section(exhibit, level + 1, drawn, later=True)
+        for exhibit in answer.exhibits
+        if not exhibit.charts or not all(any(chart.table is each for each in charted) for chart in exhibit.charts)
+    ]
+    return _markup(_RESULTS.answer(rest, level, headed, blocks, exhibits))
+
+
+def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:
+    """One block of a screen. The dashboard has links where other surfaces have the next command."""
+    match block:
+        case FactGroup():
+            return _markup(_RESULTS.facts(block, level))
+        case Items():
+            spans = [format_span(i.start_ns, i.end_ns) if i.start_ns is not None else "" for i in block.items]
+            return _markup(_RESULTS.items(block, zip(block.items, spans, strict=True), level))
+        case ResultTable():
+            return table_html(block)
+        case Chart():
+            return figure_html(block, name, level, drawn)
+        case Finding():
+            return _markup(_RESULTS.findings((block,)))
+        case Next():
+            return Markup("") if drawn.live else _markup(_RESULTS.next(block))
 
 
 def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,9 +11,8 @@ import click
 
 from ioweather.core.contracts import Param, Question
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.outcomes import ClaimsOutcome, EventOutcome, EventsOutcome, NowOutcome
-from ioweather.core.results import SCHEMA_VERSION, Answer, Cell, result_json
-from ioweather.core.units import NS, format_seconds, format_time_ns
+from ioweather.core.outcomes import ClaimsOutcome, NowOutcome
+from ioweather.core.results import SCHEMA_VERSION, Answer, result_json
 from ioweather.topics.ask import ask, zone_of
 from ioweather.topics.parameters import period_between
 from ioweather.topics.question_catalogue import QUESTIONS
@@ -28,13 +27,11 @@ from ioweather.ui.cli.options import (
     parse_period,
     period_options,
     progress_bar,
+    times_of_facility,
 )
 from ioweather.ui.cli.screen import say, say_json
-from ioweather.ui.cli.terminal import console, print_exhibit, print_rows, show_answer, shown
+from ioweather.ui.cli.terminal import print_exhibit, print_rows, show_answer
 from ioweather.ui.cli.why_served import SERVER_OPTIONS
-
-Shown = Callable[..., int | None]
-
 
 # Commands whose question has another name.
 _QUESTIONS_OF_COMMANDS = {"jobs": "runs", "fs": "storage"}
@@ -51,29 +48,40 @@ def question_of(command: str) -> str | None:
 def command_of(name: str) -> click.Command:
     """The command of a question: its parameters as arguments and options, and those that all questions share."""
     question = QUESTIONS[name]
-    show, extra = SCREENS.get(name, (None, ()))
+    extra = _EXTRA.get(name, [])
 
     def run(**typed: Any) -> int | None:
+        given = dict(typed)
         form = output_form(typed.pop("as_json"), typed.pop("as_csv"))
         page: Path | None = typed.pop("html_file", None)
         full = typed.pop("full_screen", False)
-        own = {option.name: typed.pop(str(option.name)) for option in extra}
+        own = {str(option.name): typed.pop(str(option.name)) for option in extra}
         lake, start, end = (typed.pop(key, None) for key in ("lake_dir", "from_text", "to_text"))
-        less = question.screen if form == "text" and page is None else {}
+        if any(own.get(each) for each in ("line", "block", "recorded")):
+            _recorded(given, line=own["line"], recorded=own["recorded"])
+            return None
+        is_screen = form == "text" and page is None
+        less = question.screen if is_screen else {}
+        if is_screen:
+            times_of_facility(lake)
 
         def put() -> Answer:
             return ask(name, lake, {**less, **typed}, period_ns=period_between(start, end, lambda: zone_of(lake)))
 
-        if show is not None:
-            return show(put, form, **own, **({"html_file": page} if question.page else {}))
-        show_answer(put(), form, page, csv_table=question.table, brief={} if full else question.brief)
-        return None
+        answer = _watch(put, own.get("watch", False), form, html_file=page, csv_table=question.table, full=full)
+        if own.get("export"):
+            from ioweather.studies.claims import write_claims
+
+            assert isinstance(answer.result, ClaimsOutcome)
+            write_claims(answer.result.here, own["export"])
+            say(f"Wrote {own['export']}.", err=True)
+        return 1 if isinstance(answer.result, NowOutcome) and answer.result.wrong else None
 
     command = click.Command(name, callback=run, help=question.help, epilog=question.epilog)
     full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="The whole answer in the terminal.")
     command.params = [
         *_shared(question),
-        *([full_screen] if question.brief else []),
+        *([full_screen] if question.blocks else []),
         *filter(None, map(_parameter, question.params)),
         *extra,
     ]
@@ -126,142 +134,36 @@ def _parameter(param: Param) -> click.Parameter | None:
     return click.Option(spelled, **known)
 
 
-def _show_now(put: Callable[[], Answer], form: str, watch: bool) -> int:
+def _watch(put: Callable[[], Answer], watch: bool, form: str, **how: Any) -> Answer:
+    """Show the answer of `now`; with `watch` again every two seconds, until Ctrl-C."""
     while True:
         answer = put()
         if watch and form == "text":
             click.clear()
-        show_answer(answer, form)
+        show_answer(answer, form, **how)
         if not watch:
-            return 1 if isinstance(answer.result, NowOutcome) and answer.result.wrong else 0
+            return answer
         time.sleep(2)
 
 
 _WATCH_OPTION = click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
-
-
-def _show_events(put: Callable[[], Answer], form: str, most: int) -> None:
-    answer = put()
-    assert isinstance(answer.result, EventsOutcome)
-    found = answer.result.events
-    if form != "text":
-        show_answer(answer, form, csv_table="events")
-        return
-    shown = [
-        (format_time_ns(e.start_ns)[:16], _event_length(e), e.component or e.filesystem.removeprefix("mount:"),
-         f"phase {e.label}" if e.kind == "phase" else e.label,
-         f"{e.strength_ratio:.1f}x" if e.strength_ratio is not None else "")
-        for e in found[:most]
-    ]  # fmt: skip
-    print_rows(("from", "for", "where", "what", "strength"), shown, form)
-    if len(found) > most:
-        say(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
-    if not found:
-        say(answer.headline)
-    for caveat in answer.caveats:
-        say(caveat)
-
-
-def _event_length(event: EventOutcome) -> str:
-    return "ongoing" if event.end_ns is None else format_seconds((event.end_ns - event.start_ns) / NS)
-
-
-_MOST_OPTION = click.Option(
-    ["--most"], default=40, show_default=True, type=int, help="Lines in the terminal; --json and --csv give all."
-)
-
-
-def _show_claims(put: Callable[[], Answer], form: str, export: Path | None, html_file: Path | None) -> None:
-    answer = put()
-    if export is not None:
-        from ioweather.studies.claims import write_claims
-
-        assert isinstance(answer.result, ClaimsOutcome)
-        write_claims(answer.result.here, export)
-        say(f"Wrote {export}.", err=True)
-    if form != "text" or html_file is not None:
-        show_answer(answer, form, html_file, csv_table="claims")
-        return
-    _print_claims(answer)
-
-
-def _print_claims(answer: Answer) -> None:
-    """A line per statement: its mark, what it says, this site's value, the paper's, and those of others, under numbers
-    that fit beside each other. Criteria, intervals, places and why a statement cannot be tested are in
-    --html, --csv and --json."""
-    from ioweather.core.papers import PAPERS
-
-    (table,) = answer.exhibits[0].tables
-    names = [column.name for column in table.columns]
-    sites = [column for column in table.columns if column.name.startswith("site_")]
-    numbers = [str(number) for number, _ in enumerate(sites, 1)]
-    kept = [names.index(name) for name in ("mark", "text", "value", "paper", *(site.name for site in sites))]
-    out = console()
-    out.print(shown(answer.headline))
-    if sites:
-        say("", *(f"{number}: {site.heading}" for number, site in zip(numbers, sites, strict=True)))
-    for key, paper in PAPERS.items():
-        rows = [row for row in table.rows if str(row[0]).startswith(f"{key}.")]
-        if rows:
-            say("", f"{key}: {paper.site}")
-            print_rows(
-                ("", "what the paper states", "here", "paper", *numbers),
-                [_claim_cells(row, kept) for row in rows],
-                "text",
-            )
-    for caveat in answer.caveats:
-        say("")
-        out.print(shown(caveat))
-
-
-def _claim_cells(row: Sequence[Cell], kept: Sequence[int]) -> list[Cell]:
-    from ioweather.studies.claims import MARKS
-
-    mark, text, value, *others = (row[place] for place in kept)
-    return [mark, text, "" if mark == MARKS["untestable"] else value, *others]
-
-
 _EXPORT_OPTION = click.Option(
     ["--export"], type=click.Path(path_type=Path), metavar="FILE", help="Write this site's row for other sites."
 )
-
-
-def _show_why(
-    put: Callable[[], Answer],
-    form: str,
-    line: bool,
-    block: bool,
-    recorded: bool,
-    html_file: Path | None = None,
-    **_: object,
-) -> None:
-    given = click.get_current_context().params
-    if line or block or recorded:
-        from ioweather.diagnosis.recorded_verdicts import job_text
-
-        text = job_text(given["lake_dir"], given["job"], _uid(given["uid"]), recorded=recorded)
-        say(*([text.line()] if line else text.block().splitlines()))
-    else:
-        question = QUESTIONS["why"]
-        brief = {} if given["full_screen"] else question.brief
-        show_answer(put(), form, html_file, csv_table=question.table, brief=brief)
-
-
-def _uid(text: str | int | None) -> int | None:
-    return None if text is None else int(text)
-
-
 _RECORDED_OPTION = click.Option(
     ["--recorded"], is_flag=True, help="Only a recorded verdict; exit code 1 where there is none yet."
 )
-# Questions with a screen of their own: `show(put, form, **options)` prints the answer that `put()` gives.
-# A question with a page also passes `html_file`.
-SCREENS: dict[str, tuple[Shown, Sequence[click.Option]]] = {
-    "claims": (_show_claims, [_EXPORT_OPTION]),
-    "events": (_show_events, [_MOST_OPTION]),
-    "now": (_show_now, [_WATCH_OPTION]),
-    "why": (_show_why, [_RECORDED_OPTION, *SERVER_OPTIONS]),
-}
+# Options of the command alone.
+_EXTRA = {"claims": [_EXPORT_OPTION], "now": [_WATCH_OPTION], "why": [_RECORDED_OPTION, *SERVER_OPTIONS]}
+
+
+def _recorded(given: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
+    """The verdict on record, as one line or a short text."""
+    from ioweather.diagnosis.recorded_verdicts import job_text
+
+    uid = given.get("uid")
+    text = job_text(given["lake_dir"], given["job"], None if uid is None else int(uid), recorded=recorded)
+    say(*([text.line()] if line else text.block().splitlines()))
 
 
 @click.command(epilog="Example: ioweather show car11.fig7 --out throughput.svg")

@@ -28,6 +28,7 @@ from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.foreign_text import joined, many_lines
 from ioweather.core.safe_files import errors_dir
+from ioweather.core.units import show_times_in
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.
@@ -79,7 +80,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "serve": (_SERVE, "serve", "Serve the dashboard and the API"),
         "mcp": (_SERVE, "mcp", "Answer questions of an AI assistant"),
         "demo": (_SERVE, "demo", "Make a small sample facility and ask it questions"),
-        "simulate": (_SERVE, "simulate", "Make a facility with known truth; score the answers"),
+        "simulate": (_SERVE, "simulate", "Make a facility with known truth"),
         "doctor": (_SERVE, "doctor", "What works here, what is missing, what to do"),
     },
 }
@@ -205,6 +206,7 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
+    show_times_in(None)
     try:
         outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0

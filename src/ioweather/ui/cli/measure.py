@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +17,7 @@ import click
 
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import parse_duration_ns, parse_size
+from ioweather.core.units import MINUTE_NS, format_bytes, parse_duration_ns, parse_size
 from ioweather.ui.cli.options import converted, lake_option, path_option
 from ioweather.ui.cli.screen import say
 
@@ -189,10 +187,11 @@ def run_agent(
     """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
     not in the lake."""
     from ioweather.agent.agent import Agent
+    from ioweather.agent.command import FIRST_SHIPMENT_NS
     from ioweather.agent.delivery import Shipper
 
     spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
-    shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
+    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
         status = agent.run()
@@ -290,32 +289,14 @@ def agent_run(
 
     Without a name: all that facility.toml and this machine offer.
     """
-    from ioweather.agent.agent import Agent, AgentSettings
-    from ioweather.agent.delivery import Shipper
-    from ioweather.agent.settings import settings_from, sources_for
-    from ioweather.agent.spool import Spool
-    from ioweather.agent.status import Journal
+    from ioweather.agent.agent import AgentSettings
+    from ioweather.agent.command import run_agent as run_sources
     from ioweather.core.facility import load_facility
 
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     facility = load_facility(lake / "facility.toml")
-    settings = settings_from(facility.sections.get("collect", {}))
     run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
-    sources = sources_for(kinds, facility, settings, run.run_id, run.host)
-    where, limit = spool_dir or default_spool_dir(), settings.spool_limit_bytes
-    spool = Spool(where, run.host, run.run_id, limit_bytes=limit)
-    shipper = (
-        None
-        if no_ship
-        else Shipper(
-            lake, settings.ship_period_ns, server=settings.server, lake_was_there=(lake / "lake.json").exists()
-        )
-    )
-    say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
-    journal = Journal()
-    status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()
-    journal.end(status)
-    return 1 if status.spool.dropped_rows or status.spool.refused_files else 0
+    return run_sources(kinds, facility, run, spool_dir, lake, ship=not no_ship)
 
 
 EXPORT_EPILOG = """\b
@@ -344,28 +325,40 @@ def agent_export(
     once: bool,
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
-    from ioweather.agent.exporter import serve, write_textfile
+    from ioweather.agent.command import export_metrics
     from ioweather.ingestion.queue_metrics import collect_queue
 
-    directory = spool_dir or default_spool_dir()
     others = [partial(collect_queue, lake_dir)] if lake_dir else []
-    if once and textfile is None:
-        raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
-    if textfile is not None and once:
-        write_textfile(directory, textfile, lake=lake_dir, others=others)
-        return 0
-    until = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: until.set())
-    if textfile is not None:
-        seconds, is_over = duration_ns(every, "--every") / 1e9, False
-        while not is_over:
-            write_textfile(directory, textfile, lake=lake_dir, others=others)
-            is_over = until.wait(seconds)
-        return 0
-    say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
-    log = logging.getLogger("ioweather.export")
-    log.info("started: %s at %s:%d", directory, host, port)
-    serve(directory, host, port, until, lake=lake_dir, others=others)
-    log.info("stopped")
+    every_ns = duration_ns(every, "--every")
+    export_metrics(spool_dir, (host, port), textfile, every_ns, once=once, lake=lake_dir, others=others)
     return 0
+
+
+BUNDLE_EPILOG = """\b
+The file needs Python 3.9 or newer and nothing else. With --settings it
+contains what facility.toml says, so that a host needs this file and, to
+push, its token: docs/how-to/run-the-agent.md.
+
+\b
+Example: ioweather agent bundle --settings facility.toml
+"""
+
+
+@agent.command(name="bundle", epilog=BUNDLE_EPILOG)
+@path_option("--out", "FILE", "Where to write it (default: ioweather-agent.pyz).")
+@path_option("--settings", "FILE", "Put this facility.toml into the file.")
+@click.option("--wheel", is_flag=True, help="Write a wheel that installs the file as the command ioweather-agent.")
+def agent_bundle(out: Path | None, settings: Path | None, wheel: bool) -> None:
+    """Make the agent as one file, for hosts where ioweather is not installed."""
+    from ioweather.agent.bundle import write_bundle, write_wheel
+    from ioweather.core.facility import facility_data
+
+    if settings is not None and not settings.exists():
+        raise UsageError(f"There is no {settings}.")
+    data = None if settings is None else facility_data(settings)
+    if wheel:
+        out = write_wheel(out or Path.cwd(), data)
+    else:
+        out = out or Path("ioweather-agent.pyz")
+        write_bundle(out, data)
+    say(f"Wrote {out} ({format_bytes(out.stat().st_size)}).")

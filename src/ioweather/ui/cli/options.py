@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -122,6 +122,16 @@ def output_form(as_json: bool, as_csv: bool) -> str:
     if FOR_SPREADSHEETS in click.get_current_context().meta and not as_csv:
         raise UsageError("--spreadsheet goes with --csv.")
     return "json" if as_json else "csv" if as_csv else "text"
+
+
+def times_of_facility(lake_dir: str | None) -> None:
+    """From now on times are printed in the zone of the facility, which `Times are in ZONE` names once."""
+    from ioweather.core.clock import zone_named
+    from ioweather.core.units import show_times_in
+    from ioweather.topics.ask import zone_of
+
+    with suppress(IoweatherError):  # a lake that cannot be read is said by what reads it
+        show_times_in(zone_named(zone_of(lake_dir)))
 
 
 def open_lake_at(lake_dir: str | None, *, create: bool = False) -> Lake:

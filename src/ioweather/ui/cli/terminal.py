@@ -1,4 +1,4 @@
-"""The terminal renderer: rows, exhibits, answers and agent status within the width of the terminal (80 without one).
+"""The terminal renderer: blocks of answers, exhibits, plain listings and agent status, at most 80 columns wide.
 
 rich uses colour only on a terminal, and never with NO_COLOR.
 """
@@ -10,11 +10,13 @@ import io
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -24,40 +26,45 @@ from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Chart,
     Coverage,
-    Estimate,
     Exhibit,
-    Fact,
+    FactGroup,
+    Finding,
+    Items,
+    Next,
     ResultTable,
-    quantity_label,
+    estimate_table,
+    evidence,
     result_json,
 )
 from ioweather.core.sparkline import sparkline
 from ioweather.core.tabular import as_text, plain
-from ioweather.core.units import format_bytes, format_value
+from ioweather.core.units import format_bytes, format_moment, format_span, format_value, shown_zone
 from ioweather.ui.cli.screen import say, say_csv, say_json, to_csv
 
 if TYPE_CHECKING:
     from ioweather.agent.status import OperationStatus, Status, TargetStatus
 
 
-_MARKS = {
+_MARKS: Final = {
     "supported": ("✓", "green"),
     "refuted": ("✗", "red"),
     "undecided": ("?", "yellow"),
     "note": ("·", "cyan"),
     "alarm": ("!", "red"),
 }
-_MOST_ROWS, _MOST_ROWS_OF_PARTS = 40, 24
-_TEXT_WIDTHS = (24, 18, 14)
+_WIDTH: Final = 80
+_MOST_ROWS: Final = 24
+_TEXT_WIDTHS: Final = (24, 18, 14)
 
 
 def console() -> Console:
-    """A console that draws text without interpreting it."""
+    """A console that draws text without interpreting it, at most 80 columns wide."""
     seen = sys.stdout.isatty()
-    width = max(40, min(shutil.get_terminal_size((80, 24)).columns, 120)) if seen else 80
+    width = max(40, min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)) if seen else _WIDTH
     file = None if seen else _Trimmed()
     return Console(file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
@@ -81,22 +88,13 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str)
     """A plain listing as text, CSV or JSON."""
     listed = [tuple(row) for row in rows]
     if form == "json":
-        objects = [dict(zip(columns, map(plain, row), strict=True)) for row in listed]
-        say_json(objects)
+        say_json([dict(zip(columns, map(plain, row), strict=True)) for row in listed])
     elif form == "csv":
         say_csv(to_csv(columns, listed))
     else:
-        out = console()
         headings = [(name, _is_number(listed, index)) for index, name in enumerate(columns)]
-        cells = [[format_value(as_text(row[index])) for row in listed] for index in range(len(columns))]
-        least, parts = table_parts(columns, cells, out.width)
-        if len(parts) > 1:
-            _in_parts(out, headings, cells, least, parts)
-            return
-        table = _table(headings)
-        for texts in zip(*cells, strict=True):
-            table.add_row(*map(shown, texts))
-        out.print(table)
+        texts = [[format_value(as_text(row[index])) for row in listed] for index in range(len(columns))]
+        _print_table(console(), headings, texts, indent=0)
 
 
 def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
@@ -104,43 +102,188 @@ def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
     return bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def _table(columns: Sequence[tuple[str, bool]], widths: Sequence[int] | None = None) -> Table:
+def _print_table(
+    out: Console,
+    headings: Sequence[tuple[str, bool]],
+    texts: Sequence[Sequence[str]],
+    indent: int = 2,
+    whole: Collection[int] = (),
+) -> None:
+    """One table of the columns that fit beside each other; the names of the others are said below it. Columns in
+    `whole` do not wrap."""
+    width = out.width - indent
+    least, count = fitting_columns([name for name, _ in headings], texts, width, whole)
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
-    for index, (name, right) in enumerate(columns):
-        table.add_column(
-            shown(name), justify="right" if right else "left", overflow="fold", width=widths[index] if widths else None
-        )
-    return table
+    natural = [max([cell_len(headings[i][0]), *map(cell_len, texts[i])]) for i in range(count)]
+    for (name, right), room in zip(headings, shared_widths(least[:count], natural, width), strict=False):
+        table.add_column(shown(name), justify="right" if right else "left", overflow="fold", width=room)
+    for row in zip(*texts[:count], strict=True):
+        table.add_row(*map(shown, row))
+    out.print(Padding(table, (0, 0, 0, indent)))
+    if left := [name for name, _ in headings[count:]]:
+        names = shown(f"Not shown: {', '.join(left)} (--csv or --json)", style="dim")
+        out.print(Padding(names, (0, 0, 0, indent)))
 
 
-def _cell(value: Any, unit: str = "") -> Text:
-    return shown(format_value(value, unit))
+def fitting_columns(
+    headings: Sequence[str], texts: Sequence[Sequence[str]], width: int, whole: Collection[int] = ()
+) -> tuple[list[int], int]:
+    """The least width of every column, and how many of the first columns fit; long texts wrap as far as that helps."""
+    ways = []
+    for most in _TEXT_WIDTHS:
+        least = [
+            least_width(heading, column, _WIDTH if number in whole else most)
+            for number, (heading, column) in enumerate(zip(headings, texts, strict=True))
+        ]
+        used = [sum(least[: n + 1]) + 2 * n for n in range(len(least))]
+        ways.append((least, max(1, sum(each <= width for each in used))))
+    return max(ways, key=lambda way: way[1])
+
+
+def least_width(heading: str, texts: Sequence[str], most: int) -> int:
+    """Headings and texts wrap at spaces; only very long words are broken."""
+    long = [min(cell_len(word), 33) for text in texts for word in text.split()]
+    return max([*map(cell_len, heading.split()), *long, *(min(cell_len(text), most) for text in texts)], default=1)
+
+
+def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> list[int]:
+    """Widths of columns: the least width of each, and the remaining room for those that need least more."""
+    widths = [min(each, width) for each in least]
+    left = width - sum(widths) - 2 * (len(widths) - 1)
+    for index in sorted(range(len(widths)), key=lambda i: natural[i] - widths[i]):
+        more = max(0, min(natural[index] - widths[index], left))
+        widths[index] += more
+        left -= more
+    return widths
+
+
+@singledispatch
+def draw(block: Any, out: Console) -> None:
+    """Print one block; each kind of block has its function."""
+    raise TypeError(f"{type(block).__name__} is no block")
+
+
+def _title(out: Console, title: str) -> None:
+    out.print()
+    if title:
+        out.print(shown(title, style="bold cyan"))
+
+
+@draw.register
+def _facts(group: FactGroup, out: Console) -> None:
+    """A line per fact: label, bar, value and note."""
+    _title(out, group.title)
+    barred = any(fact.share is not None for fact in group.facts)
+    table = Table.grid(padding=(0, 1))
+    table.add_column(overflow="fold", max_width=26)
+    if barred:
+        table.add_column(width=21)
+    table.add_column(justify="right", overflow="fold", max_width=38)
+    table.add_column()  # a second space before notes
+    table.add_column(overflow="fold")
+    for fact in group.facts:
+        drawn = [shown(bar(fact.share, 20) if fact.share is not None else "", "cyan")] if barred else []
+        value = shown("" if fact.value == "" else format_value(fact.value, fact.unit))
+        table.add_row(shown(fact.label), *drawn, value, "", shown(fact.note, "dim"))
+    out.print(Padding(table, (0, 0, 0, 2)))
+
+
+@draw.register
+def _items(found: Items, out: Console) -> None:
+    """A line per item: its name, what about it, when; then what it cost or what to type."""
+    _title(out, found.title)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold", max_width=26)
+    table.add_column(overflow="fold")
+    for number, item in enumerate(found.items, 1):
+        name = f"{number}. {item.name}".rstrip() if found.numbered else item.name
+        when = format_span(item.start_ns, item.end_ns) if item.start_ns is not None else ""
+        if when and len(name) + len(item.what) + len(when) + 8 <= out.width:
+            lines = [f"{item.what}  {when}", item.note]
+        else:
+            lines = [item.what, "; ".join(filter(None, (when, item.note)))]
+        table.add_row(shown(name), shown(lines[0]))
+        if lines[1]:
+            table.add_row("", shown(lines[1], "dim"))
+    out.print(Padding(table, (0, 0, 0, 2)))
+    if found.more:
+        out.print(Padding(shown(found.more, "dim"), (0, 0, 0, 2)))
+
+
+@draw.register
+def _table(table: ResultTable, out: Console) -> None:
+    if not table.rows:
+        return
+    out.print()
+    if table.title:
+        out.print(Padding(shown(table.title, style="italic"), (0, 0, 0, 2)))
+    rows = table.rows[:_MOST_ROWS]
+    filled = [i for i, c in enumerate(table.columns) if any(value not in (None, "") for value in table.column(c.name))]
+    columns = [table.columns[i] for i in filled]
+    headings = [(column.heading, _is_number(table.rows, i)) for i, column in zip(filled, columns, strict=True)]
+    texts = [[_cell_text(row[i], c.unit) for row in rows] for i, c in zip(filled, columns, strict=True)]
+    _print_table(out, headings, texts, whole=[i for i, c in enumerate(columns) if c.unit == "time_ns"])
+    if len(table.rows) > len(rows):
+        out.print(shown(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
+
+
+def _cell_text(value: Cell, unit: str) -> str:
+    if unit == "time_ns" and isinstance(value, int):
+        return format_moment(value)
+    return format_value(value, unit)
+
+
+@draw.register
+def _figure(chart: Chart, out: Console) -> None:
+    _title(out, chart.title)
+    for line in chart_lines(chart, out.width - 2):
+        out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
+
+
+@draw.register
+def _note(finding: Finding, out: Console) -> None:
+    mark, colour = _MARKS[finding.kind]
+    line = Table.grid(padding=(0, 1))
+    line.add_column(width=1)
+    line.add_column(overflow="fold")
+    line.add_row(shown(mark, style=colour), shown(finding.text))
+    out.print(Padding(line, (0, 0, 0, 2)))
+
+
+@draw.register
+def _next(step: Next, out: Console) -> None:
+    out.print()
+    out.print(shown(f"{step.why}: {step.command}"))
+
+
+@draw.register
+def _said(text: str, out: Console) -> None:
+    out.print(Padding(shown(text, style="dim"), (0, 0, 0, 2)))
+
+
+def _draw_all(out: Console, blocks: Iterable[Block | str]) -> None:
+    """The blocks, with an empty line before the first note and the first line of small print."""
+    before: type | None = None
+    for block in blocks:
+        if isinstance(block, (Finding, str)) and type(block) is not before:
+            out.print()
+        draw(block, out)
+        before = type(block)
 
 
 def print_exhibit(exhibit: Exhibit, form: str) -> None:
     if form == "csv":
         say_csv(exhibit_csv(exhibit))
         return
-    from ioweather.core.papers.claims import (
-        LEGEND,  # answers need no papers
-        comparison_table,
-    )
+    from ioweather.core.papers.claims import LEGEND, comparison_table  # answers need no papers
 
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
-    _findings(out, exhibit)
-    if any(finding.claim for finding in exhibit.findings):
-        out.print(Padding(shown(LEGEND, style="dim"), (0, 0, 0, 2)))
-    for chart in exhibit.charts[:1]:
-        for line in chart_lines(chart, out.width - 2):
-            out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
-    _estimates(out, exhibit.estimates)
-    for table in exhibit.tables:
-        _result_table(out, table)
     compared = comparison_table(exhibit, places=False)
-    if compared is not None:
-        _result_table(out, compared)
-    _foot(out, exhibit.coverage, exhibit.caveats)
+    legend = [LEGEND] if any(finding.claim for finding in exhibit.findings) else []
+    charts = [replace(chart, title="") for chart in exhibit.charts[:1]]
+    tables = [*estimate_table(exhibit.estimates), *exhibit.tables, *([compared] if compared else [])]
+    _draw_all(out, (*exhibit.findings, *legend, *charts, *tables, *_small_print(exhibit.coverage, exhibit.caveats)))
     out.print()
 
 
@@ -152,191 +295,35 @@ def exhibit_csv(exhibit: Exhibit) -> str:
     return "\n".join(to_csv([column.name for column in table.columns], table.rows) for table in exhibit.tables)
 
 
-def _findings(out: Console, result: Exhibit | Answer) -> None:
-    for finding in result.findings:
-        mark, colour = _MARKS[finding.kind]
-        line = Table.grid(padding=(0, 1))
-        line.add_column(width=1)
-        line.add_column(overflow="fold")
-        line.add_row(shown(mark, style=colour), shown(finding.text))
-        out.print(Padding(line, (0, 0, 0, 2)))
+def _small_print(coverage: Sequence[Coverage], caveats: Sequence[str]) -> Iterator[str]:
+    yield from (f"Coverage: {item.sentence}" for item in coverage)
+    yield from caveats
 
 
-def _estimates(out: Console, every: Sequence[Estimate], most: int = 16) -> None:
-    if not every:
-        return
-    out.print()
-    estimates = every[:most]
-    level = next((e.level for e in estimates if e.level), None)
-    # Columns that would be empty are left out: the room is needed.
-    columns = [("quantity", False), ("here", True)]
-    columns += [(f"{level:.0%} interval" if level < 1 else "at least – at most", False)] if level else []
-    columns += [("n", True)] if any(e.n is not None for e in estimates) else []
-    table = _table(columns)
-    for estimate in estimates:
-        cells: dict[str, Text | str] = {
-            "quantity": shown(quantity_label(estimate.name, estimate.unit)),
-            "here": _cell(estimate.value, estimate.unit),
-            "n": _cell(estimate.n) if estimate.n is not None else "",
-        }
-        table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
-    out.print(Padding(table, (0, 0, 0, 2)))
-    if len(every) > most:
-        out.print(shown(f"  ... {len(every) - most} more: --json", style="dim"))
-
-
-def _interval(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{format_value(estimate.low, estimate.unit)} – {format_value(estimate.high, estimate.unit)}"
-
-
-def _result_table(out: Console, table: ResultTable) -> None:
-    if not table.rows:
-        return
-    out.print()
-    if table.title:
-        out.print(Padding(shown(table.title, style="italic"), (0, 0, 0, 2)))
-    rows = table.rows[:_MOST_ROWS]
-    cells = [[format_value(row[i], column.unit) for row in rows] for i, column in enumerate(table.columns)]
-    least, parts = table_parts([column.heading for column in table.columns], cells, out.width - 2)
-    if len(parts) > 1:
-        rows = rows[:_MOST_ROWS_OF_PARTS]
-    headings = [(column.heading, _is_number(table.rows, i)) for i, column in enumerate(table.columns)]
-    _in_parts(out, headings, [texts[: len(rows)] for texts in cells], least, parts, indent=2)
-    if len(table.rows) > len(rows):
-        out.print(shown(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
-
-
-def _in_parts(
-    out: Console,
-    headings: Sequence[tuple[str, bool]],
-    cells: Sequence[Sequence[str]],
-    least: Sequence[int],
-    parts: Sequence[Sequence[int]],
-    indent: int = 0,
-) -> None:
-    for number, chosen in enumerate(parts):
-        if number:
-            out.print()
-        natural = [max([len(headings[i][0]), *map(len, cells[i])]) for i in chosen]
-        drawn = _table(
-            [headings[i] for i in chosen], shared_widths([least[i] for i in chosen], natural, out.width - indent)
-        )
-        for row in range(len(cells[0])):
-            drawn.add_row(*(shown(cells[i][row]) for i in chosen))
-        out.print(Padding(drawn, (0, 0, 0, indent)))
-
-
-def table_parts(
-    headings: Sequence[str], cells: Sequence[Sequence[str]], width: int
-) -> tuple[list[int], list[list[int]]]:
-    """The least width of every column, and the columns in groups that fit side by side.
-
-    Long texts wrap as far as that gives fewer parts. A table that stays too wide is shown in parts rather than a word
-    per line, each part led by the columns that tell its rows apart.
-    """
-    ways = []
-    for most in _TEXT_WIDTHS:
-        least = [least_width(heading, texts, most) for heading, texts in zip(headings, cells, strict=True)]
-        whole = sum(least) + 2 * (len(least) - 1) <= width
-        leading = len(least) if whole else _telling(cells, least, width)
-        ways.append((least, fitting_columns(least, leading, width)))
-    return min(ways, key=lambda way: len(way[1]))
-
-
-def least_width(heading: str, texts: Sequence[str], most: int) -> int:
-    """Headings and texts wrap at spaces; only very long words are broken."""
-    words = [len(word) for word in heading.split()] + [min(len(word), 33) for text in texts for word in text.split()]
-    return max(words + [min(len(text), most) for text in texts], default=1)
-
-
-def _telling(cells: Sequence[Sequence[str]], least: Sequence[int], width: int) -> int:
-    """The number of leading columns that identify a row; the first alone if those leave little room."""
-    rows = len(cells[0])
-    for count in range(1, len(cells)):
-        if sum(least[:count]) + 2 * count > 0.7 * width:
-            break
-        if len(set(zip(*cells[:count], strict=True))) == rows:
-            return count
-    return 1
-
-
-def fitting_columns(least: Sequence[int], leading: int, width: int) -> list[list[int]]:
-    """The columns in groups that fit side by side, each after the `leading` ones."""
-    lead = list(range(leading))
-    start = sum(least[:leading]) + 2 * (leading - 1)
-    groups, used = [list(lead)], start
-    for index in range(leading, len(least)):
-        if used + 2 + least[index] > width and len(groups[-1]) > leading:
-            groups.append(list(lead))
-            used = start
-        groups[-1].append(index)
-        used += 2 + least[index]
-    return groups
-
-
-def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> list[int]:
-    """Widths of columns: the least width of each, and the remaining room for those that need least more."""
-    widths = list(least)
-    left = width - sum(least) - 2 * (len(least) - 1)
-    for index in sorted(range(len(least)), key=lambda i: natural[i] - least[i]):
-        more = max(0, min(natural[index] - least[index], left))
-        widths[index] += more
-        left -= more
-    return widths
-
-
-def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) -> None:
-    lines = [f"Coverage: {item.sentence}" for item in coverage] + list(caveats)
-    if lines:
-        out.print()
-    for line in lines:
-        out.print(Padding(shown(line, style="dim"), (0, 0, 0, 2)))
-
-
-def print_answer(answer: Answer, *, is_short: bool = False) -> None:
-    """One screen: headline, facts with bars, findings, coverage."""
+def print_answer(answer: Answer, *, full: bool = False) -> None:
+    """The headline and the blocks of the first screen; `full` (or without blocks): the evidence too."""
     out = console()
     out.print(shown(answer.headline, style="bold"))
-    for group in answer.facts:
-        out.print()
-        out.print(shown(group.title, style="bold cyan"))
-        table = Table.grid(padding=(0, 1))
-        table.add_column(overflow="fold", max_width=26)
-        table.add_column(justify="right", overflow="fold", max_width=38)
-        table.add_column()  # a second space before bars and notes
-        table.add_column(overflow="fold")
-        for fact in group.facts:
-            drawn = shown(f"{bar(fact.share, 20)} ", style="cyan") if fact.share is not None else shown("")
-            table.add_row(shown(fact.label), _cell(fact.value, fact.unit), "", drawn + shown(fact.note, style="dim"))
-        out.print(Padding(table, (0, 0, 0, 2)))
-    for exhibit in answer.exhibits:
-        if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
-            for result in exhibit.tables:
-                _result_table(out, result)
-        for chart in exhibit.charts:
-            out.print()
-            out.print(shown(chart.title or exhibit.title, style="bold cyan"))
-            for line in chart_lines(chart, out.width - 2):
-                out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
-    if answer.findings:
-        out.print()
-        _findings(out, answer)
-    more = ("--full shows the evidence, coverage and caveats.",) if is_short else ()
-    _foot(out, answer.coverage, (" ".join((*answer.caveats, *more)),) if is_short else answer.caveats)
+    is_short = bool(answer.blocks) and not full
+    _draw_all(out, answer.blocks if is_short else evidence(answer))
+    zone = [f"Times are in {shown_zone()}."] if any(map(_has_times, answer.blocks)) else []
+    if is_short:
+        _draw_all(out, [" ".join((*answer.caveats[:1], *zone, "--full shows the evidence."))])
+    else:
+        _draw_all(out, (*_small_print(answer.coverage, answer.caveats), *zone))
+
+
+def _has_times(block: Block) -> bool:
+    if isinstance(block, Items):
+        return any(item.start_ns is not None for item in block.items)
+    return isinstance(block, ResultTable) and any(column.unit == "time_ns" for column in block.columns)
 
 
 def show_answer(
-    answer: Answer,
-    form: str,
-    html_file: Path | None = None,
-    *,
-    csv_table: str = "",
-    brief: Mapping[str, int] | None = None,
+    answer: Answer, form: str, html_file: Path | None = None, *, csv_table: str = "", full: bool = False
 ) -> None:
     """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
-    table of this name where the answer is a table. `brief`: on the screen only so many facts of these groups."""
+    table of this name where the answer is a table."""
     if html_file is not None:
         write_page(answer, html_file)
         say(f"Wrote {html_file}.", err=True)
@@ -345,40 +332,7 @@ def show_answer(
     elif form == "csv":
         say_csv(answer_csv(answer, csv_table))
     elif html_file is None:
-        print_answer(shortened(answer, brief) if brief else answer, is_short=bool(brief))
-
-
-_EVIDENCE = ("_interval", "_model", "_how")  # lines about the one above them
-_ALWAYS = ("reading", "writing", "read", "write", "sequential")  # rows that are never cut
-
-
-def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
-    """The answer cut to one screen: the largest facts of some groups, and the findings that matter."""
-    groups = {group.name: group for group in answer.facts if group.name in brief}
-    if not groups:  # an answer of another kind, such as that of servers alone
-        return answer
-    facts = {name: _largest(groups[name].facts, most) for name, most in brief.items() if name in groups}
-    return replace(
-        answer,
-        facts=tuple(replace(groups[name], facts=rows) for name, rows in facts.items() if rows),
-        exhibits=(),
-        # A finding with the name of a group that is shown says more about it.
-        findings=tuple(f for f in answer.findings if f.name not in groups and (f.kind != "note" or f.name in brief)),
-        coverage=(),
-        caveats=answer.caveats[:1],
-    )
-
-
-def _largest(facts: Sequence[Fact], most: int) -> tuple[Fact, ...]:
-    """The largest `most` rows in their order, and how many were cut; the first ones where not all have shares."""
-    rows = [fact for fact in facts if not fact.name.endswith(_EVIDENCE) and fact.share != 0]
-    if any(fact.share is None for fact in rows):
-        return tuple(rows[:most])
-    ranked = sorted(rows, key=lambda fact: (fact.name not in _ALWAYS, -(fact.share or 0.0)))
-    shown = tuple(fact for fact in rows if fact in ranked[:most])
-    cut = len(rows) - len(shown)
-    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
-    return (*shown, more) if cut else shown
+        print_answer(answer, full=full)
 
 
 def answer_csv(answer: Answer, table: str = "") -> str:

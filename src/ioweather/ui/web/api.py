@@ -40,16 +40,28 @@ from ioweather.ui.web.requests import Between, StudyParams, may_answer, period_o
 from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
-_BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
-    "type": "string", "format": "binary"}}}}}  # fmt: skip
-_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
-    "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
-    "image/png": {}}}}  # fmt: skip
+_BINARY: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/csv": {},
+            "image/svg+xml": {},
+            "image/png": {},
+        }
+    }
+}
 _JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
 _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
 }
 JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
+Cluster = Annotated[str, Query(max_length=200, description="Of several jobs with this id, the one of this cluster.")]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -72,10 +84,16 @@ def list_exhibits(view: OwnView) -> Response:
 
 def _listed(item: Availability) -> dict[str, Any]:
     return {
-        "id": item.id, "title": item.title, "what": exhibit_entry(item.id).what, "study": item.study,
-        "ready": item.ready, "missing": list(item.missing), "topic": topic_of(item.id).slug,
-        "site": PAPERS[item.id.partition(".")[0]].site, "published": to_jsonable(published(item.id)),
-    }  # fmt: skip
+        "id": item.id,
+        "title": item.title,
+        "what": exhibit_entry(item.id).what,
+        "study": item.study,
+        "ready": item.ready,
+        "missing": list(item.missing),
+        "topic": topic_of(item.id).slug,
+        "site": PAPERS[item.id.partition(".")[0]].site,
+        "published": to_jsonable(published(item.id)),
+    }
 
 
 @router.get("/exhibits/{exhibit_id}/parameters")
@@ -117,8 +135,11 @@ def one_exhibit(
 
 
 _TYPES: Final = {
-    "json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml", "png": "image/png",
-}  # fmt: skip
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
 
 
 def _file(data: bytes, media_type: str, name: str) -> Response:
@@ -196,7 +217,7 @@ def jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Response | dict[str, Any]:
-    """Runs with a Darshan log, the newest first."""
+    """Runs with a Darshan log, and jobs without one from accounting; the newest first."""
     with view.lake.snapshot() as snapshot:
         found = find_jobs(snapshot, q, limit)
     made: Response | dict[str, Any] = _table("jobs", found, JOB_COLUMNS, form)
@@ -213,15 +234,15 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
 
 
 @router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
-def job(view: OwnView, job_id: JobId) -> Response:
-    """Why the job took as long as it did, and what it did. Without a log `why` is null."""
+def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
+    """Why the job took as long as it did, and what it did. Without a log from accounting; else `why` is null."""
 
     def make() -> bytes:
-        reason, facts = job_answers(view, job_id)
+        reason, facts = job_answers(view, job_id, cluster)
         why = None if reason is None else answered(reason)
         return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}).encode()
 
-    data = view.facilities.answered(view.name, ("job json", view.key, job_id), make)
+    data = view.facilities.answered(view.name, ("job json", view.key, job_id, cluster), make)
     return Response(data, media_type="application/json")
 
 
@@ -230,14 +251,16 @@ def job(view: OwnView, job_id: JobId) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def job_as_text(view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line") -> PlainTextResponse:
+def job_as_text(
+    view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line", cluster: Cluster = ""
+) -> PlainTextResponse:
     """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
 
     def make() -> bytes:
-        found = job_text(view.lake, job_id, files=False)
+        found = job_text(view.lake, job_id, cluster=cluster or None, files=False)
         return (f"{found.line()}\n" if form == "line" else found.block()).encode()
 
-    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, form), make))
+    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, cluster, form), make))
 
 
 @router.get("/projects/{name}")
@@ -283,9 +306,12 @@ def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Respo
     if form == "csv":
         return rows_csv(result.columns, result.rows)
     return {
-        "schema_version": SCHEMA_VERSION, "columns": result.columns, "types": result.types, "rows": result.rows,
+        "schema_version": SCHEMA_VERSION,
+        "columns": result.columns,
+        "types": result.types,
+        "rows": result.rows,
         "truncated": result.truncated,
-    }  # fmt: skip
+    }
 
 
 @router.get("/schema")

@@ -136,7 +136,7 @@ _LOG = logging.getLogger("ioweather.web")
 _HEADERS: Final = {
     401: {"www-authenticate": "Bearer"},
     408: {"connection": "close"},
-    503: {"retry-after": str(Busy.after_seconds)},
+    503: {"retry-after": str(Busy("").after_seconds)},
 }
 
 
@@ -148,7 +148,7 @@ def _told(request: Request, error: IoweatherError, status: int) -> Response:
     headers = dict(_HEADERS.get(status, {}))
     if isinstance(error, Busy):
         headers["retry-after"] = str(error.after_seconds)
-    kind, message, hint = type(error).__name__, error.message, error.hint
+    kind, message, hint = error.kind, error.message, error.hint
     if request.url.path.startswith("/api/"):
         return JSONResponse(body(kind, message, hint), status, headers=headers)
     return Html(problem(error), status, headers=headers)

@@ -22,7 +22,6 @@ from ioweather.core.errors import (
     QueryRefused,
     SlowSender,
     SourceError,
-    TokenRefused,
     UsageError,
 )
 from ioweather.core.facility import Facility
@@ -76,7 +75,6 @@ STATUS: Final[tuple[tuple[type[IoweatherError], int], ...]] = (
     (SourceError, 422),
     (QueryRefused, 400),
     (UsageError, 400),
-    (TokenRefused, 401),
     (AccessDenied, 403),
     (SlowSender, 408),
     (Busy, 503),
@@ -114,6 +112,8 @@ def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def status_of(error: IoweatherError) -> int:
+    if error.kind == "TokenRefused":
+        return 401
     return next(status for kind, status in STATUS if isinstance(error, kind))
 
 

@@ -20,7 +20,7 @@ from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from ioweather.core.errors import AccessDenied, TokenRefused
+from ioweather.core.errors import AccessDenied
 from ioweather.core.facility import SOCKET, Owner, Visibility
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
@@ -130,7 +130,9 @@ async def own_view(request: Request, lake: LakeName = MAIN) -> View:
         token = _token(request, request.headers["authorization"])
         if token is not None and token.user is not None:
             return _view(request, lake, visibility.owner(token.user), sees_sql=False)
-        raise TokenRefused("A token of a person is needed.", hint="ioweather serve token create NAME --user USER")
+        raise AccessDenied(
+            "A token of a person is needed.", hint="ioweather serve token create NAME --user USER", kind="TokenRefused"
+        )
     if visibility.mode == "open":
         return _view(request, lake, None)
     user = user_of(request, visibility)
@@ -160,7 +162,9 @@ def sender(
     """The token of a host that brings rows to the main lake."""
     found = _token(request, authorization)
     if found is None or found.user is not None:
-        raise TokenRefused("A token that this server knows is needed.", hint="ioweather serve token create NAME")
+        raise AccessDenied(
+            "A token that this server knows is needed.", hint="ioweather serve token create NAME", kind="TokenRefused"
+        )
     return found
 
 

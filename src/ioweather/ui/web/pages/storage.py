@@ -16,7 +16,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import TROUBLES, EventOutcome, HealthOutcome, RunsOutcome, StorageOutcome, WhoOutcome
 from ioweather.core.results import Exhibit, Reference
-from ioweather.core.tables.series import Quality
+from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.facts.run_targets import target_number
 from ioweather.ingestion.queue import Waiting, waiting

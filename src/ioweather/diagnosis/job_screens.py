@@ -1,0 +1,185 @@
+"""First screens of the answers about jobs: blocks made from their results and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ioweather.core.contracts import Params
+from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, TriageOutcome, Unhealthy, WhyOutcome
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Next, ResultTable, largest
+from ioweather.core.units import format_seconds, format_span, format_value
+from ioweather.core.words import names_of
+from ioweather.job_io.summary import ALWAYS_SAID
+
+_MOST_ADVICE: Final = 3
+_MOST_PROGRAMS: Final = 10
+# From this share of the extra time on, what is not explained has a line.
+_LEAST_RATIO: Final = 0.02
+_MOST_JOBS: Final = 18
+# Groups of facts on the first screen of `job`, each with its most rows.
+_OF_JOB: Final = {"time": 4, "speed": 3, "files": 3, "accesses": 4}
+_OF_COUNTED_JOB: Final = {
+    "accounting": 8,
+    "server_volume": 2,
+    "server_operations": 5,
+    "server_requests": 2,
+    "server_targets": 5,
+}
+_NOTES_OF_JOB: Final = (
+    "record_next_time",
+    "record_it_whole",
+    "which_run",
+    "slowdown",
+    "one_process_io",
+    "only_these_files",
+)
+_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
+_COLUMNS_OF_JOBS: Final = names_of("""
+    job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
+""")
+
+
+def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """This run beside the usual one, where the extra time went, and what to do."""
+    result = answer.result
+    assert isinstance(result, WhyOutcome)
+    if result.evidence == "accounting":
+        yield from _without_log(answer, result)
+        return
+    yield from _notes(answer, ALWAYS_SAID)
+    took, usual = result.io_seconds, result.seconds.usual
+    if took and usual is not None and usual.value is not None:
+        most = max(took, usual.value)
+        times = f"{format_value(result.slowness, 'factor')} the median of " if result.slowness else "against "
+        between = "" if usual.low is None or usual.high is None else _range(usual.low, usual.high)
+        yield FactGroup(
+            "runs",
+            "",
+            (
+                Fact("this_run", "this run", took, "seconds", took / most, f"{times}{result.n} similar runs"),
+                Fact("usual", "usual", usual.value, "seconds", usual.value / most, between),
+            ),
+        )
+        extra = took - usual.value
+        if result.harm_seconds is not None and extra >= result.harm_seconds:
+            yield FactGroup(
+                "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra(answer, result, extra))
+            )
+    if steps := _advice(result.worth):
+        yield steps
+    elif result.kind == "system":
+        yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
+    yield from _notes(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
+
+
+def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
+    """The run time beside that of similar jobs, storage during it, and how to know more next time."""
+    took, usual = result.run_seconds, result.usual_run_seconds
+    if took is not None and usual is not None:
+        most = max(took, usual, 1e-9)
+        note = next((f.note for g in answer.facts for f in g.facts if f.name == "usual_run_time"), "")
+        runs = (
+            Fact("this_job", "this job", took, "seconds", took / most),
+            Fact("usual", "usual", usual, "seconds", usual / most, note),
+        )
+        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+    yield from (group for group in answer.facts if group.name == "busy")
+    yield from (finding for finding in answer.findings if finding.name != "run_time")
+
+
+def _range(low: float, high: float) -> str:
+    return f"{format_seconds(max(0.0, low))} to {format_seconds(high)}"
+
+
+def _extra(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
+    """The parts of the time beyond the usual, each with its reason."""
+    parts = result.seconds
+    sick = [_sickness(each) for each in result.unhealthy[:2]]
+    others = [
+        f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
+    ]
+    reason = "; ".join(sick) or ", ".join(others) or ("no single cause found" if _is_some(parts.system) else "")
+    change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
+    for name, label, part, note in (
+        ("system", "storage", parts.system, reason),
+        ("own", "your job", parts.own, change or "requests, files and sizes as in similar runs"),
+        ("unexplained", "not explained", parts.unexplained, ""),
+    ):
+        if part is not None and part.value is not None and (name != "unexplained" or part.value > _LEAST_RATIO * extra):
+            yield Fact(name, label, max(0.0, part.value), "seconds", note=note)
+
+
+def _is_some(part: Amount | None) -> bool:
+    return part is not None and (part.value or 0.0) > 0
+
+
+def _sickness(each: Unhealthy) -> str:
+    sure = f" ({each.probability:.0%} sure)" if each.probability is not None else ""
+    return f"{each.cause}, {format_span(each.start_ns, each.end_ns)}{sure}"
+
+
+def _advice(worth: Sequence[AdviceItem]) -> Items | None:
+    """What to change, the largest saving first."""
+    if not worth:
+        return None
+    items = []
+    for each in worth[:_MOST_ADVICE]:
+        where = f" in {each.file}" if each.file and each.file not in each.headline else ""
+        saves = f"saves about {format_seconds(each.seconds)}" if each.seconds else "saving not measured"
+        between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+        items.append(Item("", f"{each.headline}{where}: {saves}{between}", note="; ".join(each.fix[:2])))
+    more = f"{len(worth) - _MOST_ADVICE} smaller ones: --full" if len(worth) > _MOST_ADVICE else ""
+    return Items("What you can do", tuple(items), numbered=True, more=more)
+
+
+def _notes(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
+    yield from (f for f in answer.findings if f.name in names or (f.kind in kinds and f.name not in ALWAYS_SAID))
+
+
+def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What carries the time, and what to change."""
+    result = answer.result
+    assert isinstance(result, JobOutcome)
+    yield from _notes(answer, ALWAYS_SAID)
+    wanted = _OF_JOB if result.logs else _OF_COUNTED_JOB
+    groups = {group.name: group for group in answer.facts}
+    for name, most in wanted.items():
+        if name in groups and (shown := largest(groups[name], most)).facts:
+            yield shown
+    if steps := _advice(result.worth):
+        yield steps
+    yield from _notes(answer, _NOTES_OF_JOB, ("alarm", "undecided"))
+    if result.logs:
+        yield Next(f"ioweather why {params['job']}", "My job or the storage system")
+    else:
+        yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
+
+
+def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """The columns of the list that a screen has room for."""
+    table = answer.exhibits[0].tables[0]
+    names = [column.name for column in table.columns]
+    kept = [names.index(name) for name in _COLUMNS_OF_JOBS if name in names]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows[:_MOST_JOBS])
+    yield ResultTable(table.name, tuple(table.columns[i] for i in kept), rows)
+    if len(table.rows) > len(rows):
+        yield Next("ioweather jobs --csv, or --most, --user, --order", f"{len(table.rows) - len(rows):,} more")
+    elif rows:
+        yield Next(f"ioweather why {rows[0][0]}")
+
+
+def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Programs by what they could save, then those that cost others time."""
+    result = answer.result
+    assert isinstance(result, TriageOutcome)
+    rows = [(p.program, p.user, p.runs, p.seconds, p.headline, str(p.job_id)) for p in result.programs[:_MOST_PROGRAMS]]
+    columns = (
+        "program [text]; user [text]; runs [count]; seconds: could save [seconds]; pattern [text]; job: in job [text]"
+    )
+    if rows:
+        yield ResultTable.of("triage", columns, rows)
+    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
+    yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
+    if rows:
+        yield Next(f"ioweather job {rows[0][-1]}")
