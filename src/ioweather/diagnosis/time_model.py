@@ -38,8 +38,8 @@ class Growth:
     error: float = 0.0
 
     @property
-    def is_told(self) -> bool:
-        """Whether the run moved so much more that this is told first."""
+    def has_grown(self) -> bool:
+        """Whether the run moved so much more that this is said first."""
         return self.factor >= LEAST_GROWTH
 
 
@@ -65,7 +65,7 @@ def scale_to_size(pool: Pool, changes: Changes, row: int) -> tuple[Pool, Growth]
         if number == 0:
             more = float(log_size[row]) - at
             grown = Growth(float(np.exp(more)), exponent * more, error * abs(more))
-            if grown.is_told:
+            if grown.has_grown:
                 growth = grown
             else:
                 at = float(log_size[row])

@@ -182,7 +182,7 @@ def _draw(prediction: Prediction, duration: float, errors: _ModelErrors) -> _Dra
         on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
         weight = weight * prediction.split.likelihood(state, on_way)
         state = state + on_way
-    if prediction.changed and not prediction.growth.is_told:
+    if prediction.changed and not prediction.growth.has_grown:
         weight = _only_against(weight, change)
     usual = np.exp(level)
     harm = np.maximum(HARM_SHARE * usual, HARM_MADS * prediction.mad_seconds)
@@ -206,7 +206,7 @@ def _draw_prior(
         change = change * (1.0 + errors.change_scatter * rng.standard_normal(count))
     else:
         change = np.zeros(count)
-    if prediction.growth.is_told:
+    if prediction.growth.has_grown:
         change = change + prediction.growth.log_cost + prediction.growth.error * rng.standard_normal(count)
     scatter = np.hypot(prediction.state_scatter * state, errors.state_root * np.sqrt(np.abs(state)))
     state = state + scatter * rng.standard_normal(count)
@@ -301,11 +301,11 @@ def judge(pool: Pool, row: int) -> Verdict:
         coverage_ratio=coverage,
         reason=reason,
         detail=detail,
-        changed=(*np.flatnonzero(changes.columns[row]).tolist(), *((BYTES_MOVED,) if growth.is_told else ())),
+        changed=(*np.flatnonzero(changes.columns[row]).tolist(), *((BYTES_MOVED,) if growth.has_grown else ())),
         likeliest=found.likeliest,
         changed_alike=changes.count_similar(row),
         pooled=pool.rows - 1 - n,
-        growth=growth if growth.is_told else None,
+        growth=growth if growth.has_grown else None,
         unusual=unusual,
     )
 
