@@ -34,13 +34,13 @@ _LONGEST_NAME: Final = 60
 
 @dataclass(frozen=True)
 class Fault:
-    """Rows of a frame that break one rule. They are refused; or `kept`, where the rule says so: then they have
+    """Rows of a frame that break one rule. They are refused, unless the rule says that a row `stays`: then they have
     `becomes` in the column (NaN is null), and `flag` in their quality."""
 
     rows: NDArray[np.bool_]
     column: str
     why: str
-    kept: bool = False
+    stays: bool = False
     becomes: float | None = None
     flag: int = 0
 
@@ -51,7 +51,7 @@ class Complaint:
 
     table: str
     rule: str
-    kept: bool
+    stays: bool
     rows: int
     first: str
 
@@ -59,7 +59,7 @@ class Complaint:
 @dataclass(frozen=True)
 class Checked:
     """The rows that can be, mended where a rule says so. `good` tells which those are of the rows that were given, and
-    `flagged` which of those given were kept with a complaint; both None: all of them, and none."""
+    `flagged` which of those given stay with a complaint; both None: all of them, and none."""
 
     frame: Frame
     complaints: tuple[Complaint, ...] = ()
@@ -81,7 +81,7 @@ def check(spec: TableSpec, frame: Frame, now_ns: int) -> Checked:
         return Checked(frame)
     good, flagged = np.ones(frame.rows, np.bool_), np.zeros(frame.rows, np.bool_)
     for fault in faults:
-        if fault.kept:
+        if fault.stays:
             flagged |= fault.rows
         else:
             good &= ~fault.rows
@@ -108,11 +108,11 @@ def _faults(spec: TableSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
                 yield Fault(beyond, length, "leads far into the future")
     flag = TIME_DOUBTFUL if "quality" in frame else 0
     if flag and "interval_ns" in frame and (long := _outside(frame.array("interval_ns"), 0, DAY_NS)) is not None:
-        yield Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", kept=True, flag=flag)
+        yield Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", stays=True, flag=flag)
     if spec.time != "valid_from_ns":  # which may well say: since ever
         old = _outside(frame.array(spec.time), OLDEST_NS, np.iinfo(np.int64).max)
         if old is not None:
-            yield Fault(old, spec.time, "is before the year 2000 (a clock that was never set)", kept=True, flag=flag)
+            yield Fault(old, spec.time, "is before the year 2000 (a clock that was never set)", stays=True, flag=flag)
     if spec.judge is not None:
         yield from spec.judge(frame)
 
@@ -166,7 +166,7 @@ def _outside_fault(rows: NDArray[np.bool_], column: ColumnSpec, allowed: Range) 
 
 
 def _mended(frame: Frame, fault: Fault) -> Frame:
-    if not fault.kept or (fault.becomes is None and not fault.flag):
+    if not fault.stays or (fault.becomes is None and not fault.flag):
         return frame
     changed: dict[str, NDArray[Any]] = {}
     before = frame.array(fault.column)
@@ -183,7 +183,7 @@ def _complaint(spec: TableSpec, frame: Frame, fault: Fault) -> Complaint:
     place = int(np.flatnonzero(fault.rows)[0])
     named = ", ".join(f"{name} {_shown(frame, name, place)}" for name in spec.key if name != fault.column)
     first = f"{fault.column} = {_shown(frame, fault.column, place)}{f' at {named}' if named else ''}"
-    return Complaint(spec.name, f"{fault.column} {fault.why}", fault.kept, int(fault.rows.sum()), first)
+    return Complaint(spec.name, f"{fault.column} {fault.why}", fault.stays, int(fault.rows.sum()), first)
 
 
 def _shown(frame: Frame, name: str, place: int) -> str:
@@ -208,12 +208,12 @@ class Complaints:
 
     refused: Counter[str] = field(default_factory=Counter)
     flagged: Counter[str] = field(default_factory=Counter)
-    _told: dict[tuple[bool, str], Complaint] = field(default_factory=dict)
+    _by_rule: dict[tuple[bool, str], Complaint] = field(default_factory=dict)
 
     def add(self, checked: Checked) -> None:
         for new in checked.complaints:
-            known = self._told.get((new.kept, new.rule))
-            self._told[new.kept, new.rule] = replace(known, rows=known.rows + new.rows) if known else new
+            known = self._by_rule.get((new.stays, new.rule))
+            self._by_rule[new.stays, new.rule] = replace(known, rows=known.rows + new.rows) if known else new
         if checked.good is not None and checked.flagged is not None:
             table = checked.complaints[0].table
             self.refused[table] += int((~checked.good).sum())
@@ -229,10 +229,10 @@ class Complaints:
 
     def __str__(self) -> str:
         said = []
-        for counted, kept, verb in ((self.refused, False, "left out"), (self.flagged, True, "flagged")):
+        for counted, stays, verb in ((self.refused, False, "left out"), (self.flagged, True, "flagged")):
             if counted.total():
-                told = [complaint for complaint in self._told.values() if complaint.kept == kept]
-                rules = "; ".join(f"{c.rule} ({c.rows:,}; first: {c.first})" for c in told)
+                complaints = [complaint for complaint in self._by_rule.values() if complaint.stays == stays]
+                rules = "; ".join(f"{c.rule} ({c.rows:,}; first: {c.first})" for c in complaints)
                 said.append(f"{_rows(counted)} {verb}: {rules}.")
         return " ".join(said)
 

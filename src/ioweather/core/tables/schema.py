@@ -43,6 +43,7 @@ _EVENT_KEYS: Final = {
 
 
 def is_numbers(text: str) -> bool:
+    """Whether the text is numbers separated by commas."""
     return _NUMBERS.fullmatch(text) is not None
 
 
@@ -52,19 +53,23 @@ def is_layout(text: str) -> bool:
 
 
 def is_histogram(text: str) -> bool:
+    """Whether the text is a packed histogram."""
     gaps = sum(map(ord, text[1::2])) - 33 * (len(text) // 2) if text.startswith("~") else 0
     return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
 
 
 def is_interfaces(text: str) -> bool:
+    """Whether the text is names of I/O interfaces separated by commas."""
     return text == "" or set(text.split(",")) <= set(INTERFACES)
 
 
 def is_object(text: str) -> bool:
+    """Whether the text is a JSON object."""
     return isinstance(_parsed(text), dict)
 
 
 def is_object_of_texts(text: str) -> bool:
+    """Whether the text is a JSON object of texts."""
     found = _parsed(text)
     return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
 
@@ -78,6 +83,7 @@ def is_object_of_counts(text: str) -> bool:
 
 
 def is_object_of_objects(text: str) -> bool:
+    """Whether the text is a JSON object of objects of counts."""
     found = _parsed(text)
     return isinstance(found, dict) and all(
         isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()

@@ -169,7 +169,7 @@ def judge_samples(frame: Frame) -> Iterator[Fault]:
     above &= ~extensive | (value > most * np.maximum(frame.array("interval_ns") / NS, 1.0))
     for rows, becomes in ((below & ratio & (value >= -_JITTER), 0.0), (above & ratio & (value <= 1 + _JITTER), 1.0)):
         if rows.any():
-            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", kept=True, becomes=becomes)
+            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", stays=True, becomes=becomes)
             below, above = below & ~rows, above & ~rows
     if (rows := below & extensive).any():
         yield Fault(rows, "value", "is an amount below 0 (RESET)", True, np.nan, int(Quality.RESET))

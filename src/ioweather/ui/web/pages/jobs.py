@@ -45,32 +45,36 @@ from ioweather.ui.web.visible import OwnView, PublicView, View
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 
 
+Cluster = Annotated[str, Query(max_length=200)]
+
+
 @router.get("/job")
 def search_page(view: PublicView, q: str = "") -> Html:
     return page("find_job.html", view, "/job", "Jobs", q=q)
 
 
 @router.get("/jobs/{job_id}")
-def job_page(view: PublicView, job_id: str) -> Html:
+def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
     crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job"))]
-    address = place.to("fragments/jobs", job_id)
+    address = place.to("fragments/jobs", job_id, cluster=cluster)
     return page("job.html", view, "/job", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}")
 @cached_part("Job {job_id}")
-def job(view: OwnView, job_id: str) -> str:
+def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
 
-    below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
-    return _job_parts(view, *job_answers(view, job_id), below)
+    address = Place(view, "").link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
+    below = lazy_part(address, "Drawing the evidence…")
+    return _job_parts(view, *job_answers(view, job_id, cluster), below)
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
 @cached_part()
-def evidence(view: OwnView, job_id: str) -> str:
-    return _evidence(view, *job_answers(view, job_id), job_id)
+def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
+    return _evidence(view, *job_answers(view, job_id, cluster), job_id)
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
@@ -353,6 +357,6 @@ def runs(
     kinds = ("newest", "slowest", "largest", "longest")
     address = partial(place.link, "/fragments/runs", **query, days=days_asked)
     orders = [(name, address(order=name), name == order) for name in kinds]
-    title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
+    title = f"{len(result.runs):,} of {result.count:,} jobs, the {order} first"
     judged = any(run.verdict for run in result.runs)
     return part("runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title))
