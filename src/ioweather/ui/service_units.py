@@ -65,7 +65,7 @@ def _adapted(text: str, site: Site) -> str:
         return re.sub(r"^(User|Group)=.*$", rf"\1={site.user}", text, flags=re.MULTILINE)
     lines = [line for line in text.splitlines() if not line or line[0] in "#[" or line.partition("=")[0] in _USER_KEYS]
     text = "\n".join([*lines, ""]).replace("WantedBy=multi-user.target", "WantedBy=default.target")
-    # The system's manager gives the agent its spool; here the command is told.
+    # The system's manager gives the agent its spool; here the command line says it.
     return text.replace("agent run --lake", f"agent run --spool {site.spool} --lake")
 
 
