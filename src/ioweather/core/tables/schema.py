@@ -214,7 +214,7 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
-COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
 
 
 @dataclass(frozen=True)

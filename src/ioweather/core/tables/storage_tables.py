@@ -175,7 +175,12 @@ SERIES = TableSpec(
         ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
         ColumnSpec("interval_ns", "int64", "length of the interval; raw and 1-minute rows differ by it"),
         ColumnSpec("system", "text", "raw name of the system: Lustre fsname, or host:device"),
-        ColumnSpec("component_kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec(
+            "component_kind",
+            "text",
+            "ost, oss, mdt, mds, device, host or quota",
+            choices=frozenset(COMPONENT_KINDS),
+        ),
         ColumnSpec("component", "text", "name of the component within its system"),
         ColumnSpec("metric", "text", "one of the closed list of metrics", choices=frozenset(METRICS)),
         ColumnSpec(
@@ -205,7 +210,7 @@ COMPONENTS = TableSpec(
     doc="Topology: which component sat on which server, and its physical limit, from when to when.",
     columns=(
         ColumnSpec("system", "text", "raw name of the system"),
-        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device, host or quota", choices=frozenset(COMPONENT_KINDS)),
         ColumnSpec("component", "text", "name of the component"),
         ColumnSpec("valid_from_ns", "int64", "from when this row holds"),
         ColumnSpec("valid_to_ns", "int64", "until when; null = still", nullable=True, range=PLANNED_TIME),
