@@ -92,8 +92,10 @@ def _advice(worth: Sequence[AdviceItem]) -> Items | None:
     items = []
     for each in worth[:_MOST_ADVICE]:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
-        saves = f"saves about {format_seconds(each.seconds)}" if each.seconds else "saving not measured"
+        saves = f"saves about {format_seconds(each.seconds)}" if each.seconds else ""
         between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+        if not saves:
+            saves, between = f"may save up to {format_seconds(each.high)}", ""
         items.append(Item("", f"{each.headline}{where}: {saves}{between}", note="; ".join(each.fix[:2])))
     more = f"{len(worth) - _MOST_ADVICE} smaller ones: --full" if len(worth) > _MOST_ADVICE else ""
     return Items("What you can do", tuple(items), numbered=True, more=more)

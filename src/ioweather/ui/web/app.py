@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
 from ioweather.agent.exporter import CONTENT_TYPE
+from ioweather.core.clock import zone_named
 from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
+from ioweather.core.units import show_times_in
 from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
@@ -91,6 +93,8 @@ def create_app(
     app = FastAPI(
         title="ioweather", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
+    with suppress(IoweatherError):  # a lake that cannot be read is said by its pages
+        show_times_in(zone_named(load_facility(layout.facility_file(lake_dir)).zone or "UTC"))
     facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
     app.state.facilities = facilities
     app.state.writer = LakeWriter(lake_dir)  # not started yet
