@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNS := $(VENV)/.installed-to-run
 # One more than there are cores where these are two: tests of servers and agents wait much of their time.
 WORKERS ?= 3
 # Where it is set, every process that a test starts compiles all modules again.
@@ -24,18 +25,26 @@ help:
 	@echo "make docs       the documentation site, in site/; opens without a network"
 	@echo "make screenshots  every page of the dashboard as pictures (needs Chromium)"
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "ioweather needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,docs,forest,mcp,mysql,remote-write]'
-	@touch $(STAMP)
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
 
-run: $(STAMP)
-	$(BIN)/ioweather up
+# All that development needs, which is more than twice of what running needs.
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,docs,forest,mcp,mysql,remote-write]'
+	@touch $(STAMP) $(RUNS)
+
+$(RUNS): pyproject.toml | $(BIN)/python
+	@echo "Installing what running needs, 180 MB to download ..."
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable .
+	@touch $(RUNS)
+
+run: $(RUNS)
+	@$(BIN)/ioweather up
 
 # The layers below, and one way through all of them: files in, an exhibit and answers out.
 QUICK := tests/core tests/stats tests/derive tests/test_smoke.py tests/test_contracts.py

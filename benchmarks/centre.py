@@ -23,7 +23,7 @@ import numpy as np
 
 from engine import records_of
 from ioweather.core.frames import Frame, Text
-from ioweather.core.tables import RESPONSES
+from ioweather.core.tables import RESPONSES, TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion.derivations import refresh_rollups, search_new_rows
 from ioweather.ingestion.ingest import ingest
@@ -34,12 +34,30 @@ from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
-from lake import FIRST, day_frame
 from reader_processes import stop_readers
+
+FIRST = 20_000 * DAY_NS
 
 OPERATIONS = ("read", "write", "write_sync", "create", "stat", "file_read", "delete")
 EVERY_NS = 10 * MINUTE_NS
 WORK = ("counters", "logs", "probes", "search", "seal")
+
+
+def day_frame(day: int, components: int, metric: str, rng: np.random.Generator) -> Frame:
+    starts = FIRST + day * DAY_NS + np.arange(1440) * MINUTE_NS
+    return TABLES["series"].frame(
+        rows=1440 * components,
+        start_ns=np.repeat(starts, components),
+        interval_ns=MINUTE_NS,
+        system="scratch",
+        component_kind="ost",
+        component=Text(
+            np.tile(np.arange(components, dtype=np.int32), 1440), tuple(f"OST{i:04x}" for i in range(components))
+        ),
+        metric=metric,
+        value=rng.gamma(0.5, 1e9, 1440 * components).round(),
+        quality=0,
+    )
 
 
 def spent(work: Callable[[], object]) -> float:

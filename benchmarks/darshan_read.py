@@ -1,23 +1,24 @@
-"""Reading Darshan logs beside PyDarshan, in one run: many small logs to memory, and one log of 100,000 records.
+"""Reading Darshan logs beside PyDarshan, with the same result on both sides.
 
-    python benchmarks/darshan_read.py [--small 1000] [--records 100000] [--logs FOLDER]
+    python benchmarks/darshan_read.py [--logs FOLDER] [--records 100000] [--repeat 3]
 
-Small logs are the .darshan files under --logs, else those in PyDarshan's wheel, repeated up to the number. Each reading
-is a child process of its own: CPU time and peak memory are that child's, less what its imports took. Every figure is
-the best of --repeat children, because other work on the machine only ever adds to it.
+`arrays`: every record of every module as arrays, and all file names. `frames`: a data frame of every module, with
+names, and the heat maps. Logs are the different files under --logs (default: the sample data next to the project, else
+those in PyDarshan's wheel) that both read; then one log of many records. Each reading is a child process: processor
+seconds and peak memory are the child's, less what its imports took, and the least of --repeat children.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import importlib.metadata
 import importlib.util
-import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -25,76 +26,77 @@ import numpy as np
 from ioweather.readers.darshan.darshan_reader import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
 
-SMALL_LOG_BYTES = 10_000
-COUNTERS = ["POSIX", "MPI-IO", "STDIO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "LUSTRE"]
+SAMPLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "darshan"
 OURS = """
-    from ioweather.readers.darshan.darshan_reader import read_log
-    def read(path):
-        return read_log(path, modules={modules})
-"""
-FRAMES = """
-    import pandas
-    from ioweather.readers.darshan.darshan_reader import read_log
-    def read(path):
-        log = read_log(path)
-        return log, [module.to_pandas() for name, module in log.modules.items() if name in {modules}]
+import pandas
+from ioweather.readers.darshan.darshan_reader import read_log
+def read(path):
+    log = read_log(path)
+    return log, dict(log.names), [log.to_pandas(name) for name in log.modules] if FRAMES else None
 """
 PYDARSHAN = """
-    import darshan, pandas
-    def read(path):
-        report = darshan.DarshanReport(path, read_all=True)
-        tables = [report.records[name].to_df() for name in report.modules if name in {modules}]
-        heatmaps = report.heatmaps.values() if {heatmaps} else ()
-        return report, tables, [heatmap.to_df(ops=["read", "write"]) for heatmap in heatmaps]
+import darshan, pandas
+def read(path):
+    report = darshan.DarshanReport(path, read_all=True)
+    if not FRAMES:
+        return report
+    frames = [records.to_df() for records in report.records.values()]
+    return report, frames, [heatmap.to_df(ops=["read", "write"]) for heatmap in report.heatmaps.values()]
 """
-# Name, program, and the row it is compared with: that which reads the same.
-READERS = {
-    "ioweather, all": (OURS.format(modules=None), "ioweather, all"),
-    "PyDarshan, all": (PYDARSHAN.format(modules=COUNTERS, heatmaps=True), "ioweather, all"),
-    "ioweather, to_pandas": (FRAMES.format(modules=COUNTERS), "PyDarshan, all"),
-    "ioweather, counters": (OURS.format(modules=COUNTERS), "ioweather, counters"),
-    "PyDarshan, counters": (PYDARSHAN.format(modules=COUNTERS, heatmaps=False), "ioweather, counters"),
-    # A dictionary with two arrays for each record, and no table: PyDarshan's fastest way.
-    "PyDarshan, no tables": (PYDARSHAN.format(modules=[], heatmaps=False), "ioweather, all"),
-}
+# Without collection: PyDarshan's destructor may run inside its own lock.
 CHILD = """
-import gc, json, re, sys, time, warnings
+import contextlib, gc, json, os, re, sys, time, warnings
 from pathlib import Path
 warnings.simplefilter("ignore")
+FRAMES = {frames}
 {reader}
 def peak_mib():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 paths = json.loads(sys.stdin.read())
-for path in paths[:3] if len(paths) > 3 else []:
-    read(path)
-before, cpu, wall = peak_mib(), time.process_time(), time.perf_counter()
+for path in paths[:3] if len(paths) > 1 else []:
+    with contextlib.suppress(Exception):
+        read(path)
+gc.disable()
+before, used, done = peak_mib(), 0.0, []
 for path in paths:
-    kept = read(path)
-print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall, peak_mib() - before]))
+    begun = time.process_time()
+    try:
+        result = read(path)
+    except Exception:
+        continue
+    used += time.process_time() - begun
+    done.append(path)
+    del result
+    gc.collect()
+print(json.dumps([used, peak_mib() - before, done]))
 sys.stdout.flush()
-import os
 os._exit(0)
 """
 
 
-def measure(reader: str, paths: list[str], repeat: int) -> tuple[float, float, float]:
-    """CPU seconds, wall seconds, and MiB above the imports; the least of each over the children."""
-    program = CHILD.format(reader=textwrap.dedent(READERS[reader][0]))
+def measure(reader: str, frames: bool, paths: list[str], repeat: int) -> tuple[float, float, list[str]]:
+    """Processor seconds, MiB above the imports, and the logs that were read."""
+    program = CHILD.format(reader=reader, frames=frames)
     runs = []
     for _ in range(repeat):
         child = subprocess.run(
             [sys.executable, "-c", program], input=json.dumps(paths), capture_output=True, text=True, check=True,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, timeout=300,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, timeout=600,
         )  # fmt: skip
         runs.append(json.loads(child.stdout.strip().splitlines()[-1]))
-    return tuple(min(values) for values in zip(*runs, strict=True))  # type: ignore[return-value]
+    return min(run[0] for run in runs), min(run[1] for run in runs), runs[0][2]
 
 
-def small_logs(folder: Path, count: int) -> list[str]:
-    # APMPI modules and the oldest big-endian logs trip PyDarshan; all readers get the same rest.
-    found = [p for p in sorted(folder.rglob("*.darshan")) if p.stat().st_size < SMALL_LOG_BYTES]
-    usable = [str(p) for p in found if not any(word in p.name for word in ("apmpi", "ppc64", "3.3.0", "3.4"))]
-    return list(itertools.islice(itertools.cycle(usable), count))
+def distinct_logs(folder: Path | None) -> list[str]:
+    """Logs with different contents that both readers read."""
+    spec = importlib.util.find_spec("darshan")
+    if spec is None or spec.origin is None:
+        sys.exit("PyDarshan is not installed: there is nothing to compare with")
+    place = folder or (SAMPLES if SAMPLES.is_dir() else Path(spec.origin).parent)
+    by_digest = {hashlib.sha256(path.read_bytes()).digest(): str(path) for path in sorted(place.rglob("*.darshan"))}
+    paths = sorted(by_digest.values())
+    read = [set(measure(reader, True, paths, 1)[2]) for reader in (OURS, PYDARSHAN)]
+    return sorted(read[0] & read[1])
 
 
 def write_large_log(path: Path, records: int) -> None:
@@ -113,34 +115,34 @@ def write_large_log(path: Path, records: int) -> None:
     write_log(path, job, {"POSIX": posix}, names)
 
 
-def table(title: str, rows: dict[str, tuple[float, float, float]], unit: float, per: str) -> None:
-    print(f"\n{title}")
-    print(f"{'':22}{'CPU s':>9}{'wall s':>9}{per:>14}{'CPU ratio':>11}{'MiB':>8}{'MiB ratio':>11}")
-    for name, (cpu, wall, mib) in rows.items():
-        cpu_of_ours, _, mib_of_ours = rows[READERS[name][1]]
-        ratios = f"{cpu / cpu_of_ours:>10.1f}x{mib:>8.0f}{mib / max(mib_of_ours, 1):>10.1f}x"
-        print(f"{name:22}{cpu:>9.3f}{wall:>9.3f}{unit / cpu:>14,.0f}{ratios}")
+def compare(paths: list[str], repeat: int) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
+    """By kind of result: (processor seconds, MiB) of ours and of PyDarshan's."""
+    found = {}
+    for name, frames in (("arrays", False), ("frames", True)):
+        ours, theirs = (measure(reader, frames, paths, repeat) for reader in (OURS, PYDARSHAN))
+        found[name] = (ours[0], ours[1]), (theirs[0], theirs[1])
+    return found
+
+
+def peer() -> str:
+    return f"PyDarshan {importlib.metadata.version('darshan')}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--small", type=int, default=1000)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--logs", type=Path)
-    arguments = parser.parse_args()
-    spec = importlib.util.find_spec("darshan")
-    if spec is None or spec.origin is None:
-        sys.exit("PyDarshan is not installed: there is nothing to compare with")
-    paths = small_logs(arguments.logs or Path(spec.origin).parent, arguments.small)
-    rows = {name: measure(name, paths, arguments.repeat) for name in READERS}
-    table(f"{len(paths):,} small logs to memory", rows, len(paths), "logs/CPU s")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         large = Path(folder) / "large.darshan"
-        write_large_log(large, arguments.records)
-        rows = {name: measure(name, [str(large)], 1) for name in READERS}
-        size = large.stat().st_size / 2**20
-    table(f"One log of {arguments.records:,} records ({size:.1f} MiB)", rows, arguments.records, "records/CPU s")
+        write_large_log(large, options.records)
+        small = distinct_logs(options.logs)
+        for title, paths in ((f"{len(small)} different logs", small), (f"{options.records:,} records", [str(large)])):
+            for kind, (ours, theirs) in compare(paths, options.repeat).items():
+                ratio, memory = theirs[0] / ours[0], ours[1] / theirs[1]
+                print(f"{title}, {kind}: {ours[0]:.3f} s, {ours[1]:.0f} MiB")
+                print(f"  {peer()}: {theirs[0]:.3f} s, {theirs[1]:.0f} MiB: {ratio:.1f}x, {memory:.2f} of the memory")
 
 
 if __name__ == "__main__":

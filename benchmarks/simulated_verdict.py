@@ -28,7 +28,7 @@ from ioweather.diagnosis.verdict import KINDS, judge
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
-from ioweather.simulate.score import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
+from score import Evidence, Judged, balanced_accuracy, judged_runs, true_kinds
 from verdict import calibration
 
 

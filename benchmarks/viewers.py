@@ -14,16 +14,17 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-
-from dashboard import Running, serving
 
 HERE = Path(__file__).parent
 # Every kind of page and what it loads; `JOB` is a job of the lake.
@@ -39,6 +40,52 @@ PAGES = (
     ),
     *("/api/v1/jobs/JOB", "/figures.css", "/static/app.js"),
 )
+
+
+class Running:
+    """The server, and the processor time it used."""
+
+    def __init__(self, lake: Path, spool: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        command = [sys.executable, "-m", "ioweather", "serve", "--lake", str(lake), "--spool", str(spool),
+                   "--port", str(self.port)]  # fmt: skip
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while self.get("/healthz")[0] != 200:
+            time.sleep(0.05)
+
+    def get(self, path: str) -> tuple[int, bytes, float]:
+        started = time.perf_counter()
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+            connection.close()
+        except OSError:
+            return 0, b"", 0.0
+        return response.status, body, time.perf_counter() - started
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+@contextmanager
+def serving(lake: Path, spool: Path) -> Iterator[Running]:
+    server = Running(lake, spool)
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def newest_job(lake: Path) -> str:

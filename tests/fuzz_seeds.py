@@ -44,12 +44,6 @@ def _json(*documents: Any, lines: bool = False) -> list[Seed]:
     return [Seed("json", json.dumps(document, indent=None if lines else 1).encode()) for document in documents]
 
 
-def _collectd() -> list[Seed]:
-    """Its place says what it is of."""
-    text = "epoch,read,write\n" + "".join(f"{T0 + 10 * i}.5,{100 * i},{i}\n" for i in range(4))
-    return [Seed("text", text.encode(), "/node1/disk-sda/disk_octets-2024-03-09")]
-
-
 def _collectl() -> list[Seed]:
     line = "#" * 80
     preamble = (
@@ -346,15 +340,6 @@ def _mountstats() -> list[Seed]:
     return _text(dated, "".join(look(moment, 100 + moment) for moment in (0, 60)))
 
 
-def _rank_details() -> list[Seed]:
-    head = "access,rank,runtime-with-openclose,runtime,throughput-withopenclose,throughput\n"
-    return _text(
-        head + "".join(f"write,{i},{10 + i:.10e},{9 + i:.10e},8.0e+09,9.0e+09\n" for i in range(4)),
-        "rank,items,rate-File creation,time-File creation\nall,100,2.0000000000e+03,5.0000000000e-01\n"
-        "0,,1.1000000000e+03,4.5454545455e-01\n1,,9.0000000000e+02,5.0000000000e-01\n",
-    )
-
-
 def _telegraf() -> list[Seed]:
     return _text(
         "".join(
@@ -363,11 +348,6 @@ def _telegraf() -> list[Seed]:
             for i in range(4)
         )
     )
-
-
-def _ldms() -> list[Seed]:
-    header = "#Time,Time_usec,ProducerName,component_id,job_id,read_bytes#stats.snx11024,open#stats.snx11024\n"
-    return _text(header + "".join(f"{T0 + 60 * i}.5,500000,nid00001,1,0,{1000 * i},{i}\n" for i in range(4)))
 
 
 def _prometheus() -> list[Seed]:
@@ -686,8 +666,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
-    "prometheus": _prometheus, "telegraf": _telegraf, "ldms": _ldms, "collectd": _collectd,
-    "rank_details": _rank_details,
+    "prometheus": _prometheus, "telegraf": _telegraf,
 }  # fmt: skip
 # Seeds that are damaged apart, and the source that reads them.
 _READERS = {"darshan_text": "darshan", "mapped_csv": "mapped", "mapped_parquet": "mapped"}

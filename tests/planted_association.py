@@ -53,7 +53,9 @@ def rollup(values: Mapping[str, np.ndarray]) -> Frame:
     return frame.take(~np.isnan(frame.array("value")))
 
 
-def planted_association(days: int = 40, seed: int = 7, gap: tuple[int, int] | None = (3000, 4000)) -> StudyData:
+def planted_association(
+    days: int = 40, seed: int = 7, gap: tuple[int, int] | None = (3000, 4000), *, contention: float = 1.0
+) -> StudyData:
     """Runs at random times; a run's I/O takes as long as its group says, given the load of its first minutes."""
     rng = np.random.default_rng(seed)
     minutes = days * 1440
@@ -62,7 +64,7 @@ def planted_association(days: int = 40, seed: int = 7, gap: tuple[int, int] | No
     for name, (count, files, seconds, slope, spread) in GROUPS.items():
         for start in np.sort(rng.integers(60, minutes - 200, count)):
             seen = load[start : start + 10].mean()
-            length = seconds * (1 + slope * seen) * np.exp(spread * rng.standard_normal())
+            length = seconds * (1 + contention * slope * seen) * np.exp(spread * rng.standard_normal())
             began = START_NS + int(start) * MINUTE_NS + int(rng.integers(0, MINUTE_NS))
             jobs.append({
                 "exe": f"/bin/{name} x", "uid": 3, "nprocs": 4096, "start_ns": began, "run_seconds": length + 300.0,

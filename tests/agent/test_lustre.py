@@ -35,6 +35,15 @@ def test_amounts_between_snapshots_and_states_once_an_hour(tmp_path):
     assert free == [1000 * 1024.0]
 
 
+def test_the_server_of_each_target_is_reported_once_a_day(tmp_path):
+    server, heard = LustreServer(root=tmp_path, host="oss1"), Heard()
+    for seconds in (1000, 1010):
+        write_tree(tmp_path, seconds, 1)
+        server.cycle(0, heard)
+    (row,) = heard.of("components")
+    assert (row["system"], row["kind"], row["component"], row["server"]) == ("fs1", "ost", "fs1-OST0000", "oss1")
+
+
 def test_a_restart_of_the_server_is_a_lower_bound_and_never_negative(tmp_path):
     server, heard = LustreServer(root=tmp_path), Heard()
     for seconds, reads in ((1000, 10), (1010, 3)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import FacilityError
-from ioweather.core.facility import Facility, load_facility, parse_facility
+from ioweather.core.facility import Facility, load_facility
 
 TEXT = """
 name = "Edison"
@@ -101,7 +101,3 @@ def test_every_complaint_names_file_and_key(tmp_path, text, complaint):
     with pytest.raises(FacilityError, match=complaint) as caught:
         load_facility(file)
     assert "facility.toml" in str(caught.value)
-
-
-def test_the_digest_follows_the_content():
-    assert parse_facility({"name": "a"}).digest != parse_facility({"name": "b"}).digest

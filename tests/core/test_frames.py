@@ -33,16 +33,7 @@ def test_integers_have_a_number_for_null_and_stay_exact():
     assert type(FRAME.ints("count")) is np.ndarray
 
 
-def test_null_is_not_true():
-    assert FRAME.bools("cached").tolist() == [True, False, False]
-
-
 @pytest.mark.parametrize("name", ["count", "seconds", "cached", "name"])
 def test_known_rows_of_every_kind_of_column(name):
     assert FRAME.known(name).tolist() == [True, False, True]
     assert FRAME.known("whole").all()
-
-
-def test_text_is_no_number():
-    with pytest.raises(TypeError, match="is text"):
-        FRAME.floats("name")

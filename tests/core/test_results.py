@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from ioweather.core import errors
-from ioweather.core.registry import Catalogue
 from ioweather.core.results import (
     Chart,
     Coverage,
@@ -61,14 +60,6 @@ def test_ragged_rows_and_unknown_units_are_refused():
         ResultColumn("x", unit="furlongs")
     with pytest.raises(ValueError, match="unit"):
         Estimate("x", 1.0, "furlongs")
-
-
-def test_catalogues_are_lazy_and_name_what_there_is():
-    things: Catalogue[object] = Catalogue("thing", {"a": "no.such.module:x", "b": "json:dumps"})
-    assert list(things) == ["a", "b"]
-    assert things["b"] is json.dumps
-    with pytest.raises(errors.UsageError, match="There are: a, b"):
-        things["c"]
 
 
 def test_errors_keep_their_hint_across_processes_and_name_their_reason():

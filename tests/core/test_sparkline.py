@@ -33,14 +33,6 @@ def test_the_scale_goes_from_zero_or_the_least_to_the_greatest(values: list[floa
     assert sparkline(values) == drawn
 
 
-def test_peaks_survive_in_few_columns() -> None:
-    assert sparkline([0, 0, 9, 0, 0, 0], 2) == "█▁"
-
-
-def test_a_fixed_top() -> None:
-    assert sparkline([0.0, 0.5, 1.0, 7.0, None], top=1.0) == "▁▄██ "
-
-
 @given(st.lists(st.none() | st.floats()), st.none() | st.integers(1, 50), st.none() | st.floats(0, allow_nan=False))
 def test_any_values(values: list[float | None], width: int | None, top: float | None) -> None:
     drawn = sparkline(values, width, top=top)

@@ -10,6 +10,8 @@ from ioweather.core.outcomes import Amount
 from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
 from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer
+from ioweather.lake.lake import open_lake
+from ioweather.topics.ask import ask
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 
@@ -93,3 +95,24 @@ def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
     answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}, "no samples of it")
     assert answer.result.others == ()
     assert answer.caveats[-1] == "What programs cost others is not known: no samples of it."
+
+
+def test_cached_advice_gives_the_same_answer_and_new_runs_are_advised(tmp_path):
+    data = lake(tmp_path, [("bad", 2, BAD), ("bad", 3, BAD), ("good", 3, GOOD)])
+    stored = open_lake(tmp_path / "lake", create=True)
+
+    def add(frames):
+        for name, frame in frames.items():
+            stored.append(name, frame, source="darshan")
+
+    def triage(**params):
+        answer = ask("triage", stored, params)
+        return answer.headline, answer.result
+
+    add(data.frames)
+    first = triage()
+    assert first == triage()
+    assert first[1] == triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}).result
+    add(lake(tmp_path, [("worse", 4, BAD)]).frames)
+    assert {item.program for item in triage()[1].programs} == {"bad", "worse"}
+    assert triage(most=1)[1].runs == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -91,7 +92,7 @@ def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake)
     with pytest.raises(SourceError, match=f"more than {MOST_DAYS} days"):
         pushed(lake, "long", [START_NS - day * DAY_NS for day in range(MOST_DAYS + 1)])
     first = next_batch(lake)
-    assert {file.host for file in first} == {"n1", "long"}  # the refusal is for the ledger
+    assert {file.name for file in first} == {"seg-n1-1-1.ndjson", "seg-long-1-1.ndjson"}  # a refusal is for the ledger
     take(lake, first, IngestReport())
     assert [file.host for file in next_batch(lake)] == ["wide"]
     drain(lake)
@@ -139,7 +140,7 @@ def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypa
     real = draining.take
 
     def dying(lake, files, report):
-        if any(file.host == "n2" for file in files):
+        if any("-n2-" in file.name for file in files):
             raise KeyboardInterrupt
         return real(lake, files, report)
 
@@ -153,7 +154,8 @@ def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypa
     assert deaths == 2 * draining.MOST_DEATHS
     assert {host for host, _ in operations_in(lake.root)} == {"n0", "n1", "n3"}
     assert ("quarantined", "worker_lost") in ledger(lake)
-    assert [path.parent.name for path in queue.refused_dir(lake.root).rglob("*.ndjson")] == ["n2"]
+    (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")
+    assert kept.name.endswith("-seg-n2-1-1.ndjson")
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), LakeError("No space left on device.")])
@@ -173,9 +175,40 @@ def test_a_fault_of_the_lake_is_told_and_costs_no_file(lake, monkeypatch, fault)
     assert waiting(lake.root).trouble == ""
 
 
-def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, reading_here):
+@pytest.mark.parametrize("damage", [b"{", b"{}", b'{"host": "n1", "columns": {"responses": {}}}'])
+def test_checked_rows_that_cannot_be_read_any_more_are_kept_and_named(lake, damage):
+    pushed(lake, "n1", [START_NS])
+    queued(lake.root)[0].path.write_bytes(damage)
+    pushed(lake, "n2", [START_NS])
+    drain(lake)
+    assert set(operations_in(lake.root)) == {("n2", START_NS)}
+    assert ledger(lake) == [("ok", None), ("quarantined", "corrupt_input")]
+    (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")
+    assert kept.read_bytes() == damage
+
+
+def test_checked_rows_that_the_disk_does_not_give_now_stay_in_the_queue(lake, monkeypatch):
     pushed(lake, "n1", [START_NS])
     pushed(lake, "n2", [START_NS])
+    bad, real = queued(lake.root)[0], Path.read_bytes
+
+    def failing(path):
+        if path == bad.path:
+            raise OSError(5, "Input/output error", str(path))
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", failing)
+        with pytest.raises(LakeError, match="cannot be read: Input/output error"):
+            drain(lake)
+    assert queued(lake.root) == [bad]
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
+
+
+def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, reading_here):
+    laid(lake, "n1", segment("n1", [START_NS]))
+    laid(lake, "n2", segment("n2", [START_NS]))
     real = reading._source_for
     bad = next(file.path for file in queued(lake.root) if file.host == "n1")
 

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.core.clock import now_ns, zone_named
+from ioweather.core.clock import now_ns, utc_day, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion import derivations, reading
 from ioweather.ingestion.ingest import _known_digests, find_files, ingest
 from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.maintenance import compact
 from ioweather.lake.workers import local_executor
 from planted_logs import write_climate
 
@@ -464,3 +465,27 @@ def test_of_the_ledger_files_of_the_same_sizes_are_asked_for_and_the_newest_word
     assert _known_digests(lake, 0, {2, 3}) == {"b": 2, "c": 2}
     assert _known_digests(lake, 0, {1}) == _known_digests(lake, now_ns(), {1}) == {"a": 1}
     assert _known_digests(lake, now_ns() + 2 * DAY_NS, {1}) == {}
+
+
+def test_closed_days_of_samples_are_sealed_and_sealed_again_an_hour_after_late_rows(tmp_path):
+    def samples(name, minutes):
+        path = tmp_path / name
+        rows = "".join(
+            f"{20_000 * DAY_NS + minute * MINUTE_NS},60000000000,scratch,ost,OST0000,read_bytes,1.0,0\n"
+            for minute in minutes
+        )
+        path.write_text("start_ns,interval_ns,system,component_kind,component,metric,value,quality\n" + rows)
+        return path
+
+    lake = open_lake(tmp_path / "lake", create=True)
+    select = ("series", "SELECT * FROM input")
+    ingest(lake, [samples("first.csv", range(600))], select=select)
+    assert compact(lake) == []
+    late = samples("late.csv", range(600, 700))
+    seal = lake.root / "seals" / f"{utc_day(20_000 * DAY_NS)}.json"
+    ingest(lake, [late], select=select)
+    assert [sealed.rows for sealed in compact(lake)] == [700]
+    os.utime(seal, (0, 0))
+    ingest(lake, [samples("later.csv", range(700, 800))], select=select)
+    assert compact(lake) == []
+    assert lake.tables()["series"] == 800

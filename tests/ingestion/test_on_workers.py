@@ -1,5 +1,5 @@
 """What runs on workers gives what one process gives, to the last bit: simulation, ingest, exhibits,
-report, score, scan. Workers are processes of this machine, or of a Dask cluster."""
+report, scan. Workers are processes of this machine, or of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ioweather.lake.lake import open_lake
 from ioweather.lake.workers import opened
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP
-from ioweather.simulate.score import score
 from ioweather.studies.pat19 import matrices
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.report import write
@@ -38,7 +38,6 @@ PRESET = replace(
 QUICK = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16")
 EXHIBITS = (*QUICK, "don15.fig5")
 FEW = {"replicates": "10"}
-QUESTIONS = ("volumes", "growth")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,19 +60,20 @@ def workers(request):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The facility, its lake, and its score."""
-    made, scored = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
-    return made, open_lake(made.out.parent / "lake"), scored
+    """The facility and its lake."""
+    made = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
+    return made, open_lake(made.out.parent / "lake")
 
 
 def _made_alone(folder):
     made = generate(PRESET, folder / "facility")
-    return made, score(made.out, questions=QUESTIONS, lake_dir=folder / "lake").jsonable()
+    ingest_simulated(made, folder / "lake")
+    return made
 
 
 @pytest.fixture(scope="module")
 def exhibits_alone(alone):
-    _, lake, _ = alone
+    _, lake = alone
     return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False))
 
 
@@ -106,7 +106,7 @@ def said(exhibits: list[Exhibit]) -> list[str]:
 
 
 def test_simulation(alone, workers, tmp_path):
-    made, _, _ = alone
+    made, _ = alone
     days = []
     there = generate(PRESET, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
     assert files(there.out) == files(made.out)
@@ -114,7 +114,7 @@ def test_simulation(alone, workers, tmp_path):
 
 
 def test_exhibits(alone, exhibits_alone, workers):
-    _, lake, _ = alone
+    _, lake = alone
     seen = []
 
     def tell(*told):
@@ -128,7 +128,7 @@ def test_exhibits(alone, exhibits_alone, workers):
 
 def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
     """None of it from what is kept."""
-    _, lake, _ = alone
+    _, lake = alone
     lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
     few = [write._Task((name,), "", {}, True) for name in QUICK]
     monkeypatch.setattr(write, "_tasks", lambda *_: iter(few))
@@ -136,13 +136,10 @@ def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
     assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone[: len(QUICK)]))
 
 
-def test_ingest_and_score(alone, workers, tmp_path):
+def test_ingest(alone, workers, tmp_path):
     """The ledger names the paths that were read, so both are read from the same place."""
-    made, lake, scored = alone
-    there = score(made.out, questions=QUESTIONS, lake_dir=tmp_path / "lake", executor=workers).jsonable()
-    assert there == scored
-    assert there["scored"] > 0
-    assert contents(open_lake(tmp_path / "lake")) == contents(lake)
+    made, lake = alone
+    assert contents(ingest_simulated(made, tmp_path / "lake", executor=workers)) == contents(lake)
 
 
 def test_a_scan(workers, tmp_path):

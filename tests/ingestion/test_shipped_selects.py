@@ -1,4 +1,4 @@
-"""SELECTs that come with ioweather: capacity of Lustre targets and of GPFS disks."""
+"""SELECTs that come with ioweather: capacity of Lustre targets and GPFS disks, counters by LDMS and collectd."""
 
 from __future__ import annotations
 
@@ -83,4 +83,75 @@ def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.Ca
     file.write_text(LFS_DF)
     command = ["ingest", "--lake", str(tmp_path / "lake"), "--as", "series", "--select", "lfs-df", str(file)]
     assert run(command) == 2
-    assert "lfs_df, mmdf" in capsys.readouterr().err
+    assert "collectd, ldms, lfs_df, mmdf" in capsys.readouterr().err
+
+
+LUSTRE = (
+    "#Time,Time_usec,ProducerName,component_id,client.read_bytes#llite.testfs-ff01,open#stats.testfs,other\n"
+    + "".join(
+        f"{1710000000 + 60 * i}.5,0,nid0000{node},{node},{node * 1000 * i},{i},9\n" for i in range(3) for node in (1, 2)
+    )
+)
+DISKS = (
+    "#Time,Time_usec,ProducerName,reads_comp#sda,reads_comp.rate#sda,sect_read#sda,time_read#sda,reads_comp#loop0\n"
+    "1710000000.0,0,s0,197797,0,5382606,69312,1\n1710000010.0,0,s0,197807,1,5382706,69322,2\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "expected"),
+    [
+        (
+            "ldms",
+            "lustre_client.1710000000",
+            LUSTRE,
+            [
+                ("testfs", "host", "nid00001", "open_ops", 2.0, 0),
+                ("testfs", "host", "nid00001", "read_bytes", 2000.0, 0),
+                ("testfs", "host", "nid00002", "open_ops", 2.0, 0),
+                ("testfs", "host", "nid00002", "read_bytes", 4000.0, 0),
+            ],
+        ),
+        (
+            "ldms",
+            "procdiskstats.csv",
+            DISKS,
+            [
+                ("s0:sda", "device", "sda", "read_busy_seconds", pytest.approx(0.010), 0),
+                ("s0:sda", "device", "sda", "read_bytes", 51_200.0, 0),
+                ("s0:sda", "device", "sda", "read_ops", 10.0, 0),
+            ],
+        ),
+        (
+            "collectd",
+            "node1/disk-sda/disk_octets-2024-03-09",
+            "epoch,read,write\n1710000000.500,100,5\n1710000010.500,300,5\n1710000020.5,250,nan\n",
+            [
+                ("node1:sda", "device", "sda", "read_bytes", 450.0, 2),
+                ("node1:sda", "device", "sda", "write_bytes", 0.0, 0),
+            ],
+        ),
+        (
+            "collectd",
+            "node1/disk-sda/disk_ops-2024-03-09",
+            "epoch,read,write\n1710000000,1.5,0.0\n1710000010,2.5,0.0\n",
+            [
+                ("node1:sda", "device", "sda", "read_ops", 25.0, 0),
+                ("node1:sda", "device", "sda", "write_ops", 0.0, 0),
+            ],
+        ),
+    ],
+)
+def test_shipped_select_reads_growth_of_counters(
+    tmp_path: Path, name: str, file: str, text: str, expected: list[tuple[object, ...]]
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    lake = tmp_path / "lake"
+    assert run(["ingest", "--lake", str(lake), "--as", "series", "--select", name, str(path)]) == 0
+    query = (
+        "SELECT system, component_kind, component, metric, sum(value), max(quality) FROM series "
+        "GROUP BY ALL ORDER BY 3, 4"
+    )
+    assert [tuple(row) for row in open_lake(lake).sql(query).rows] == expected

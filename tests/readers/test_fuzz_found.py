@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -90,13 +89,6 @@ def test_texts(source: str, number: int, before: bytes, after: bytes, reason: st
     assert outcome.reason == reason, outcome.message
 
 
-def test_a_counter_of_a_job_beyond_what_tables_hold(tmp_path: Path) -> None:
-    entry = "obdfilter.fs1-OST0000.job_stats=\njob_stats:\n- job_id: 7\n  snapshot_time: {}\n"
-    entry += "  read: {{ samples: {}, unit: reqs }}\n"
-    (tmp_path / "x").write_text(entry.format(T0, 5) + entry.format(T0 + 60, 1 << 63))
-    assert outcome_of(tmp_path / "x", "lustre").reason == "corrupt_input"
-
-
 def _replaced(name: str, value: object) -> Callable[[h5py.File], None]:
     def change(file: h5py.File) -> None:
         attributes = dict(file[name].attrs)
@@ -140,26 +132,6 @@ def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
     path = tmp_path / "metrics.out"
     path.write_text(line.format(1) + line.format("9" * 30).replace("17100000000", "17100000100"))
     assert outcome_of(path, "telegraf").reason == "corrupt_input"
-
-
-@pytest.mark.parametrize(("ascii_only", "reason"), [(True, "corrupt_input"), (False, None)])
-def test_half_a_surrogate_in_a_name(ascii_only: bool, reason: str | None, tmp_path: Path) -> None:
-    """JSON can hold it, UTF-8 cannot: bytes that are none are replaced, as in every text."""
-    seed = next(seed for seed in seeds_of("sacct") if seed.data.startswith(b"{"))
-    document = json.loads(seed.data)
-    document["jobs"][0]["user"] = "a\ud800"
-    path = put(tmp_path, seed, json.dumps(document, ensure_ascii=ascii_only).encode(errors="surrogatepass"))
-    assert outcome_of(path, "sacct").reason == reason
-
-
-def test_names_in_an_encoding_that_there_is_not(tmp_path: Path) -> None:
-    """h5py says so by a TypeError."""
-    seed = seeds_of("h5lmt")[0]
-    path = put(tmp_path, seed, seed.data)
-    text = path.read_bytes()
-    assert b"\x13\x01\x00\x00" in text, "a type of padded text"
-    path.write_bytes(text.replace(b"\x13\x01\x00\x00", b"\x13\x81\x00\x00"))
-    assert outcome_of(path, "h5lmt").reason == "corrupt_input"
 
 
 @pytest.mark.parametrize(

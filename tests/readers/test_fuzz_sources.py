@@ -10,7 +10,6 @@ from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, mutation, put
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.tables import TABLES
 from ioweather.ingestion.reading import Reading, read_batch
 from ioweather.readers.reader_catalogue import SOURCES
 
@@ -41,19 +40,3 @@ def test_a_mutation_is_made_again_from_its_index(source: str) -> None:
     first, second = ([mutation(source, "again", index, None)[:2] for index in range(20)] for _ in range(2))
     assert first == second
     assert len({repr(data) for _, data in first}) > 10
-
-
-def test_what_cannot_be_true_is_seen() -> None:
-    good = {"start_ns": T0 * 10**9, "interval_ns": 10**9, "system": "s", "component_kind": "ost", "component": "c",
-            "metric": "read_bytes", "value": 5.0, "quality": 0}  # fmt: skip
-    series = TABLES["series"]
-    assert absurd("series", series.frame(good, rows=1)) is None
-    for column, value in (
-        ("value", -1.0),
-        ("value", float("inf")),
-        ("value", 1e32),
-        ("start_ns", -1),
-        ("start_ns", 4 << 60),
-    ):
-        assert column in (absurd("series", series.frame({**good, column: value}, rows=1)) or "")
-    assert absurd("series", series.frame({**good, "metric": "read_ops", "value": 1e17}, rows=1))

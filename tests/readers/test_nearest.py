@@ -12,7 +12,6 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.ingestion.reading import FileOutcome, Reading, choose_source, read_file
 from ioweather.readers.reader_catalogue import nearest
-from ioweather.ui.cli.main import run
 
 NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
 SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
@@ -49,16 +48,6 @@ def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
     assert remedy in str(refused.value)
     packed = gzip.compress(text.encode())
     assert nearest(packed) == nearest(text.encode())
-
-
-@pytest.mark.parametrize("magic", [b"\x96\xd5\x75\x21", b"\xd5\x96\x21\x75"])
-def test_daily_files_of_sar(tmp_path, magic, capsys):
-    path = tmp_path / "sa15"
-    path.write_bytes(magic + bytes(200))
-    assert run(["ingest", "--lake", str(tmp_path / "lake"), str(path), "--csv"]) == 1
-    told = capsys.readouterr().out
-    assert "daily file of sar" in told
-    assert "sadf -j FILE -- -d -b -u > file.json" in told
 
 
 def test_archives(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
-from ioweather.ingestion.reading import choose_source
 from ioweather.readers import segments as spool
 from ioweather.readers.segments import SPOOL
 
@@ -54,16 +52,6 @@ def test_all_three_tables(tmp_path):
     assert json.loads(found["events"][0]["details"]) == {"a": 1}
 
 
-def test_it_is_recognised_by_its_first_line(tmp_path):
-    path = write(tmp_path / "x.txt", SERIES)
-    assert choose_source(path.read_bytes(), path).name == "spool"
-    assert SPOOL.detect(b'{"other": 1}\n', path) == 0.0
-    zipped = tmp_path / "x.gz"
-    zipped.write_bytes(gzip.compress(path.read_bytes()))
-    assert choose_source(zipped.read_bytes(), zipped).name == "spool"
-    assert len(read(zipped)["series"]) == 1
-
-
 def test_a_torn_last_line_is_dropped(tmp_path):
     path = write(tmp_path / "s", SERIES, SERIES)
     whole = path.read_bytes()
@@ -72,10 +60,6 @@ def test_a_torn_last_line_is_dropped(tmp_path):
         assert len(read(path)["series"]) == 1
     path.write_bytes(whole[: len(HEADER) - 5])
     assert read(path) == {}
-
-
-def test_a_segment_without_rows_is_no_trouble(tmp_path):
-    assert read(write(tmp_path / "s")) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,32 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ioweather.core.errors import CorruptInput
 from ioweather.readers.text_files import beginning, line_blocks, plain_head, text_blocks
-
-
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.sampled_from("abü\n\u2028 "), max_size=60), size=st.integers(1, 20), zipped=st.booleans())
-def test_blocks_hold_all_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, size: int, zipped: bool
-) -> None:
-    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", size + 3)
-    path = tmp_path / "log"
-    data = text.encode()
-    path.write_bytes(gzip.compress(data) if zipped else data)
-    blocks = list(line_blocks(path))
-    lines = [line for block in blocks for line in block.lines]
-    *whole, rest = text.split("\n")
-    empty = next((n for n, line in enumerate(whole) if line.strip()), len(whole))
-    assert lines == [*whole[empty:], *([rest] if rest else [])]
-    assert [block.torn for block in blocks] == [False] * (len(blocks) - 1) + [bool(rest)] * bool(blocks)
-    number = 1 + empty
-    for block in blocks:
-        assert block.first == number
-        number += len(block.lines)
 
 
 def test_what_a_cut_gzip_file_still_holds(tmp_path: Path) -> None:
@@ -53,13 +30,6 @@ def test_damage_and_endless_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_bytes(b"\n" + b"x" * 2000)
     with pytest.raises(CorruptInput, match="line 2"):
         list(line_blocks(path))
-
-
-def test_the_mark_of_an_editor_is_no_text(tmp_path: Path) -> None:
-    data = b"\xef\xbb\xbfLinux\nmore\n"
-    (tmp_path / "log").write_bytes(data)
-    assert [block.lines for block in line_blocks(tmp_path / "log")] == [["Linux", "more"]]
-    assert plain_head(data) == "Linux\nmore\n"
 
 
 def test_heads_never_fail() -> None:
@@ -90,7 +60,3 @@ def test_noise_before_the_text_is_passed_over_and_line_numbers_stay(tmp_path, mo
     blocks = list(line_blocks(path))
     assert blocks[0].first == 5
     assert [line for block in blocks for line in block.lines] == ['{"a": 1,', "", '"WARNING: b": 2}']
-
-
-def test_line_ends_and_empty_lines_do_not_hide_what_a_text_is():
-    assert plain_head(b"\r\n\n# HELP a\r\na 1\r\n") == "# HELP a\na 1\n"

@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
 from ioweather.stats.bootstrap import contributions, effective_sample, effective_samples
-from ioweather.stats.estimates import Intervals, mean_estimate, ratio_estimate
+from ioweather.stats.estimates import Intervals, grouped_share, mean_estimate
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 
 STEPS_PER_HOUR = 4
@@ -95,7 +95,7 @@ def jobs_held(n: int, rng: np.random.Generator) -> bool | None:
 
 def ratio_held(n: int, rng: np.random.Generator) -> bool | None:
     whole = rng.lognormal(0, 1, n)
-    found = ratio_estimate("ratio", whole * rng.beta(2, 2, n), whole)
+    found = grouped_share("ratio", whole * rng.beta(2, 2, n), whole, np.arange(n))
     return None if found.low is None or found.high is None else found.low <= 0.5 <= found.high
 
 

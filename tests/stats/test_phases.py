@@ -20,7 +20,6 @@ from ioweather.stats.phases import (
     join_counts,
     max_to_min,
     members,
-    phase_sums,
     sorted_activity,
     thresholds,
 )
@@ -73,17 +72,6 @@ def test_length_over_interarrival_is_a_quarter() -> None:
     for threshold, side in ((high, "high"), (low, "low")):
         phases = find_phases(values, threshold, side)
         assert phases.length.mean() / phases.interarrival.mean() == pytest.approx(0.25, abs=0.002)
-
-
-def test_sums_by_unit_add_up() -> None:
-    values = np.tile([9.0, 9, 1, 1, 9, 1, 1, 1], 50)
-    values[100] = np.nan
-    phases = find_phases(values, 5, "high")
-    sums = phase_sums(phases, len(values), 48)
-    assert sums.shape == (9, 4)
-    assert sums.sum(axis=0).tolist() == [
-        phases.count, phases.length.sum(), len(phases.interarrival), phases.interarrival.sum(),
-    ]  # fmt: skip
 
 
 def test_nothing_recorded_has_no_threshold() -> None:

@@ -55,7 +55,7 @@ from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
 
 class Reader:
-    name, title, tables, is_divisible = "counts", "Counts per second", ("series",), {divisible}
+    name, title, tables = "counts", "Counts per second", ("series",)
 
     def detect(self, head, path):
         return 0.9 if head.startswith(b"count ") else 0.0
@@ -84,48 +84,46 @@ DIFFERENCES = """value = None if last is None else int(total) - last
                 if value is not None {guard}: rows.append((int(second), float(value)))
                 last = int(total)"""
 PLANTED = {
-    "good": (GOOD, True, ""),
-    "reset": (DIFFERENCES.format(guard=""), False, "column 3 restarts"),
-    "reset_seen": (DIFFERENCES.format(guard="and value >= 0"), False, ""),
-    "parts": (DIFFERENCES.format(guard="and value >= 0"), True, "two parts"),
-    "negative": ("rows.append((int(second), -float(total)))", True, "rows, sample: series"),
-    "square": ("rows = [*rows, (int(second), float(total))]; sum(r[1] for r in rows)", True, "growth"),
+    "good": (GOOD, ""),
+    "reset": (DIFFERENCES.format(guard=""), "column 3 restarts"),
+    "reset_seen": (DIFFERENCES.format(guard="and value >= 0"), ""),
+    "negative": ("rows.append((int(second), -float(total)))", "rows, sample: series"),
+    "square": ("rows = [*rows, (int(second), float(total))]; sum(r[1] for r in rows)", "growth"),
     "endless": (
         "rows.append((int(second), 1.0))\n                while second[0] == '9': pass",
-        True,
         "processor time",
     ),
-    "memory": (GOOD + "; self.kept = bytearray(1 << 30)", True, "MiB of memory"),
-    "untyped": (GOOD + "; assert len(rows) < 50", True, "AssertionError instead of a SourceError"),
-    "other_table": (GOOD + "; self.tables = ('events',)", True, "not in its `tables`"),
+    "memory": (GOOD + "; self.kept = bytearray(1 << 30)", "MiB of memory"),
+    "untyped": (GOOD + "; assert len(rows) < 50", "AssertionError instead of a SourceError"),
+    "other_table": (GOOD + "; self.tables = ('events',)", "not in its `tables`"),
 }
 
 
-def planted(folder: Path, monkeypatch, body: str, divisible: bool, name: str):
+def planted(folder: Path, monkeypatch, body: str, name: str):
     """In a module of its own: the children that read must find it."""
     module = f"reader_{name}"
-    (folder / f"{module}.py").write_text(READER.format(body=body, divisible=divisible))
+    (folder / f"{module}.py").write_text(READER.format(body=body))
     monkeypatch.syspath_prepend(str(folder))
     return __import__(module).READER
 
 
 @pytest.mark.parametrize("name", [name for name in PLANTED if name not in ("square", "endless")])
 def test_planted_mistakes_are_found(name, tmp_path, monkeypatch):
-    body, divisible, expected = PLANTED[name]
-    judge(name, body, divisible, expected, tmp_path, monkeypatch, scaling=False)
+    body, expected = PLANTED[name]
+    judge(name, body, expected, tmp_path, monkeypatch, scaling=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["good", "square", "endless"])
 def test_work_that_grows_too_fast_is_found(name, tmp_path, monkeypatch):
-    body, divisible, expected = PLANTED[name]
-    judge(name, body, divisible, expected, tmp_path, monkeypatch, scaling=True)
+    body, expected = PLANTED[name]
+    judge(name, body, expected, tmp_path, monkeypatch, scaling=True)
 
 
-def judge(name, body, divisible, expected, folder, monkeypatch, *, scaling):
+def judge(name, body, expected, folder, monkeypatch, *, scaling):
     sample = folder / "sample"
     sample.write_text("".join(f"count {1_700_000_000 + i} {7000 * i + 5}\n" for i in range(40)))
-    reader = planted(folder, monkeypatch, body, divisible, name)
+    reader = planted(folder, monkeypatch, body, name)
     if not expected:
         check_source(reader, [sample], scaling=scaling)
         return
@@ -135,7 +133,7 @@ def judge(name, body, divisible, expected, folder, monkeypatch, *, scaling):
 
 
 def test_a_source_that_claims_everything_or_fails_to_say_is_found(tmp_path, monkeypatch):
-    reader = planted(tmp_path, monkeypatch, GOOD, True, "claims")
+    reader = planted(tmp_path, monkeypatch, GOOD, "claims")
     sample = tmp_path / "sample"
     sample.write_text("count 1700000000 5\n")
     for score, expected in ((0.2, "it claims what is not its own"), (1.5, "not between 0 and 1")):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ioweather.agent.status import Status
 
 KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
+# A new lake shows something soon, and the first rows are enough to be worth an ingest.
+FIRST_SHIPMENT_NS = 20 * NS
 EMBEDDED_SETTINGS = "facility.json"
 
 
@@ -55,7 +57,11 @@ def run_agent(
     if ship and (settings.server is not None or lake is not None):
         place = lake or spool.directory
         was_there = (place / "lake.json").exists()
-        shipper = Shipper(place, settings.ship_period_ns, server=settings.server, lake_was_there=was_there)
+        first_ns = 0 if settings.server else FIRST_SHIPMENT_NS  # a server learns at once that the agent runs
+        period_ns = settings.ship_period_ns
+        shipper = Shipper(
+            place, period_ns, server=settings.server, lake_was_there=was_there, first_ns=min(first_ns, period_ns)
+        )
     labels = ", ".join(source.label for source in sources)
     print(f"Collecting {labels}; status in {spool.directory}.", file=sys.stderr)
     journal = Journal()

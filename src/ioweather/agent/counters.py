@@ -23,7 +23,7 @@ from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, 
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
 from ioweather.core.counters.lustre_text import ENTRY, JobAmounts, TargetJobs, job_rows, parse_entry, unquoted
 from ioweather.core.errors import CorruptInput, SourceError
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 
 _NOT_STORAGE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+(?:p\d+)?")
 MOUNTSTATS = Path("proc/self/mountstats")
@@ -327,6 +327,7 @@ class LustreServer(LiveSource):
         self._covered_until_ns: dict[Origin, int] = {}
         self._set_back: set[Origin] = set()
         self._hours: dict[tuple[Target, str], int] = {}
+        self._days: dict[Target, int] = {}
         self._jobs: dict[Target, _JobList] = {}
         self._cpu = ServerCpu(self.root, self.host, self.clocks)
 
@@ -345,6 +346,7 @@ class LustreServer(LiveSource):
             if self._moves_forward(origin, grown, reporter):
                 report_growth(reporter, origin.target, grown)
         self._states(snapshot, reporter)
+        self._servers(snapshot, reporter)
         self._cpu.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
         for target, path in job_stats_files(self.root):
             known = self._jobs.setdefault(target, _JobList(str(path)))
@@ -380,6 +382,16 @@ class LustreServer(LiveSource):
                     self._hours[target, metric] = moment // HOUR_NS
                     minute = moment // MINUTE_NS * MINUTE_NS
                     reporter.row("series", series_row(target, minute, MINUTE_NS, metric, float(value), 0))
+
+    def _servers(self, snapshot: Snapshot, reporter: Reporter) -> None:
+        """Report once a day which targets this server has."""
+        day_ns = self.clocks.wall_ns() // DAY_NS * DAY_NS
+        for target, server in snapshot.servers().items():
+            if self._days.get(target) != day_ns:
+                self._days[target] = day_ns
+                named = {"system": target.system, "kind": target.kind, "component": target.name}
+                row = {**named, "valid_from_ns": day_ns, "valid_to_ns": None, "server": server}
+                reporter.row("components", {**row, "limit_bytes_per_s": None})
 
 
 class _JobList:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -90,11 +91,15 @@ class Shipper:
     server: Server | None = None
     # A lake that existed and is gone (not mounted, moved) is not created again in its place.
     lake_was_there: bool = False
+    first_ns: int = 0  # how long rows are collected before the first attempt
     _files: list[Path] = field(default_factory=list, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _output: IO[bytes] | None = field(default=None, init=False)
     _next_ns: int = field(default=0, init=False)
     _wait_ns: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._next_ns = time.monotonic_ns() + self.first_ns if self.first_ns else 0
 
     @property
     def is_busy(self) -> bool:

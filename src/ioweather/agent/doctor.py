@@ -118,7 +118,7 @@ def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Chec
     """Compare the load of all probes with the bandwidth of the file system that they measure."""
     for name, (hosts, load) in sorted(probe_loads(statuses, facility).items()):
         described = facility.filesystem(name)
-        peak = described.peak_bytes_per_s if described else None
+        peak = (described.peak_bytes_per_s or described.highest_bytes_per_s) if described else None
         text = f"{hosts} {'host' if hosts == 1 else 'hosts'} read and write {format_bytes(load)}/s on {name}"
         if peak is None:
             fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare it with what storage can do"

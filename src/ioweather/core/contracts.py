@@ -42,7 +42,7 @@ class ReadContext:
     # Users whose files may have rows of any user; None: all. From others a reader takes only rows of themselves: all
     # users can write where Darshan writes, so a file there may claim to be of another user.
     believed_owners: frozenset[int] | None = None
-    # For labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the user.
+    # For labelled samples (Prometheus, telegraf): a mapping file of the user.
     mapping: Mapping[str, Any] | None = None
 
     def doubted_owner(self, path: Path) -> int | None:
@@ -69,14 +69,6 @@ class Source(Protocol):
     def tables(self) -> tuple[str, ...]: ...
     def detect(self, head: bytes, path: Path) -> float: ...
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
-
-
-@runtime_checkable
-class DivisibleSource(Source, Protocol):
-    """A source whose files may be cut after any line if `is_divisible`: the parts give the rows of the whole."""
-
-    @property
-    def is_divisible(self) -> bool: ...
 
 
 class Content(NamedTuple):

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
+from ioweather.core.safe_files import is_inside
 from ioweather.core.units import GIB, MIB, NS, format_seconds, format_time_ns, parse_duration_ns, parse_size
 from ioweather.core.words import names_of
 
@@ -186,7 +187,11 @@ _TOP_KEYS = set(
     simulated node_limit_bytes_per_s node_cores baseline
 """)
 )
-_FILESYSTEM_KEYS = set(names_of("lustre mounts devices probes peak_bytes_per_s component_limit_bytes_per_s servers"))
+_FILESYSTEM_KEYS = set(
+    names_of("""
+    kind lustre mounts devices probes peak_bytes_per_s highest_bytes_per_s component_limit_bytes_per_s servers
+""")
+)
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
 _LEAST_MEMORY_BYTES = 64 * MIB
@@ -194,12 +199,17 @@ _LEAST_MEMORY_BYTES = 64 * MIB
 
 @dataclass(frozen=True)
 class FileSystem:
+    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is what it can do;
+    `highest_bytes_per_s`, the highest hour that was seen, is no limit and only sets scales."""
+
     name: str
+    kind: str | None = None
     lustre: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     peak_bytes_per_s: float | None = None
+    highest_bytes_per_s: float | None = None
     component_limit_bytes_per_s: float | None = None
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -293,13 +303,19 @@ class Facility:
 
     def _lookup(self, system: str) -> FileSystem | None:
         if system.startswith("mount:"):
-            return self.filesystem_of_path(system.removeprefix("mount:"))
+            mount = system.removeprefix("mount:")
+            return self.filesystem_of_path(mount) or self._probed_at(mount)
         for fs in self.filesystems:
-            if system == fs.name or system in fs.lustre or system in fs.probes:
+            if system == fs.name or system in fs.lustre:
                 return fs
             if any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
                 return fs
         return None
+
+    def _probed_at(self, mount: str) -> FileSystem | None:
+        """The only file system that has a path to probe on this mount and declares no mount of its own."""
+        found = [fs for fs in self.filesystems if not fs.mounts and any(is_inside(path, mount) for path in fs.probes)]
+        return found[0] if len(found) == 1 and mount != "/" else None
 
 
 def load_facility(path: Path) -> Facility:
@@ -397,11 +413,13 @@ def _filesystem(name: str, body: Any) -> FileSystem:
     _known(body, _FILESYSTEM_KEYS, where)
     return FileSystem(
         name=name,
+        kind=_typed(body, "kind", str, None),
         lustre=_strings(body, "lustre", where),
         mounts=_strings(body, "mounts", where),
         devices=_strings(body, "devices", where),
         probes=_strings(body, "probes", where),
         peak_bytes_per_s=_number(body, "peak_bytes_per_s", where),
+        highest_bytes_per_s=_number(body, "highest_bytes_per_s", where),
         component_limit_bytes_per_s=_number(body, "component_limit_bytes_per_s", where),
         servers=_servers(body.get("servers", {}), f"[filesystem.{name}.servers]"),
     )

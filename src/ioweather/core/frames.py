@@ -35,9 +35,8 @@ class Text:
         return Text(self.codes[index], self.categories)
 
     def tolist(self) -> list[str | None]:
-        # With -1 for null, the appended None is what categories[-1] finds.
-        lookup: list[str | None] = [*self.categories, None]
-        return [lookup[code] for code in self.codes.tolist()]
+        categories = self.categories  # of a part of a column there may be many more than rows
+        return [None if code < 0 else categories[code] for code in self.codes.tolist()]
 
     def __arrow_c_array__(self, requested_schema: object = None) -> object:
         # polars takes a Frame for a dictionary, and asks each column.

@@ -28,7 +28,7 @@ class AdviceItem:
     """One pattern of a run, and the seconds that changing it alone would save, with their 90% interval. Without a
     measured pair of runs the saving is 0, and `high` is the estimate of the model. `dimension` is small_or_misaligned,
     interface, random, imbalance, shared_file or metadata; `fix` has the lines to type; `headline` names the pattern,
-    and `file` where it costs most."""
+    `file` where it costs most, and `note` is what the site says of it."""
 
     name: str
     dimension: str
@@ -39,6 +39,7 @@ class AdviceItem:
     fix: tuple[str, ...]
     headline: str = ""
     file: str = ""
+    note: str = ""
 
 
 class Outcome:
@@ -250,11 +251,12 @@ class FixedItem:
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), refuted (it contradicts),
-    undecided or untestable, `why` what stands in the way. `p_value` is None for exact counts."""
+    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
+    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
+    `p_value` is one-sided, None for exact counts."""
 
     id: str
-    standing: Literal["supported", "refuted", "undecided", "untestable"]
+    standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
     value: float | None = None
     low: float | None = None
     high: float | None = None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from ioweather.core.arrays import Indices
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -26,17 +28,28 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
 )
-from ioweather.core.units import format_seconds
+from ioweather.core.tables import TABLES
+from ioweather.core.units import DAY_NS, format_seconds
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.diagnosis.job_screens import triage_screen
 from ioweather.facts.file_records import rows_of
-from ioweather.facts.runs import NEEDS, instances_of, program_of
+from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
+from ioweather.job_io.advisor.profile import Advice, Promise
 from ioweather.job_io.view import JobView, printable
+from ioweather.lake.caches import LakeRecords
+from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
 
-_NEEDS: Final = (*(replace(need, columns=()) for need in NEEDS), Need("files", "files"))
+# The newest end is that of a run that began in one of the last days with runs. [ours]
+_LONGEST_RUN_DAYS: Final = 31
+# A job is submitted so long before its run at most. [ours]
+_LONGEST_WAIT_NS: Final = 365 * DAY_NS
+_KEPT: Final = "advice"
+_MOST_KEPT: Final = 4_000
+# Runs whose files are in memory together.
+_AT_ONCE: Final = 50
 _SHOWN: Final = 10
 _NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 _COLUMNS: Final = columns_of(
@@ -55,22 +68,97 @@ _FIXED: Final = columns_of(
 
 def run(source: DataSource, params: Params) -> Answer:
     """The programs of the last days where a fix gains most, or that cost others most."""
-    data = source.fetch(_NEEDS, any_time=True, missing=_NO_LOGS)
+    data, kept = fetch_costliest(source, params["since"], params["most"])
     try:
         found: Activity | str = activity_since(source.snapshot, params["since"])
     except DataUnavailable as error:
         found = error.message
-    return triage_answer(data, source.facility, params, found)
+    recorded = source.snapshot.scalar("SELECT count(*) FROM job_io")
+    return triage_answer(data, source.facility, params, found, int(recorded or 0), kept)
+
+
+def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[StudyData, KeptAdvice]:
+    """Rows of the runs with most I/O time among those of twice the time asked for, before the newest run ended; and
+    their cached advice.
+
+    Only their days are read, and files only of runs without cached advice: the cost does not grow with the lake."""
+    snapshot = source.snapshot
+    source.note_tables(("applications", "files", "job_io", "jobs"))
+    if not snapshot.filled(["job_io"]):
+        raise DataUnavailable(_NO_LOGS)
+    newest_days = set(sorted(snapshot.pinned["job_io"].days())[-_LONGEST_RUN_DAYS:])
+    ends = snapshot.rows("job_io", days=newest_days, columns=("end_ns",))
+    ((end,),) = snapshot.bare.execute(f"SELECT max(end_ns) FROM ({ends})").fetchall()
+    period = (end or 0) - 2 * since_ns, (end or 0) + 1
+    runs = snapshot.frame("job_io", where={"io_seconds >": 0.0}, period_ns=period)
+    spent = runs.floats("io_seconds")
+    runs = runs.take(np.sort(np.argsort(-spent, kind="stable")[:most]))
+    digests = tuple(map(str, runs.text("log_digest").tolist()))
+    kept = KeptAdvice(snapshot, digests)
+    applications = snapshot.frame("applications", where={"log_digest": digests}, period_ns=period)
+    submitted = period[0] - _LONGEST_WAIT_NS, period[1]
+    numbers = tuple(set(applications.ints("job_id").tolist()))
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, {"raw_job_id": numbers}, submitted)
+    frames = {"job_io": runs, "applications": applications, "jobs": jobs}
+    for first in range(0, len(kept.missing), _AT_ONCE):
+        some = kept.missing[first : first + _AT_ONCE]
+        mine = runs.take(np.isin(np.array(digests), some))
+        days = {utc_day(start) for start in mine.ints("start_ns").tolist()}
+        files = snapshot.frame("files", where={"log_digest": some}, days=days)
+        part = StudyData({**frames, "job_io": mine, "files": files})
+        kept.add(advise_runs(part, snapshot.facility, 0, most))
+    kept.store()
+    return StudyData(frames, period_ns=period), kept
+
+
+class KeptAdvice:
+    """Advice for runs, cached next to the tables: a run's log and the rules do not change, and to advise a run takes
+    as long as to ingest it. Runs whose advice is not cached are in `missing`."""
+
+    def __init__(self, snapshot: Snapshot, digests: Sequence[str]) -> None:
+        self._records, self._key = LakeRecords(snapshot.root), snapshot.facility.digest
+        cached = self._records.get(_KEPT, self._key, lambda stored: json.loads(bytes(stored["advice"])))
+        self._cached: dict[str, Any] = cached or {}
+        self._digests = dict.fromkeys(digests)
+        self.missing = tuple(digest for digest in digests if digest not in self._cached)
+
+    def find(self, digest: str) -> Advised | None:
+        found = self._cached.get(digest)
+        if found is None:
+            return None
+        patterns = (
+            Advice(**{**each, "promise": Promise(**each["promise"]), "fix_lines": tuple(each["fix_lines"])})
+            for each in found["patterns"]
+        )
+        return Advised(**{**found, "patterns": tuple(patterns)})
+
+    def add(self, runs: Iterable[AdvisedRun]) -> None:
+        self._cached |= {str(run.row["log_digest"]): asdict(run.advised) for run in runs}
+
+    def store(self) -> None:
+        """Store the advice for these runs, and of others as long as there is room."""
+        if self.missing:
+            others = {digest: self._cached[digest] for digest in self._cached if digest not in self._digests}
+            room = max(0, _MOST_KEPT - len(self._digests))
+            mine = {digest: self._cached[digest] for digest in self._digests if digest in self._cached}
+            text = json.dumps({**dict([*others.items()][-room:] if room else ()), **mine}).encode()
+            self._records.put(_KEPT, self._key, {"advice": np.frombuffer(text, np.uint8)})
 
 
 def triage_answer(
-    data: StudyData, facility: Facility, params: Params, activity: Activity | str = "no samples of the system"
+    data: StudyData,
+    facility: Facility,
+    params: Params,
+    activity: Activity | str = "no samples of the system",
+    recorded: int | None = None,
+    kept: KeptAdvice | None = None,
 ) -> Answer:
-    """The answer from rows of runs; `activity` is who slowed others, or why that is unknown."""
-    end = newest_ns(data.frames["job_io"])
+    """The answer from rows of runs; `activity` is who slowed others, or why that is unknown. `recorded` is the number
+    of runs in the lake, if the data have only some; of runs with `kept` advice no files are needed."""
+    end = data.period_ns[1] - 1 if data.period_ns[1] else newest_ns(data.frames["job_io"])
     since = end - params["since"]
     # What was fixed shows against the time before: as long again.
-    every = list(advise_runs(data, facility, since - (end - since), params["most"]))
+    every = list(advise_runs(data, facility, since - (end - since), params["most"], kept))
     mine = [run for run in every if run.row["start_ns"] >= since]
     items, gone = rank_programs(mine), find_fixed(every)
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
@@ -102,7 +190,13 @@ def triage_answer(
         facts=tuple(group for group in groups if group.facts),
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
         findings=tuple(told),
-        coverage=(Coverage(data.frames["job_io"].rows, len(mine), "runs in the lake, within the time asked for"),),
+        coverage=(
+            Coverage(
+                data.frames["job_io"].rows if recorded is None else recorded,
+                len(mine),
+                "runs in the lake, within the time asked for",
+            ),
+        ),
         caveats=tuple(_caveats(activity)),
         result=TriageOutcome(since, end, len(mine), total, tuple(items), tuple(gone), tuple(others)),
     )
@@ -204,10 +298,13 @@ class AdvisedRun:
         return frozenset(advice.name for advice in self.advised.worth)
 
 
-def advise_runs(data: StudyData, facility: Facility, start_ns: int, most: int) -> Iterator[AdvisedRun]:
+def advise_runs(
+    data: StudyData, facility: Facility, start_ns: int, most: int, kept: KeptAdvice | None = None
+) -> Iterator[AdvisedRun]:
     """Advise the runs since `start_ns` with most I/O time, in order of time."""
     runs = instances_of(data, facility, {}).frame
-    job_io, applications, files = (data.frames[name] for name in ("job_io", "applications", "files"))
+    job_io, applications = (data.frames[name] for name in ("job_io", "applications"))
+    files = data.frames.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
     spent = np.nan_to_num(runs.floats("io_seconds"), nan=0.0)
     chosen = np.flatnonzero((runs.ints("start_ns") >= start_ns) & (spent > 0))
     chosen = chosen[np.argsort(-spent[chosen], kind="stable")][:most]
@@ -219,6 +316,9 @@ def advise_runs(data: StudyData, facility: Facility, start_ns: int, most: int) -
     of_job_io = rows_of(job_io.text("log_digest"), runs.text("log_digest"))
     rows = runs.take(chosen).records()
     for row, number in zip(rows, of_job_io[chosen].tolist(), strict=True):
+        if kept is not None and (advised := kept.find(str(row["log_digest"]))) is not None:
+            yield AdvisedRun(row, advised)
+            continue
         mine: Indices = order[bounds[number] : bounds[number + 1]]
         application = applications.take([int(of_application[number])])
         view = JobView(str(row["job_id"]), application, files.take(mine), job_io.take([number]), facility=facility)

@@ -139,7 +139,10 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
         return _of_filesystems(snapshot, groups, [where] if where else known, where, period)
     components = _components(snapshot, groups)
     if where not in components:
-        near = get_close_matches(where, sorted({*known, *components}), n=3, cutoff=0.5)
+        homes = servers_of(snapshot, [*components])
+        if targets := [name for name in components if homes.get(name) == where]:
+            return _of_component(snapshot, groups, where, *components[targets[0]], period, homes)
+        near = get_close_matches(where, sorted({*known, *components, *homes.values()}), n=3, cutoff=0.5)
         raise DataUnavailable(
             f"There is no file system, server or target {where!r} in this period.",
             hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
@@ -327,9 +330,19 @@ def _components(snapshot: Snapshot, groups: Sequence[SeriesGroup]) -> dict[str, 
 
 
 def _of_component(
-    snapshot: Snapshot, groups: Sequence[SeriesGroup], where: str, filesystem: str, kind: str, period: Period
+    snapshot: Snapshot,
+    groups: Sequence[SeriesGroup],
+    where: str,
+    filesystem: str,
+    kind: str,
+    period: Period,
+    homes: Mapping[str, str] | None = None,
 ) -> Loads:
+    """Return the load of a component; with `homes`, of a server that has no samples of its own: the sum over its
+    targets, which are of this kind."""
     mine = [g for g in groups if (g.filesystem, g.component_kind) == (filesystem, kind)]
+    if homes is not None:
+        mine = [g for g in mine if METRICS[g.metric].extensive]
     has = {g.metric for g in mine}
     metrics = [metric for metric in _PREFERRED if metric in has][:_MOST_METRICS]
     if not metrics:
@@ -343,17 +356,19 @@ def _of_component(
         names = _components_in(rows)
         per_second = METRICS[metric].extensive
         values = _on_grid(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
+        if homes is not None:
+            names, values = _by_server(names, values, homes)
         others = [i for i, name in enumerate(names) if name != where]
         own = values[:, names.index(where)] if where in names else np.full(len(starts), np.nan)
         peer_mean = float(_median(_mean(values[:, others])[None, :])[0])
         measured.append(Measured(metric, per_second, starts, own, _median(values[:, others]), peer_mean))
-    if kind == "oss" and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
+    if (kind == "oss" or homes is not None) and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
         of_targets = traffic_kind(snapshot, {"filesystem": filesystem})
         traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))
         targets += traffic[0].components
     return Loads(
         where,
-        kind,
+        kind if homes is None else {"ost": "oss", "mdt": "mds"}.get(kind, kind),
         filesystem,
         low,
         high,
@@ -363,6 +378,13 @@ def _of_component(
         peers=len(others),
         servers=servers_of(snapshot, targets),
     )
+
+
+def _by_server(names: Sequence[str], values: Floats, homes: Mapping[str, str]) -> tuple[list[str], Floats]:
+    """Add up the columns of each server's targets; a gap of one target is a gap of its server."""
+    servers = sorted({homes[name] for name in names if name in homes})
+    columns = [[i for i, name in enumerate(names) if homes.get(name) == server] for server in servers]
+    return servers, np.stack([values[:, own].sum(axis=1) for own in columns], axis=1)
 
 
 def _mean(values: Floats) -> Floats:

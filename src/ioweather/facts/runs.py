@@ -23,12 +23,13 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.results import Cell, Coverage
+from ioweather.core.results import Cell, Coverage, Estimate
 from ioweather.core.tables import encode_text
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
 from ioweather.facts.file_records import quotient, rows_of
+from ioweather.stats.estimates import grouped_share
 
 _INTERPRETER: Final = re.compile(r"(?:python|perl|bash|sh|java|julia|Rscript)[\d.]*")
 
@@ -96,11 +97,7 @@ def signatures(jobs: Frame) -> Frame:
 def similar_groups(jobs: Frame) -> Ints:
     """Number groups of near-identical jobs: one user, program and size; files and bytes that differ from the next job's
     by less than NEAR."""
-    uid, nprocs = jobs.ints("uid"), jobs.ints("nprocs")
-    exe = jobs.text("exe")
-    programs: dict[str, int] = {}
-    codes = [programs.setdefault(program_of(command), len(programs)) for command in exe.categories]
-    program = np.array([*codes, -1], np.int64)[exe.codes]
+    uid, nprocs, program = jobs.ints("uid"), jobs.ints("nprocs"), program_codes(jobs)
     files = np.log1p(jobs.ints("file_count", missing=0))
     moved = np.log1p(jobs.ints("read_bytes") + jobs.ints("write_bytes"))
     step = np.log1p(NEAR)
@@ -112,6 +109,14 @@ def similar_groups(jobs: Frame) -> Ints:
         new[1:] = (np.diff(group[order]) > 0) | (np.diff(values[order].astype(np.float64)) > tolerance)
         group[order] = np.cumsum(new) - 1
     return group
+
+
+def program_codes(jobs: Frame) -> Ints:
+    """Number the programs of jobs by the names that `program_of` gives; -1 where none is known."""
+    exe = jobs.text("exe")
+    programs: dict[str, int] = {}
+    codes = [programs.setdefault(program_of(command), len(programs)) for command in exe.categories]
+    return np.array([*codes, -1], np.int64)[exe.codes]
 
 
 def program_of(command: str) -> str:
@@ -310,6 +315,16 @@ class Runs:
     @property
     def projects(self) -> Text:
         return self.frame.text("project")
+
+    @property
+    def programs(self) -> Ints:
+        """Number the programs, each user's apart: jobs of one program resemble each other."""
+        pairs = np.stack([self.ints("uid"), program_codes(self.frame)])
+        return np.asarray(np.unique(pairs, axis=1, return_inverse=True)[1]).reshape(-1)
+
+    def share(self, name: str, which: NDArray[Any], of: NDArray[Any] | None = None) -> Estimate:
+        """Return the share of jobs, or of amounts `of` them, with an interval that takes programs as independent."""
+        return grouped_share(name, which, np.ones(self.rows) if of is None else of, self.programs)
 
     def take(self, index: Any, coverage: Coverage | None = None, caveat: str = "") -> Runs:
         return Runs(

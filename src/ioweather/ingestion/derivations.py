@@ -18,7 +18,7 @@ from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
 from ioweather.lake.lake import Lake, new_ingest_id
-from ioweather.lake.maintenance import Sealed, compact
+from ioweather.lake.maintenance import Sealed, compact, seal_new_days
 from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals
 
 if TYPE_CHECKING:
@@ -122,10 +122,16 @@ def derive_from_mapped(lake: Lake, table: str) -> dict[str, int]:
 def search_new_rows(
     lake: Lake, first_ns: Mapping[str, int], missing: list[str] | None = None, most_seconds: float = _MOST_SECONDS
 ) -> dict[str, int]:
-    """Run the searches of these tables from `first_ns` on, the time of the first new row, for `most_seconds` each.
+    """Seal closed days of new samples, and run the searches of these tables from `first_ns` on, the time of the first
+    new row, for `most_seconds` each.
 
     Returns how many rows changed, by table. What fails or is cut short is added to `missing`; all rows stay."""
     made: dict[str, int] = {}
+    if "series" in first_ns:
+        try:
+            seal_new_days(lake, first_ns["series"])
+        except Exception as error:
+            _note("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
     for search in SEARCHES:
         new = [first_ns[table] for table in search.tables if table in first_ns]
         if new:

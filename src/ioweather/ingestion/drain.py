@@ -9,6 +9,7 @@ at any moment: a file leaves the queue after its ledger entry is committed, and 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -16,28 +17,30 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import IoweatherError, LakeError, SourceError
+from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
+from ioweather.core.safe_files import write_whole
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
-from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.ingest import IngestReport, add_rows, ingest
 from ioweather.ingestion.pushed_samples import take_samples
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE
 from ioweather.ingestion.receive import reading_of, refusal, source_of
 from ioweather.ingestion.watched import one_pass
-from ioweather.lake.lake import Lake, LedgerEntry, open_lake
+from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id, open_lake
 from ioweather.lake.workers import Serial
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
-BATCH_FILES: Final = 500
+BATCH_FILES: Final = 5_000
 BATCH_BYTES: Final = 32 * MIB
 # A sender repeats soon, and rows have keys: the ledger of years is not read for every batch.
 _REPEATED_WITHIN_NS: Final = 2 * DAY_NS
@@ -45,19 +48,51 @@ _OLD_DRAFT_NS: Final = HOUR_NS
 # A file in the batches of so many writers that died is written alone; after as many deaths again it is set aside.
 MOST_DEATHS: Final = 5
 _DEATHS: Final = ".writing"
+_SPOOL: Final = "spool"
+_NOTES, _COLUMNS = "notes", "columns"
+# A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
+_SEARCH_REST: Final = 5.0
+_SEARCHED: Final = ".searched"
 
 
 def drain(lake: Lake) -> int:
-    """Write all queued files, then search the new rows for events; returns the number of files.
+    """Write the queued files, then search the new rows for events; returns the number of files.
 
-    Raises LakeError or OSError if the lake or its disk fails: the files stay in the queue."""
-    done, report = 0, IngestReport()
+    Of files that arrive during the pass, full batches are written too; others wait for the next pass, since a commit
+    of a few rows takes as long as one of many. Raises LakeError or OSError if the lake or its disk fails: the files
+    stay in the queue."""
+    done, report, is_last = 0, IngestReport(), False
     while files := next_batch(lake):
+        is_part = files[0].kind != queue.WIDE and len(files) < BATCH_FILES
+        is_part = is_part and sum(file.bytes for file in files) < BATCH_BYTES // 2
+        if is_part and is_last:
+            break
+        is_last = is_last or is_part
         with _attempt(lake.root, files):
             _write(lake, files, report)
         done += len(files)
-    search_new_rows(lake, report.first_ns)
+    _search(lake, report.first_ns)
     return done
+
+
+def _search(lake: Lake, first_ns: dict[str, int]) -> None:
+    """Search new rows for events, of this pass and of passes that left it to a later one."""
+    note = queue.queue_dir(lake.root) / _SEARCHED
+    not_before = 0.0
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        body = json.loads(note.read_bytes())
+        not_before = float(body["not_before"])
+        for table, first in body["first_ns"].items():
+            first_ns[table] = min(int(first), first_ns.get(table, int(first)))
+    if not first_ns:
+        return
+    is_due = time.time() >= not_before
+    if is_due:
+        began = time.time()
+        search_new_rows(lake, first_ns)
+        not_before = time.time() + _SEARCH_REST * (time.time() - began)
+    left = {} if is_due else first_ns
+    write_whole(note, json.dumps({"not_before": not_before, "first_ns": left}).encode(), 0o640)
 
 
 def next_batch(lake: Lake) -> list[Queued]:
@@ -127,16 +162,63 @@ def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write files to the tables, then to the ledger, then remove them from the queue."""
     by_source: dict[str, list[Queued]] = {}
     for file in files:
-        by_source.setdefault("" if file.kind == queue.REFUSAL else source_of(file.name), []).append(file)
-    if notes := by_source.pop("", []):
+        kinds = {queue.REFUSAL: _NOTES, queue.COLUMNS: _COLUMNS}
+        by_source.setdefault(kinds[file.kind] if file.kind in kinds else source_of(file.name), []).append(file)
+    if notes := by_source.pop(_NOTES, []):
         lake.record([LedgerEntry(**json.loads(note.path.read_bytes())) for note in notes])
         for note in notes:
             note.path.unlink(missing_ok=True)
     for source, own in by_source.items():
         if source == "prometheus":
             take_samples(lake, own, report)
+        elif source == _COLUMNS:
+            _take_columns(lake, own, report)
         else:
             _take_rows(lake, own, report)
+
+
+def _take_columns(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write rows that were checked when they came, in one commit of each table. All files have one entry in the ledger:
+    one for each would be more than the rows after some months of many hosts."""
+    tables: dict[str, dict[str, list[Any]]] = {}
+    hosts, read, unreadable = set(), [], ""
+    for file in files:
+        try:
+            data = file.path.read_bytes()
+        except OSError as error:  # the disk failed, not the file: it stays in the queue
+            unreadable = f"{file.path} cannot be read: {error.strerror}."
+            continue
+        try:
+            body = json.loads(data)
+            hosts.add(body["host"])
+            for table, columns in body["columns"].items():
+                mine = tables.setdefault(table, {name: [] for name in TABLES[table].names})
+                for name, values in mine.items():
+                    values += columns[name]
+            read.append(file)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
+    if read:
+        ingest_id = new_ingest_id()
+        for table, columns in sorted(tables.items()):
+            add_rows(lake, table, TABLES[table].frame(columns), _SPOOL, ingest_id, report)
+        counts = {table: len(columns["start_ns"]) for table, columns in tables.items()}
+        lake.record([_entry(lake, read, hosts, counts, ingest_id)])
+    for file in read:
+        file.path.unlink(missing_ok=True)
+    if unreadable:
+        raise LakeError(unreadable)
+
+
+def _entry(
+    lake: Lake, files: Sequence[Queued], hosts: Set[str], rows: Mapping[str, int], ingest_id: str
+) -> LedgerEntry:
+    digest = hashlib.sha256("".join(sorted(file.digest for file in files)).encode()).hexdigest()[:32]
+    whose = f"{len(hosts):,} hosts" if len(hosts) > 1 else min(hosts)
+    note = f"{len(files):,} segment{'s' if len(files) > 1 else ''} of {whose}"
+    place = str(queue.queue_dir(lake.root).absolute())
+    size = sum(file.bytes for file in files)
+    return LedgerEntry(digest, place, size, _SPOOL, "ok", rows, message=note, rows_ingest_ids=ingest_id)
 
 
 def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:

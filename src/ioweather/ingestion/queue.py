@@ -1,4 +1,4 @@
-"""The queue of pushed files that are not in the lake yet: `<lake>/queue/<host>/`.
+"""The queue of what was pushed and is not in the lake yet: checked rows in `<lake>/queue/`, files in a folder by host.
 
 A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
 kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
@@ -19,13 +19,15 @@ from typing import Final, Literal
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import sync_to_disk
 
-Kind = Literal["n", "w", "r"]
-# Rows of a few days; rows of many days, written when nothing else waits; a ledger entry about a refused file.
+Kind = Literal["c", "n", "w", "r"]
+# Columns of checked rows; a file of rows of a few days; one of many days, written when nothing else waits; a ledger
+# entry about a refused file. Most are columns: those of all hosts are in one folder, which is listed faster.
+COLUMNS: Final[Kind] = "c"
 ROWS: Final[Kind] = "n"
 WIDE: Final[Kind] = "w"
 REFUSAL: Final[Kind] = "r"
 # 32 and 211 characters at most: within the 255 that a file name may have.
-_NAME: Final = re.compile(r"([nwr])([0-9a-f]{32})-(.+)")
+_NAME: Final = re.compile(r"([cnwr])([0-9a-f]{32})-(.+)")
 DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
 # The writer's file has this size from the beginning, so that an error message can be written to a full disk.
 TROUBLE_BYTES: Final = 512
@@ -91,7 +93,7 @@ def draft_in(root: Path) -> Iterator[Path]:
 
 def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind = ROWS) -> bool:
     """Move the draft into the queue and sync it to disk. Returns False if the same file is in the queue already."""
-    folder = queue_dir(root) / host
+    folder = queue_dir(root) if kind == COLUMNS else queue_dir(root) / host
     path = folder / f"{kind}{digest}-{name}"
     try:
         is_new_host = not folder.is_dir()
@@ -112,10 +114,9 @@ def queued(root: Path) -> list[Queued]:
     """All queued files, oldest first."""
     found: list[Queued] = []
     with suppress(FileNotFoundError):
-        for folder in os.scandir(queue_dir(root)):
-            if folder.name.startswith(".") or not folder.is_dir(follow_symlinks=False):
-                continue
-            for entry in os.scandir(folder.path):
+        for first in os.scandir(queue_dir(root)):
+            is_folder = first.is_dir(follow_symlinks=False)
+            for entry in os.scandir(first.path) if is_folder else (first,):
                 if named := _NAME.fullmatch(entry.name):
                     with suppress(FileNotFoundError):  # removed since it was listed
                         status = entry.stat(follow_symlinks=False)

@@ -424,14 +424,19 @@ def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tupl
         if isinstance(item, FileOutcome):
             return item, len(days)
         source, table, frame = item
-        times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
-        days.update(np.unique(times // DAY_NS).tolist())
+        days |= days_of(table, frame)
         if len(days) > most_days:
             error = SourceError(
                 f"{path} has rows of more than {most_days} days, which is the most of one push.", kind="TooManyDays"
             )
             return _refused(error, path, None, size, source, {}, reading.limits), len(days)
     raise AssertionError("no outcome")
+
+
+def days_of(table: str, frame: Frame) -> set[int]:
+    """The days since 1970 of the rows."""
+    times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
+    return set(np.unique(times // DAY_NS).tolist())
 
 
 @cache

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ioweather.agent.status import keep_heard
 from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.units import GIB
+from ioweather.core.frames import Frame, Text
+from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.reading import UNREADABLE, Reading, check_bounded, context_of, digest_of, limits_of
+from ioweather.ingestion.reading import (
+    UNREADABLE,
+    FileOutcome,
+    Reading,
+    check_bounded,
+    context_of,
+    days_of,
+    digest_of,
+    limits_of,
+    read_file,
+)
 from ioweather.lake.lake import Lake, LedgerEntry
 from ioweather.readers.segments import segment_host
 
@@ -27,9 +39,13 @@ NAME: Final = r"(seg-[A-Za-z0-9._-]{1,200}\.ndjson|sacct-[0-9]{1,20}\.txt)"
 MOST_DAYS: Final = 400
 # Each day costs the writer a partition: a file of more days waits until no other file does.
 FEW_DAYS: Final = 3
-# A hundred hosts that ship every five minutes fill the queue in four hours.
-MOST_FILES: Final = 5000
+# Ten thousand hosts that ship every minute fill the queue in ten minutes.
+MOST_FILES: Final = 100_000
 MOST_BYTES: Final = 4 * GIB
+# A segment of this size takes some milliseconds to read, less than to start a process for it. Larger ones could take
+# the server's memory or time, and are read within limits.
+_SMALL_BYTES: Final = 128 * KIB
+_ONE_READER: Final = threading.Lock()
 _REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows", "too_many_days": "TooManyDays"}
 
 
@@ -74,6 +90,12 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             raise error.reworded(error.message.replace(str(draft), name)) from None
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
+    if (columns := _columns_of_small(draft, name, reading)) is not None:
+        keep_heard(lake.root, host)
+        rows = {table: len(next(iter(found.values()))) for table, found in columns.items()}
+        draft.write_text(json.dumps({"host": host, "columns": columns}), encoding="utf-8")
+        is_new = queue.put(lake.root, draft, host, name, digest, queue.COLUMNS)
+        return Received("ok" if is_new else "known", rows, "")
     outcome, days = check_bounded(draft, draft.stat().st_size, reading, MOST_DAYS)
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
@@ -94,6 +116,32 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.", kind="ImpossibleRows"
         )
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
+
+
+def _columns_of_small(draft: Path, name: str, reading: Reading) -> dict[str, dict[str, list[Any]]] | None:
+    """The columns of a small segment by table; None if it is large, or there is something to say about it."""
+    size = draft.stat().st_size
+    if size > _SMALL_BYTES or not name.endswith(".ndjson"):
+        return None
+    with _ONE_READER:
+        *pieces, outcome = read_file(draft, size, reading)
+    if not isinstance(outcome, FileOutcome) or outcome.status != "ok" or outcome.message or not pieces:
+        return None
+    columns: dict[str, dict[str, list[Any]]] = {}
+    days: set[int] = set()
+    for piece in pieces:
+        assert not isinstance(piece, FileOutcome)
+        _, table, frame = piece
+        days |= days_of(table, frame)
+        mine = columns.setdefault(table, {name: [] for name in frame})
+        for column, values in mine.items():
+            values += _plain(frame, column)
+    return columns if len(days) <= FEW_DAYS else None
+
+
+def _plain(frame: Frame, name: str) -> list[Any]:
+    column = frame[name]
+    return column.tolist() if isinstance(column, Text) else list(column.tolist())
 
 
 def refusal(

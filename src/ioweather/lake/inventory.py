@@ -51,10 +51,14 @@ Kind: TypeAlias = Literal["steps", "hours"]
 POSSIBLE: Final = "value >= 0"
 
 
+def seal_file(root: Path, day: str) -> Path:
+    return layout.seals_dir(root) / f"{day}.json"
+
+
 def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it is of exactly the files that the day has now."""
     try:
-        return _read_seal(layout.seals_dir(root) / f"{day}.json", tuple(uri.rsplit("/", 1)[1] for uri in uris))
+        return _read_seal(seal_file(root, day), tuple(uri.rsplit("/", 1)[1] for uri in uris))
     except (FileNotFoundError, ValueError):
         return None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,12 +24,12 @@ from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, not_written, rewrite_day
 from ioweather.lake.database import connection, literal, quote
 from ioweather.lake.delta_tables import Table, TableFault, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_of, write_totals
+from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_file, seal_of, write_totals
 from ioweather.lake.lake import Lake
 from ioweather.lake.table_files import ONE_PER_KEY, TableFiles, is_one_per_key, require_undamaged
 
@@ -36,6 +37,7 @@ from ioweather.lake.table_files import ONE_PER_KEY, TableFiles, is_one_per_key, 
 _LEAST_VACUUM_HOURS = 24
 # Other tables are computed from their rows, and would keep what those brought.
 _ROLLED_UP = ("responses", "scan_entries")
+_SEAL_AGAIN_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,26 @@ def compact(
                 if sealed is not None:
                     done.append(sealed)
     return done
+
+
+def seal_new_days(lake: Lake, since_ns: int) -> list[Sealed]:
+    """Seal closed days of `series` from this time on, so that a lake that was only ingested answers as fast as one that
+    is tended. A day that late rows keep coming for is sealed again an hour after the last time at the earliest."""
+    spec = TABLES["series"]
+    table = open_table(layout.tables_dir(lake.root), spec)
+    if table is None or table.unknown_columns:
+        return []
+    first, last = utc_day(max(since_ns, 0)), utc_day(now_ns() - DAY_NS)
+    days = [(day, uris) for day, uris in sorted(table.files().days().items()) if first <= day <= last]
+    wanted = (day for day, uris in days if not _is_sealed(lake.root, spec, day, uris))
+    done = (_seal_day(lake.root, spec, day) for day in wanted if not _was_sealed_lately(lake.root, day))
+    return [sealed for sealed in done if sealed is not None]
+
+
+def _was_sealed_lately(root: Path, day: str) -> bool:
+    with suppress(FileNotFoundError):
+        return time.time() - seal_file(root, day).stat().st_mtime < _SEAL_AGAIN_SECONDS
+    return False
 
 
 def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
@@ -147,7 +169,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     folder = layout.seals_dir(root)
     make_directories(folder, root)
     write_totals(con, root, day, files, rows)
-    write_whole(folder / f"{day}.json", json.dumps(body).encode(), 0o644)
+    write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
 
 
 def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:

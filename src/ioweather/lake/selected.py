@@ -2,8 +2,9 @@
 
     python -m ioweather.lake.selected < question > rows        (JSON; a stream of Arrow)
 
-The query sees the file as the view `input`, its path as the variable `file`, and the macros of `macros.sql`. The child
-is confined as in `lake.sandbox`; why it refuses goes to its standard error, as JSON.
+The query sees the file as the view `input`, the variables `file` (for DuckDB's own readers) and `path` (where it is),
+and the macros of `macros.sql`. The child is confined as in `lake.sandbox`; why it refuses goes to its standard error,
+as JSON.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def read_select(
     options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
     setup = [
         f"SET VARIABLE file = {literal(content.name)}",
+        f"SET VARIABLE path = {literal(str(path.absolute()))}",
         f"SET VARIABLE zone = {literal(zone)}",
         f"SET TimeZone = {literal(zone or 'UTC')}",
         f"SET memory_limit = {literal(limits.memory)}",

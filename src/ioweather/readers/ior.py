@@ -1,12 +1,7 @@
-"""IOR and mdtest: the sources `ior`, `mdtest` and `rank_details`.
+"""IOR and mdtest: the sources `ior` and `mdtest`.
 
 IOR gives the bandwidth of every iteration and the best of each operation, as text (2.10 to 4.x) or JSON; mdtest the
 rates of metadata operations, as text (1.9, 3.x, 4.x).
-
-IO500 keeps CSV files with the figures of every rank. IOR (-O saveRankPerformanceDetailsCSV) writes
-`access,rank,seconds, seconds of transfers,bytes/s,bytes/s of transfers`, one block of ranks for each repetition;
-mdtest (--saveRankPerformanceDetails) writes `rank,items,rate-TEST,time-TEST,...`, a line `all` and one for each rank.
-They have no times of day. We keep the total: all bytes in the time of the slowest rank, and how far ranks differ.
 """
 
 from __future__ import annotations
@@ -591,100 +586,3 @@ def _mdtest_operations(prefix: str, run: _MdtestRun, details: dict[str, Any]) ->
             command=run.command,
             target=run.target,
         )
-
-
-_FIGURE: Final = r"[0-9][0-9.]{0,30}(?:e[+-][0-9]{1,3})?"
-_IOR: Final = re.compile(rf"(write|read),([0-9]{{1,9}})((?:,(?:{_FIGURE}|inf|-?nan)){{4}})")
-_IOR_HEAD: Final = re.compile(r"access,rank,[\w,-]{1,200}")
-_MDTEST_HEAD: Final = re.compile(r"rank,items(?:,rate-[^,\n]{1,60},time-[^,\n]{1,60}){1,40}")
-_TEST_OPERATIONS: Final = {
-    "creation": "create",
-    "stat": "stat",
-    "read": "read",
-    "removal": "delete",
-    "rename": "rename",
-}
-
-
-def _detect_rank_details(head: bytes, path: Path) -> float:
-    first = plain_head(head).partition("\n")[0].strip()
-    return 0.9 if any(form.fullmatch(first) for form in (_IOR, _IOR_HEAD, _MDTEST_HEAD)) else 0.0
-
-
-def _read_rank_details(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    text = read_text(path)
-    lines = [line.strip() for line in text.whole_lines if line.strip()]
-    is_mdtest = bool(lines) and _MDTEST_HEAD.fullmatch(lines[0]) is not None
-    phases = _mdtest_ranks(text, lines) if is_mdtest else list(_ior_ranks(text, lines))
-    if phases:
-        yield from frames("rank_details", text, phases, context)
-    if text.torn or not phases:
-        raise TruncatedInput(
-            f"{path} ends within the figures of its ranks.", hint="Copy it again; what is whole is kept."
-        )
-
-
-RANK_DETAILS = FileReader(
-    "rank_details",
-    "figures of every rank of IOR and mdtest (CSV files of IO500 submissions)",
-    ("benchmarks", "events"),
-    _detect_rank_details,
-    _read_rank_details,
-    tried="by the sources of IOR 4 and mdtest 4; not tried on a real file",
-    made_by="io500 config.ini; keep its results folder (ior-*.csv, mdtest-*.csv)",
-    lost="the figures of single ranks, but the fastest; there are no times",
-    used_by="car11.table1",
-)
-
-
-def _ior_ranks(text: TextFile, lines: list[str]) -> Iterator[Phase]:
-    """One phase for each access and repetition: ranks begin again at 0."""
-    name = _stem(text.path)
-    runs: list[tuple[str, list[tuple[float | None, float | None]]]] = []
-    for place, line in enumerate(lines):
-        if place == 0 and _IOR_HEAD.fullmatch(line):
-            continue
-        match = _IOR.fullmatch(line)
-        if match is None:
-            raise CorruptInput(f"{text.path}: expected 'write,0,...' with four figures, found {line[:60]!r}.")
-        if match[2] == "0" or not runs or runs[-1][0] != match[1]:
-            runs.append((match[1], []))
-        seconds, _, rate, _ = (number(word) for word in match[3][1:].split(","))
-        runs[-1][1].append((seconds, rate))
-    for iteration, (access, ranks) in enumerate(runs):
-        known = [(seconds, rate) for seconds, rate in ranks if seconds and rate]
-        slowest = max((seconds for seconds, _ in known), default=None)
-        moved = sum(seconds * rate for seconds, rate in known)
-        yield Phase(
-            name=f"{name}/ranks" + (f"/{iteration}" if iteration else ""),
-            operation=access,
-            bytes_per_s=moved / slowest if slowest else None,
-            duration_seconds=slowest,
-            details={"ranks": len(ranks), "fastest_rank_seconds": min((s for s, _ in known), default=None)},
-        )
-
-
-def _mdtest_ranks(text: TextFile, lines: list[str]) -> list[Phase]:
-    tests = [column.removeprefix("rate-") for column in lines[0].split(",")[2::2]]
-    whole = [line.split(",") for line in lines[1:] if line.startswith("all,")]
-    ranks = sum(line[:1].isdigit() for line in lines[1:])
-    phases = []
-    for iteration, words in enumerate(whole):
-        if len(words) != 2 + 2 * len(tests):
-            raise CorruptInput(f"{text.path}: the line 'all' has {len(words)} figures in {2 + 2 * len(tests)} columns.")
-        for test, rate, seconds in zip(tests, words[2::2], words[3::2], strict=True):
-            if number(rate):
-                phases.append(
-                    Phase(
-                        name=f"{_stem(text.path)}/{test}" + (f"/{iteration}" if iteration else ""),
-                        operation=_TEST_OPERATIONS.get(test.split()[-1].lower(), test.split()[-1].lower()),
-                        ops_per_s=number(rate),
-                        duration_seconds=number(seconds),
-                        details={"ranks": ranks},
-                    )
-                )
-    return phases
-
-
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".csv")[:100]

@@ -1,5 +1,5 @@
 """Lustre's counters to rows: `series` of what happened between snapshots and how full targets are, `job_operations` of
-what each job did.
+what each job did, `components` of which server has which target.
 
 A snapshot shows counters since the server started: alone it says nothing about activity. Two of them give amounts,
 in the exact interval between them; the lake splits those over its grid by overlap. States (capacity, free space,
@@ -15,14 +15,16 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.growth import Differ, Target
-from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, read_tree, snapshots
+from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
 from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.tables import JOB_OPERATIONS, Quality
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.readers.frame_rows import SeriesRows
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import all_of_a_kind, beginning, line_blocks, plain_head, text_blocks
@@ -36,6 +38,9 @@ _PARAMETER = re.compile(
 # As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
 _OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
 _HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
+_DEVICE_LIST = re.compile(r"^\s*\d+ UP (?:mgc|osc|mdc|lov|lmv) \S+ \S+ \d+ \S*@", re.MULTILINE)
+# A recording without a host inside is often named after its server: scratch-oss01.txt.
+_SERVER_FILE = re.compile(r"([A-Za-z][\w-]*?)?(oss|mds)[-_]?\d{1,5}[A-Za-z]?")
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
 _HINT = (
@@ -53,12 +58,14 @@ def _detect_lustre(head: bytes, path: Path) -> float:
         return 0.95
     if _OF_HOSTS.search(text):
         return 0.94
+    if _DEVICE_LIST.search(text):
+        return 0.93
     return 0.4 if _LONE_FILE.match(text) else 0.0
 
 
 def _read_lustre(path: Path, context: ReadContext) -> Pieces:
     rows = _Rows(path, context)
-    for snapshot in _snapshots(path, context.host):
+    for snapshot in _snapshots(path, context.host or _host_in_name(path)):
         yield from rows.add(snapshot)
     return (yield from rows.finish())
 
@@ -66,7 +73,7 @@ def _read_lustre(path: Path, context: ReadContext) -> Pieces:
 LUSTRE = FileReader(
     "lustre",
     "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)",
-    ("series", "job_operations"),
+    ("series", "job_operations", "components"),
     _detect_lustre,
     _read_lustre,
 )
@@ -74,6 +81,8 @@ LUSTRE = FileReader(
 
 def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
     if not path.is_dir():
+        if _DEVICE_LIST.search(beginning(path)):
+            return iter([parse_device_list(_lines(path))])
         if _is_of_hosts(path):
             by_host = _by_host(_lines(path))
             return (
@@ -86,7 +95,11 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
     # Ordered without being read: each may list ten thousand jobs.
     dumps = sorted(_dumps(path), key=_last_second)
-    return (snapshot for dump in dumps for snapshot in _snapshots(dump, host, more_follows=dump is not dumps[-1]))
+    return (
+        snapshot
+        for dump in dumps
+        for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
+    )
 
 
 def _is_of_hosts(path: Path) -> bool:
@@ -126,6 +139,12 @@ def _is_dump(path: Path) -> bool:
         return False
 
 
+def _host_in_name(path: Path) -> str | None:
+    """The server in the name of a recording, such as scratch-oss01.txt."""
+    match = _SERVER_FILE.fullmatch(path.name.partition(".")[0])
+    return match[0] if match is not None else None
+
+
 def _latest_ns(snapshot: Snapshot) -> int:
     ends = (entry.last_ns for entries in snapshot.jobs.values() for entry in entries.values())
     return snapshot.latest_ns() or max(ends, default=0)
@@ -161,6 +180,7 @@ class _Rows:
         self.rows = SeriesRows()
         self.job_rows: list[dict[str, object]] = []
         self.made = 0
+        self.servers: dict[Target, tuple[int, str]] = {}
         self.last_ns: int | None = context.start_ns
         self.snapshots = self.undated = self.unnamed = 0
         self.damaged: list[str] = []
@@ -168,12 +188,14 @@ class _Rows:
     def add(self, snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
         self.snapshots += 1
         self.damaged += snapshot.damaged
-        placed = list(snapshot.placed(self.context.host))
+        placed = list(snapshot.placed(snapshot.host))
         self.unnamed += len(snapshot.samples) + len(snapshot.services) - len(placed)
         for origin, grown in self.differ.update(placed):
             self.rows.amounts(origin.target, grown)
         looked = snapshot.latest_ns()
         self.last_ns = looked or self.last_ns
+        for target, server in snapshot.servers().items():
+            self.servers[target] = (looked or self.last_ns or self.path.stat().st_mtime_ns, server)
         for target, entries in snapshot.jobs.items():
             for amounts in self.jobs.setdefault(target, TargetJobs()).update(entries, looked):
                 self._job(target, amounts, Quality.OK)
@@ -191,6 +213,8 @@ class _Rows:
         yield from self.rows.rest()
         if self.job_rows:
             yield self._job_frame()
+        if self.servers:
+            yield self._server_frame()
         self.made += self.rows.made
         if self.damaged:
             raise CorruptInput(f"{len(self.damaged)} parameter(s) left out: {self.damaged[0]}")
@@ -235,6 +259,20 @@ class _Rows:
                 self.kept_hours.add(hour)
                 minute = moment // MINUTE_NS * MINUTE_NS
                 self.rows.value(target, minute, MINUTE_NS, metric, float(value))
+
+    def _server_frame(self) -> tuple[str, Frame]:
+        found = sorted(self.servers.items())
+        frame = COMPONENTS.frame(
+            system=[target.system for target, _ in found],
+            kind=[target.kind for target, _ in found],
+            component=[target.name for target, _ in found],
+            # Since the day of the last look, so that recordings of one day say the same.
+            valid_from_ns=np.array([moment // DAY_NS * DAY_NS for _, (moment, _) in found], np.int64),
+            server=[server for _, (_, server) in found],
+            rows=len(found),
+        )
+        self.made += frame.rows
+        return "components", frame
 
     def _job_frame(self) -> tuple[str, Frame]:
         names = JOB_OPERATIONS.names

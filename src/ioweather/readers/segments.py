@@ -23,7 +23,7 @@ from ioweather.readers.text_files import plain_head, whole_lines
 
 VERSION = 1
 _MARK = "ioweather_spool"
-_TABLES = ("events", "job_operations", "responses", "series")
+_TABLES = ("components", "events", "job_operations", "responses", "series")
 # So few at first: what is not taken anyway is known early.
 _FIRST_ROWS = 1_000
 _FRAME_ROWS = 50_000

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.papers.claims import NO_INTERVAL
+from ioweather.core.results import Estimate
 
 HOURS: Final = 24
 SLOTS: Final = 7 * HOURS
 # [ours] Older days are forgotten: the mix of jobs changes with the allocation year and the term.
 MEMORY_DAYS: Final = 56
+_LEVEL: Final = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,3 +163,31 @@ def chance_bound(null: Floats, level: float) -> float:
     """Return the quantile of the null distribution at `level`; NaN where there is none."""
     known = null[~np.isnan(null)]
     return float(np.quantile(known, level)) if len(known) else float("nan")
+
+
+def means_of(sums: Floats) -> Floats:
+    """Means from n and sum on the last axis; NaN where nothing was seen."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[..., 1] / sums[..., 0])
+
+
+def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: int, on: bool = True) -> Estimate:
+    """sd / mean of the means along a cycle, the `aside` largest left out: 0 is flat.
+
+    `sums` are n and sum by unit and place, `null` those of units turned at random. Noise makes means differ too: the
+    lower end is less what chance gives; the upper one is the spread itself.
+    """
+
+    def squared(summed: Floats) -> Floats:
+        means = means_of(summed)
+        kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
+        return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1)) ** 2
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(np.sqrt(squared(sums.sum(axis=0))))
+    if not on or len(sums) < 2 or not np.isfinite(value):
+        known = value if np.isfinite(value) else None
+        return Estimate(name, known, "ratio", n=n, method="too few for an interval" if on else NO_INTERVAL)
+    chance = chance_bound(squared(null), (1 + _LEVEL) / 2)
+    low = float(np.sqrt(max(0.0, value**2 - chance)))
+    return Estimate(name, value, "ratio", low, value, _LEVEL, n, "sd / mean of the means; from: less what chance gives")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.stats.bootstrap import MIN_BLOCKS, EffectiveSample, default_block, effective_sample, variance_inflation
+from ioweather.stats.bootstrap import MIN_BLOCKS, EffectiveSample, default_block, effective_sample
 from ioweather.stats.series import midranks, pearson, spearman
 
 Measure: TypeAlias = Callable[[Floats, Floats], Any]
@@ -163,6 +163,14 @@ MEASURES: Final[dict[str, Measure]] = {
 SIGNED: Final = ("pearson", "spearman")
 
 
+def above_resolution(seconds: Floats, resolution: float = 1e-6) -> Floats:
+    """The values, or their mean where they vary by less than the resolution of the clock: rounding is no order."""
+    there = np.isfinite(seconds)
+    if there.any() and np.ptp(seconds[there]) < resolution:
+        return np.where(there, seconds[there].mean(), np.nan)
+    return seconds
+
+
 def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return the pairs without a missing member."""
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
@@ -201,7 +209,7 @@ def _moved(found: Association, value: float, n: int) -> Association:
 
 
 def _associate(name: str, x: Floats, y: Floats, replicates: int) -> Association:
-    value = MEASURES[name](x, y)
+    value = MEASURES[name](x, y) if np.ptp(x) and np.ptp(y) else float("nan")
     if not np.isfinite(value):
         return Association(name, value, None, None, len(x), None, "one of the two does not vary")
     low, high, method = (_bootstrap if name in SIGNED else _half_samples)(name, x, y, value, replicates)
@@ -450,32 +458,6 @@ def best_moved_p(values: list[float], nulls: list[ShiftNull]) -> float:
     moved = np.fmax.reduce(table, axis=0)
     moved = moved[np.isfinite(moved)]
     return float((1 + (moved >= beyond).sum()) / (1 + len(moved)))
-
-
-# Whether groups of measurements in time differ in their ranks, where each resembles the one before it. Kruskal and
-# Wallis take measurements as independent: of equal hosts whose measurements have an autocorrelation of 0.8 they find a
-# difference in most at 5%. Here it is Welch's test (1951) of mean ranks, each group with as many measurements as are
-# independent in it.
-def groups_differ(samples: list[Floats]) -> float | None:
-    """p of equal mean ranks, each sample in the order of time; None where too few measurements are independent."""
-    from scipy.special import fdtrc  # a third of a second of start-up
-
-    borders = np.cumsum([len(sample) for sample in samples])[:-1]
-    parts = np.split(midranks(np.concatenate(samples)), borders)
-    size = np.array([len(part) for part in parts], np.float64)
-    means, spread = (np.array([of(part) for part in parts]) for of in (np.mean, np.std))
-    if len(parts) < 2 or size.min() < MIN_BLOCKS or not spread.all():
-        return None
-    # The inflation is pooled: one group is too short to estimate it well.
-    inflation = np.array([float(variance_inflation((part - part.mean())[:, None])[0]) for part in parts])
-    effective = size / (size @ inflation / size.sum())
-    if effective.min() < MIN_BLOCKS:
-        return None
-    groups, weight = len(parts), (effective - 1) / spread**2
-    between = float((weight * (means - weight @ means / weight.sum()) ** 2).sum()) / (groups - 1)
-    unsure = float(((1 - weight / weight.sum()) ** 2 / (effective - 1)).sum())
-    value = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
-    return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), value))
 
 
 # [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.

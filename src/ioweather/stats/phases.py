@@ -1,7 +1,8 @@
 """Phases of activity, and imbalance and parallelism of components (pat19 sections 4 and 6).
 
 - A phase is a maximal run of high steps (at or above the 75th percentile of all steps) or low ones (below the 25th). A
-  gap breaks a phase. A time between two starts that spans a gap is not counted: what happened in the gap is unknown.
+  gap breaks a phase. Means come from rates of starts over recorded time (`phase_sums`), which gaps do not bias; the
+  times from start to start of the chart leave out those that span a gap, long ones first.
 - Imbalance: the extremes of totals per component.
 - Degree of parallelism: in each interval the targets are sorted by activity and clusters grow greedily from the
   smallest, so that in a cluster (max - min) < tolerance * min. A target without activity is in no cluster. The size of
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.stats.bootstrap import sums_by_unit
+
+Side: TypeAlias = Literal["high", "low"]
 
 HIGH_QUANTILE = 0.75
 LOW_QUANTILE = 0.25
@@ -27,15 +31,13 @@ LOW_QUANTILE = 0.25
 class Phases:
     """Runs in time order: first step, length in steps, and whether an edge or a gap cut the run short.
 
-    `interarrival[i]` is the time in steps from start i to start i + 1; `interarrival_of[i]` says which phase it
-    belongs to, because those that span a gap are missing.
+    `interarrival` are the times in steps from one start to the next, those without a gap between them.
     """
 
     start: Ints
     length: Ints
     cut: Bools
     interarrival: Ints
-    interarrival_of: Ints
 
     @property
     def count(self) -> int:
@@ -52,14 +54,14 @@ def thresholds(values: NDArray[Any]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def members(values: NDArray[Any], threshold: float, side: Literal["high", "low"]) -> Bools:
+def members(values: NDArray[Any], threshold: float, side: Side) -> Bools:
     """Steps in the state: >= the threshold for high, < for low; missing steps are in neither."""
     array = np.asarray(values, np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(array >= threshold if side == "high" else array < threshold)
 
 
-def find_phases(values: NDArray[Any], threshold: float, side: Literal["high", "low"]) -> Phases:
+def find_phases(values: NDArray[Any], threshold: float, side: Side) -> Phases:
     """Return the maximal runs of steps in the high or low state."""
     array = np.asarray(values, np.float64)
     state = members(array, threshold, side)
@@ -72,23 +74,71 @@ def find_phases(values: NDArray[Any], threshold: float, side: Literal["high", "l
     cut = open_ended[start] | open_ended[end + 1]
     gaps_before = np.concatenate([[0], np.cumsum(missing)])
     clean = np.flatnonzero(gaps_before[start[1:]] == gaps_before[start[:-1]])
-    return Phases(start, end - start, cut, np.diff(start)[clean], clean.astype(np.int64))
+    return Phases(start, end - start, cut, np.diff(start)[clean])
 
 
-def phase_sums(phases: Phases, steps: int, unit: int) -> Floats:
-    """Per unit of time (by a phase's start): phases, their total length, inter-arrivals, their total: (units, 4)."""
-    units = -(-steps // unit)
-    of = phases.start // unit
-    between = of[phases.interarrival_of]
-    return np.stack(
-        [
-            np.bincount(of, minlength=units),
-            np.bincount(of, weights=phases.length, minlength=units),
-            np.bincount(between, minlength=units),
-            np.bincount(between, weights=phases.interarrival, minlength=units),
-        ],
-        axis=1,
-    ).astype(np.float64)
+# Thresholds around the percentile: those that resampled days may have.
+_LEVELS = np.linspace(-0.2, 0.2, 17)
+
+
+def phase_sums(values: NDArray[Any], side: Side, unit: int, short: float, *, resampled: bool) -> Floats:
+    """Per unit of time, what phases at each of some thresholds add up to: (units, thresholds, 7).
+
+    Columns: recorded steps; steps in the state; steps whose predecessor was recorded (or the first one); those of them
+    that begin a phase; those of them in the state; phases; phases of at most `short` steps. The middle threshold is the
+    percentile itself; without `resampled` it is the only one. Only a step with a recorded predecessor can be seen to
+    begin a phase, so means over these steps are right whatever is missing.
+    """
+    array = np.asarray(values, np.float64)
+    there = ~np.isnan(array)
+    exposed = there.copy()
+    exposed[1:] &= there[:-1]
+    middle = HIGH_QUANTILE if side == "high" else LOW_QUANTILE
+    shifts = _LEVELS if resampled else np.zeros(1)
+    cuts = np.quantile(array[there], np.clip(middle + shifts, 0, 1)) if there.any() else np.full(len(shifts), np.nan)
+    out = []
+    for cut in cuts:
+        phases = find_phases(array, float(cut), side)
+        state = members(array, float(cut), side)
+        begins = np.zeros(len(array), np.bool_)
+        begins[phases.start] = True
+        runs = np.zeros((len(array), 2))
+        runs[phases.start] = np.stack([np.ones(phases.count), phases.length <= short], axis=1)
+        columns = [there, state, exposed, exposed & begins, exposed & state, runs[:, 0], runs[:, 1]]
+        out.append(sums_by_unit(np.stack(columns, axis=1).astype(np.float64), unit))
+    return np.stack(out, axis=1)
+
+
+def at_percentile(sums: Floats, whole: Floats) -> Floats:
+    """Sums at the threshold that puts as much of the units drawn into the state as the percentile does in the whole
+    period: (..., 7), from `phase_sums` on the last two axes of `sums` and `whole`.
+
+    So the threshold is estimated again from the units drawn, between two thresholds by interpolation.
+    """
+    if sums.shape[-2] == 1:
+        return sums[..., 0, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = whole[..., whole.shape[-2] // 2, :]
+        wanted = (middle[..., 1] / middle[..., 0])[..., None]
+        share = sums[..., 1] / sums[..., 0]
+        falling = (share[..., -1] < share[..., 0])[..., None]
+        share = np.where(falling, share[..., ::-1], share)
+        ordered = np.where(falling[..., None], sums[..., ::-1, :], sums)
+        after = np.clip((share < wanted * (1 - 1e-12)).sum(axis=-1), 1, share.shape[-1] - 1)[..., None]
+        low, high = (np.take_along_axis(share, at, axis=-1) for at in (after - 1, after))
+        part = np.clip(np.where(high > low, (wanted - low) / (high - low), 1.0), 0.0, 1.0)
+    first, second = (np.take_along_axis(ordered, at[..., None], axis=-2)[..., 0, :] for at in (after - 1, after))
+    return np.asarray((1 - part) * first + part * second)
+
+
+def mean_length(sums: Floats) -> Floats:
+    """Mean length of a phase in steps: steps in the state per start."""
+    return np.asarray(sums[..., 4] / sums[..., 3])
+
+
+def mean_interarrival(sums: Floats) -> Floats:
+    """Mean time from one start to the next in steps: recorded time per start."""
+    return np.asarray(sums[..., 2] / sums[..., 3])
 
 
 def max_to_min(totals: NDArray[Any]) -> Any:

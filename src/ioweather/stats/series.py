@@ -154,6 +154,25 @@ def spearman(x: Floats, y: Floats) -> Any:
     return pearson(midranks(x), midranks(y))
 
 
+def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple[float, int]:
+    """Return Spearman's coefficient within groups, pooled, and the pairs it rests on less one for each further group.
+
+    Ranks are taken within each group in which both vary, and centred; a group weighs as much as its ranks vary relative
+    to its size, so that no group rules by its size alone. (nan, 0) where no group has three pairs that vary.
+    """
+    u, v, pairs, used = [], [], 0, 0
+    for group in np.unique(groups):
+        a, b = x[groups == group], y[groups == group]
+        if len(a) >= 3 and np.ptp(a) > 0 and np.ptp(b) > 0:
+            first, second = midranks(a), midranks(b)
+            u.append((first - first.mean()) / len(a))
+            v.append((second - second.mean()) / len(a))
+            pairs, used = pairs + len(a), used + 1
+    if not used:
+        return float("nan"), 0
+    return float(pearson(np.concatenate(u), np.concatenate(v))), pairs - used + 1
+
+
 def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
     """Return Spearman's coefficient along the last axis, of the places that are complete; NaN for fewer than 3."""
     there = np.isfinite(x) & np.isfinite(y)

@@ -15,11 +15,9 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import (
-    FALSE_DISCOVERY_RATE,
     STANDINGS,
     Judgement,
     claims,
-    controlled,
     judge,
     printed_value,
 )
@@ -112,7 +110,7 @@ def _claim(row: Mapping[str, Any]) -> ClaimOutcome:
 
 
 _TABLES: Final = frozenset({"applications", "job_io", "responses", "scans", "series"})
-MARKS: Final = {"supported": "✓", "refuted": "✗", "undecided": "?", "untestable": "–"}
+MARKS: Final = {"supported": "✓", "weaker": "~", "refuted": "✗", "undecided": "?", "untestable": "–"}
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -129,14 +127,13 @@ def claims_answer(
     facility: Facility, paper: str, made: Mapping[str, Exhibit | str], others: tuple[SiteClaims, ...] = ()
 ) -> Answer:
     """From each exhibit, or why there is none."""
-    judgements = []
+    found = []
     for claim in claims(paper):
         exhibit = made.get(claim.exhibit, "no data")
         if isinstance(exhibit, str):
-            judgements.append(Judgement(claim, "untestable", why=exhibit))
+            found.append(Judgement(claim, "untestable", why=exhibit))
         else:
-            judgements.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
-    found = controlled(judgements)
+            found.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
     counts = Counter(judgement.standing for judgement in found)
     groups = []
@@ -153,17 +150,18 @@ def claims_answer(
     return Answer(
         question="What do the papers state that holds here?",
         headline=(
-            f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['refuted']} are "
-            f"contradicted, {counts['undecided']} are undecided and {counts['untestable']} cannot be tested."
+            f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['weaker']} are weaker "
+            f"here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
+            f"{counts['untestable']} cannot be tested."
         ),
         facts=tuple(groups),
         exhibits=(Exhibit("claims", "Statements of five papers", tables=(_table(found, others),)),),
         findings=tuple(judgement.finding for judgement in found if judgement.standing == "refuted"),
         caveats=(
-            "✓ agrees with the paper, ✗ contradicts it, ? not decided by these data, – cannot be tested here. Criteria "
-            "marked * are ours: the paper has words there, and no number.",
-            f"All are tested together: of those decided, at most {FALSE_DISCOVERY_RATE:.0%} are wrong on average "
-            "(Benjamini-Yekutieli); an exhibit by itself decides more. Exact counts are not tests.",
+            "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts it, ? not decided by these data, "
+            "– cannot be tested here. Criteria marked * are ours: the paper has words there, and no number.",
+            f"Each is tested at a level of 1 in {len(claims())}: of all together less than one is decided wrongly on "
+            "average. Exhibits and observations use the same results. Exact counts are not tests.",
         ),
         coverage=(Coverage(len(found), testable, "statements", {"without data": counts["untestable"]}),),
         name="claims",

@@ -62,7 +62,7 @@ from ioweather.facts.response_samples import (
 from ioweather.facts.striped_transfers import WIDEST, known_targets, predict_widths, striping_exhibit
 from ioweather.stats.bootstrap import effective_sample
 from ioweather.stats.dependence import moments
-from ioweather.stats.estimates import LEVEL, mean_estimate, median_estimate, plain, share_estimate
+from ioweather.stats.estimates import LEVEL, grouped_share, mean_estimate, median_estimate, plain
 from ioweather.stats.families import Normal
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.samples import largest_gap, sample_of
@@ -161,19 +161,25 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
     yield _summary(shown), Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
     # The paper: the cache smooths and shortens reads, and does little for the variability of writes.
     by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
+    paired: set[str] = set()
     for (filesystem, op, mode), uncached in by_key.items():
         before, after = medians[filesystem, op, mode], medians.get((filesystem, op, "cache"))
         if mode != "nocache" or after is None:
             continue
         if not (before.low and before.high and after.low and after.high and before.value and after.value):
             continue
-        told = f"the cache does not surely change the median {op}"
+        effect = f"does not surely change the median {op}"
         if after.high < before.low:
-            told = f"the cache makes the median {op} {before.value / after.value:.3g}x shorter"
+            effect = f"makes the median {op} {before.value / after.value:.3g}x shorter"
         elif before.high < after.low:
-            told = f"the cache makes the median {op} {after.value / before.value:.3g}x longer"
+            effect = f"makes the median {op} {after.value / before.value:.3g}x longer"
+        lasting = f"cache_shortens_{op}"
+        if lasting not in paired:
+            paired.add(lasting)
+            ends = before.low / after.high, before.high / after.low
+            yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
         first, last = (f"{_variation(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
-        yield Finding(f"On {filesystem} the cache {told}; variation goes from {first} to {last}.", name="cache")
+        yield Finding(f"On {filesystem} the cache {effect}; variation goes from {first} to {last}.", name="cache")
     yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
     yield _PERSISTENCE, samples.coverage
 
@@ -211,8 +217,9 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
 def _single_fits(samples: Samples) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
-    wins = dict.fromkeys(WHOLE_FAMILIES, 0)
-    fitted = rejected = 0
+    winners: list[str] = []
+    rejected: list[bool] = []
+    used: list[ResponseSample] = []
     skipped: list[str] = []
     for sample in samples.samples:
         try:
@@ -220,10 +227,10 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
         except ValueError as error:
             skipped.append(f"{sample.label}: {error}.")
             continue
-        fitted += 1
-        wins[fits[0].family] += 1
+        used.append(sample)
+        winners.append(fits[0].family)
         known = effective_sample(midranks(sample.seconds)).count
-        rejected += fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT
+        rejected.append(fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT)
         for rank, fit in enumerate(fits, 1):
             told = parameters_text(fit.distribution.parameters) if fit.distribution else fit.problem
             rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
@@ -232,15 +239,17 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
     means = ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks)
     bars = ResultTable.of("distances", "family [text]; ks: mean KS distance", means)
     yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
-    shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
+    shares = [
+        _share_of_series(f"wins_ratio[{name}]", [who == name for who in winners], used) for name in WHOLE_FAMILIES
+    ]
     yield ResultTable.of(
         "single_fits",
         "sample [text]; n [count]; family [text]; rank [count]; ks: KS distance; aic: AIC; parameters [text]",
         rows,
     )
     yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
-    yield share_estimate("rejected_ratio", rejected, fitted)
-    text = f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less."
+    yield _share_of_series("rejected_ratio", rejected, used)
+    text = f"In {sum(rejected)} of {len(used)} samples even the best family is further away than chance at 5% or less."
     yield Finding(text, name="no_family_fits")
     yield (
         "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
@@ -253,24 +262,27 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
 @exhibit("don15.fig3")
 def _moment_plane(samples: Samples) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    away = skewed = considered = 0
+    away: list[bool] = []
+    skewed: list[bool] = []
+    used: list[ResponseSample] = []
     for sample in samples.samples:
         found = moments(sample.seconds)
         if found is None:
             continue
-        considered += 1
-        away += found.p_value < 0.01
-        skewed += found.skewness > 2 * found.skewness_error
+        used.append(sample)
+        away.append(found.p_value < 0.01)
+        skewed.append(found.skewness > 2 * found.skewness_error)
         rows.append((sample.label, sample.place, found.skewness, found.kurtosis, sample.n, found.statistic))
     columns = columns_of("sample [text]; place [text]; skewness; kurtosis; n [count]; statistic: Jarque-Bera")
     marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
     yield ResultTable("moments", columns, tuple(rows))
     drawn, title = ResultTable("plane", columns, (*rows, *marks)), "Each sample, with Normal and Uniform"
     yield Chart.of("scatter", drawn, "x=skewness y=kurtosis series=place", title, log="y")
-    yield share_estimate("not_normal_ratio", away, considered)
-    yield share_estimate("right_skewed_ratio", skewed, considered)
-    yield median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
-    text = f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
+    yield _share_of_series("not_normal_ratio", away, used)
+    yield _share_of_series("right_skewed_ratio", skewed, used)
+    kurtosis = np.array([row[3] for row in rows], np.float64)
+    yield _median_of_groups("kurtosis_median", kurtosis, used)
+    text = f"{sum(away)} of {len(used)} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
     yield Finding(text, name="normality")
     yield "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes."
     yield samples.coverage
@@ -377,6 +389,7 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
     value = mean.value or 0.0
     yield mean, Estimate("head_ratio_mean", 1 - value, "ratio", low, high, mean.level, mean.n, mean.method)
+    yield _beyond_bulk(fitted)
     # What the same search says of a Normal sample of the usual size: no tail is there to be found.
     n = int(min(np.median([item.sample.n for item in fitted]), _CONTROL_MOST))
     drawn = np.random.default_rng(0).normal(10.0, 1.0, n)
@@ -391,6 +404,47 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
         f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
     )
     yield samples.coverage
+
+
+def _groups(samples: Sequence[ResponseSample]) -> list[str]:
+    """Series of one file system, mode and operation are measured at the same times on the same servers."""
+    return [f"{sample.place} {sample.op}" for sample in samples]
+
+
+def _share_of_series(name: str, which: Sequence[bool], samples: Sequence[ResponseSample]) -> Estimate:
+    what = "group of file system, mode and operation"
+    return grouped_share(name, np.array(which, np.float64), np.ones(len(which)), np.array(_groups(samples)), what)
+
+
+def _median_of_groups(name: str, values: Floats, samples: Sequence[ResponseSample]) -> Estimate:
+    groups = np.array(_groups(samples))
+    medians = np.array([np.median(values[groups == group]) for group in np.unique(groups)])
+    found = median_estimate(name, medians)
+    value = float(np.median(values)) if len(values) else None
+    return replace(found, value=value, method=f"{found.method}; groups of file system, mode and operation")
+
+
+def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
+    """Share of requests beyond the 97.5% point of the Normal that fits the bulk (median and median deviation).
+
+    A Normal sample has 2.5% there, a Uniform one none: unlike the pivot search, this can come out either way. Series of
+    one file system share their incidents, so their errors are taken to add up.
+    """
+    shares, errors = [], []
+    for item in items:
+        seconds = item.sample.seconds
+        middle = float(np.median(seconds))
+        scale = float(np.median(np.abs(seconds - middle))) / float(ndtri(0.75))
+        beyond = (seconds > middle - float(ndtri(_NORMAL_SHARE)) * scale).astype(np.float64)
+        shares.append(float(beyond.mean()))
+        errors.append(effective_sample(beyond).error)
+    places, value = np.array([item.sample.place for item in items]), float(np.mean(shares))
+    parts = [float(np.sum(np.array(errors)[places == place])) / len(items) for place in np.unique(places)]
+    reach = -float(ndtri((1 - LEVEL) / 2)) * math.sqrt(sum(part**2 for part in parts))
+    low, high = max(0.0, value - reach), min(1.0, value + reach)
+    n = sum(item.sample.n for item in items)
+    method = f"mean over {len(items)} samples; beyond 1.96 sd of the bulk, by its median and median deviation"
+    return Estimate("beyond_bulk_ratio_mean", value, "ratio", low, high, LEVEL, n, method)
 
 
 def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
@@ -422,14 +476,15 @@ def _winners(
     goodness: Iterable[Estimate],
     caveats: tuple[str, ...],
 ) -> Iterator[Piece]:
-    n = len(fitted)
+    n, used = len(fitted), [item.sample for item in fitted]
     heads, tails = ([getattr(item.fit.best, part).name for item in fitted] for part in ("head", "tail"))
     tails_by_aic = [item.fit.best_by_aic.tail.name for item in fitted]
-    yield [share_estimate(f"head_{name}_ratio", heads.count(name), n) for name in HEADS]
-    yield [share_estimate(f"tail_{name}_ratio", tails.count(name), n) for name in TAILS]
-    yield [share_estimate(f"tail_{name}_ratio_by_aic", tails_by_aic.count(name), n) for name in TAILS]
-    either = tails_by_aic.count("weibull") + tails_by_aic.count("gamma")
-    yield share_estimate("tail_weibull_gamma_ratio_by_aic", either, n)
+    for kind, names, found in (("head_{}_ratio", HEADS, heads), ("tail_{}_ratio", TAILS, tails)):
+        yield [_share_of_series(kind.format(name), [each == name for each in found], used) for name in names]
+    for name in TAILS:
+        yield _share_of_series(f"tail_{name}_ratio_by_aic", [each == name for each in tails_by_aic], used)
+    either = [each in ("weibull", "gamma") for each in tails_by_aic]
+    yield _share_of_series("tail_weibull_gamma_ratio_by_aic", either, used)
     around, optimal, gains = [], [], []
     winners: list[tuple[Cell, ...]] = []
     for item in fitted:

@@ -9,7 +9,7 @@ Call them from a test. Each raises `ChecksFailed`, an AssertionError that lists 
         check_source(SOURCE, [write_sample(tmp_path)])
 """
 
-from ioweather.testing.source_checks import ChecksFailed, Problem, check_source
+from ioweather.testing.source_checks import ChecksFailed, check_source
 from ioweather.testing.study_checks import check_question, check_study, data_for
 
-__all__ = ["ChecksFailed", "Problem", "check_question", "check_source", "check_study", "data_for"]
+__all__ = ["ChecksFailed", "check_question", "check_source", "check_study", "data_for"]

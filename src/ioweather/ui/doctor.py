@@ -24,7 +24,7 @@ from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.check import impossible_rows, last_check
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.local_setup import systems_of
+from ioweather.ui.facility_draft import systems_of
 
 # Samples of one second are not ordered more finely than this.
 _CLOCKS_APART_SECONDS = 2.0

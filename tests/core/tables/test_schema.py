@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.frames import Frame, Matrix, Text, in_blocks
+from ioweather.core.frames import Frame, Matrix, in_blocks
 from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, Quality, concat, encode_text
 
 UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_seconds", "_count", "_ratio", "_id", "_s")
@@ -59,17 +59,6 @@ def test_left_out_nullable_columns_are_null():
 def test_text_columns_concatenate(parts):
     joined = concat([Frame({"t": encode_text(part)}) for part in parts])
     assert joined.text("t").tolist() == [value for part in parts for value in part]
-
-
-def test_frames_refuse_columns_of_different_length():
-    with pytest.raises(ValueError, match="differ in length"):
-        Frame({"a": np.arange(2), "b": np.arange(3)})
-
-
-def test_text_equality_is_a_mask():
-    text = Text(np.array([0, 1, -1, 0], np.int32), ("a", "b"))
-    assert text.equals("a").tolist() == [True, False, False, True]
-    assert not text.equals("zzz").any()
 
 
 def test_matrix_blocks_are_whole_days():

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
-from ioweather.core.clock import parse_time_ns
-from ioweather.core.errors import UndatedInput
-from ioweather.readers.benchmark_phases import LocalTimes, find_date
+from ioweather.readers.benchmark_phases import find_date
 
 
 @pytest.mark.parametrize(
@@ -30,24 +26,3 @@ from ioweather.readers.benchmark_phases import LocalTimes, find_date
 )
 def test_find_date(text: str, expected: dt.datetime | None) -> None:
     assert find_date(text) == expected
-
-
-def test_equal_dates_in_the_doubled_hour_stay_equal() -> None:
-    times = LocalTimes(Path("x"), ZoneInfo("Europe/Berlin"))
-    before = times.ns("2026-10-25 01:59:59")
-    first, again, later = (times.ns("2026-10-25 02:30:00") for _ in range(3))
-    assert before == parse_time_ns("2026-10-24T23:59:59Z")
-    assert first == again == later == parse_time_ns("2026-10-25T00:30:00Z")
-    # Earlier on the clock than the one before: the hour has begun again.
-    assert times.ns("2026-10-25 02:10:00") == parse_time_ns("2026-10-25T01:10:00Z")
-
-
-def test_no_zone_no_time() -> None:
-    assert LocalTimes(Path("x"), None).ns("nothing here") is None
-    with pytest.raises(UndatedInput, match=r"out\.txt gives local times \(2026-11-15 07:04:40\)"):
-        LocalTimes(Path("out.txt"), None).ns("11/15/2026 07:04:40")
-
-
-def test_a_time_that_does_not_exist_is_refused_with_the_file_named() -> None:
-    with pytest.raises(UndatedInput, match=r"out\.txt: .* does not exist"):
-        LocalTimes(Path("out.txt"), ZoneInfo("Europe/Berlin")).ns("2026-03-29 02:30:00")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.tables import concat
 from ioweather.core.units import GIB
 from ioweather.readers.io500 import IO500
@@ -126,15 +125,6 @@ def test_the_summary(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_summary_of_the_first_versions(tmp_path: Path) -> None:
-    path = written(tmp_path, SUMMARY_OLD)
-    assert IO500.detect(path.read_bytes(), path) == 0.95
-    by_phase = {row["phase"]: row for row in rows(path)["benchmarks"]}
-    assert list(by_phase) == ["ior-easy-write", "mdtest-easy-write", "find", "score"]
-    assert by_phase["ior-easy-write"]["bytes_per_s"] == pytest.approx(7.732 * GIB)
-    assert by_phase["find"]["ops_per_s"] == 152_461
-
-
 def test_the_result_file_has_times(tmp_path: Path) -> None:
     path = written(tmp_path, RESULT)
     assert IO500.detect(path.read_bytes(), path) == 0.95
@@ -164,11 +154,6 @@ def test_both_files_say_the_same(tmp_path: Path) -> None:
     assert summary["score"]["bytes_per_s"] == result["score"]["bytes_per_s"]
 
 
-def test_local_times_need_a_zone(tmp_path: Path) -> None:
-    with pytest.raises(UndatedInput, match="--zone"):
-        rows(written(tmp_path, RESULT), ReadContext())
-
-
 def test_a_run_that_was_stopped_keeps_the_phases_that_ended(tmp_path: Path) -> None:
     stopped = RESULT[: RESULT.index("score           = 287")]
     reader = IO500.read(written(tmp_path, stopped), WARSAW)
@@ -182,36 +167,11 @@ def test_a_run_that_was_stopped_keeps_the_phases_that_ended(tmp_path: Path) -> N
         rows(written(tmp_path, SUMMARY[: SUMMARY.index("[SCORE")]))
 
 
-def test_two_runs_in_one_terminal_log(tmp_path: Path) -> None:
-    names = [row["phase"] for row in rows(written(tmp_path, SUMMARY + SUMMARY))["benchmarks"]]
-    assert names[7:9] == ["run2/ior-easy-write", "run2/mdtest-easy-write"]
-
-
 def test_a_damaged_result_file(tmp_path: Path) -> None:
     with pytest.raises(CorruptInput, match="already exists"):
         rows(written(tmp_path, RESULT.replace("[find]", "[ior-easy-write]")))
     with pytest.raises(CorruptInput, match=r"not a result\.txt"):
         rows(written(tmp_path, RESULT.replace("nproc           = 640", "nonsense")))
-
-
-def test_a_configuration_is_not_a_result(tmp_path: Path) -> None:
-    config = b"[global]\ndatadir = ./datafiles\n[ior-easy]\ntransferSize = 2m\n[ior-easy-write]\nAPI =\nrun = TRUE\n"
-    assert IO500.detect(config, Path("config.ini")) == 0.0
-    assert IO500.detect(b"", Path("x")) == 0.0
-    assert IO500.detect(b"\xff\x00" * 50, Path("x")) == 0.0
-
-
-def test_results_of_2020_say_their_version_before_the_first_section(tmp_path):
-    path = tmp_path / "result.txt"
-    path.write_text(
-        "version         = io500-isc20\nconfig-hash     = C0\n; START 2020-07-09 21:11:28\n\n[ior-easy-write]\n"
-        "t_start         = 2020-07-09 21:11:28\nscore           = 2.5\nt_delta         = 300.0\n"
-        "\n[SCORE]\nMD = 1\nBW = 2.5\nSCORE           = 1.5\nhash = C0\n; END 2020-07-09 22:11:28\n"
-    )
-    rows = concat([f for table, f in IO500.read(path, WARSAW) if table == "benchmarks"])
-    assert rows.text("phase").tolist() == ["run", "ior-easy-write", "score"]
-    assert rows.records()[1]["bytes_per_s"] == 2.5 * 2**30
-    assert json.loads(rows.records()[1]["parameters"])["version"] == "io500-isc20"
 
 
 def test_results_that_the_shell_scripts_print_again_count_once(tmp_path):
@@ -233,23 +193,6 @@ def test_results_that_the_shell_scripts_print_again_count_once(tmp_path):
         "run2/ior-easy-write",
         "run2/score",
     ]
-
-
-def test_runs_of_blanks_change_nothing_and_cost_what_they_are_long(tmp_path, monkeypatch):
-    """In characters that the parser sees, which it reads in the square of a run."""
-    seen = []
-    real = configparser.ConfigParser.read_string
-    monkeypatch.setattr(
-        configparser.ConfigParser, "read_string",
-        lambda self, text, **rest: (seen.append(len(text)), real(self, text, **rest))[1],
-    )  # fmt: skip
-    frames = []
-    for blanks in (1, 100_000):
-        path = tmp_path / f"{blanks}"
-        path.write_text(RESULT.replace(" = ", " " * blanks + "=" + " " * blanks))
-        frames.append([(table, frame.rows) for table, frame in IO500.read(path, WARSAW)])
-    assert frames[0] == frames[1]
-    assert seen[0] == seen[1]
 
 
 def test_figures_that_are_printed_again_count_once_and_others_are_another_run(tmp_path: Path) -> None:

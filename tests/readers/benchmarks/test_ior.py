@@ -115,22 +115,6 @@ def test_two_iterations_and_their_summary(tmp_path: Path) -> None:
     assert found["events"][0]["end_ns"] == parse_time_ns("2026-03-03T10:00:20Z")
 
 
-def test_local_times_need_a_zone(tmp_path: Path) -> None:
-    path = written(tmp_path, TEXT_4)
-    with pytest.raises(UndatedInput, match="--zone"):
-        rows(path, ReadContext())
-    berlin = phases(path, ReadContext(zone=ZoneInfo("Europe/Berlin")))
-    assert berlin["run"]["start_ns"] == parse_time_ns("2026-03-03T09:00:00Z")
-
-
-def test_figures_without_any_date_are_still_figures(tmp_path: Path) -> None:
-    text = "\n".join(line for line in TEXT_4.splitlines() if " 2026" not in line) + "\n"
-    found = rows(written(tmp_path, text), ReadContext())
-    assert not found["events"]
-    assert all(row["start_ns"] is None and row["end_ns"] is None for row in found["benchmarks"])
-    assert found["benchmarks"][1]["bytes_per_s"] == 100 * MIB
-
-
 def test_the_doubled_hour_of_autumn(tmp_path: Path) -> None:
     """Began in the doubled hour is refused; entering it during the run is settled by the order of the dates."""
     zone = ReadContext(zone=ZoneInfo("Europe/Berlin"))
@@ -140,26 +124,6 @@ def test_the_doubled_hour_of_autumn(tmp_path: Path) -> None:
     assert phases(written(tmp_path, autumn), zone)["run"]["end_ns"] == parse_time_ns("2026-10-25T00:00:10Z")
     with pytest.raises(UndatedInput, match="twice"):
         rows(written(tmp_path, TEXT_4.replace("Tue Mar  3 10:", "Sun Oct 25 02:")), zone)
-
-
-def test_a_verbose_run_tells_when_each_phase_began(tmp_path: Path) -> None:
-    text = TEXT_4
-    for number, line in enumerate(["write     100", "read      200", "write     128", "read      256"]):
-        access = line.split()[0]
-        date = f"Tue Mar  3 10:00:0{number + 2} 2026"
-        text = text.replace(line, f"Commencing {access} performance test: {date}\n{line}")
-    found = phases(written(tmp_path, text))
-    assert found["read[1]"]["start_ns"] == parse_time_ns("2026-03-03T10:00:05Z")
-    assert found["read[1]"]["end_ns"] == parse_time_ns("2026-03-03T10:00:07Z")
-
-
-def test_several_tests_and_several_runs_in_one_file(tmp_path: Path) -> None:
-    second_test = TEXT_4.split("TestID", 1)[1].split("Max Write", 1)[0].replace(": 0\n", ": 1\n", 1)
-    head, tail = TEXT_4.split("Max Write", 1)
-    two_tests = f"{head}TestID{second_test}Max Write{tail}"
-    found = phases(written(tmp_path, two_tests + TEXT_4))
-    assert [name for name in found if "write[0]" in name] == ["write[0]", "test2/write[0]", "run2/write[0]"]
-    assert {"run", "run2/run"} <= set(found)
 
 
 def test_lines_marked_by_a_launcher(tmp_path: Path) -> None:
@@ -176,53 +140,16 @@ def test_a_cut_file_gives_what_is_whole_and_then_says_so(tmp_path: Path) -> None
     assert [row["phase"] for row in found["benchmarks"]] == ["run", "write[0]", "read[0]", "remove[0]", "write[1]"]
 
 
-def test_the_same_phase_has_one_identity_in_a_cut_and_in_a_whole_file(tmp_path: Path) -> None:
-    whole = rows(written(tmp_path, TEXT_4))["events"]
-    cut, error = rows_until_error(written(tmp_path, TEXT_4[: TEXT_4.index("read      256")], "cut.out"))
-    assert isinstance(error, TruncatedInput)
-    assert cut["events"]
-    assert {event["event_id"] for event in cut["events"]} <= {event["event_id"] for event in whole}
-
-
-def test_every_cut_is_either_read_or_refused_with_a_reason(tmp_path: Path) -> None:
-    path = tmp_path / "cut.out"
-    for length in range(0, len(TEXT_4), 37):
-        path.write_text(TEXT_4[:length])
-        if not IOR.detect(path.read_bytes(), path):
-            continue
-        found, error = rows_until_error(path)
-        names = {row["phase"].split("[")[0] for row in found["benchmarks"]}
-        assert names <= {"run", "write", "read", "remove"}
-        assert error is None or str(path) in str(error)
-
-
 def test_a_run_that_failed(tmp_path: Path) -> None:
     text = TEXT_4[: TEXT_4.index("write     100")] + "ior ERROR: open64() failed, errno 13, Permission denied\n"
     with pytest.raises(TruncatedInput, match="Permission denied"):
         rows(written(tmp_path, text))
 
 
-def test_under_io500_ior_prints_no_end(tmp_path: Path) -> None:
-    text = TEXT_4.replace("repetitions         : 2", "repetitions         : 1")
-    text = text[: text.index("read      200")]
-    found = phases(written(tmp_path, text))
-    assert found["write[0]"]["end_ns"] is not None
-    assert found["run"]["end_ns"] is None
-
-
 def test_two_outputs_mixed_in_one_file(tmp_path: Path) -> None:
     text = TEXT_4.replace("   1   \nread", "   0   \nread")
     with pytest.raises(CorruptInput, match=r"write\[0\] twice"):
         rows(written(tmp_path, text))
-
-
-def test_paths_are_left_out_where_they_are_to_be_hidden(tmp_path: Path) -> None:
-    found = rows(written(tmp_path, TEXT_4), ReadContext(zone=ZoneInfo("UTC"), paths="drop"))
-    assert "/fast/me" not in json.dumps(found)
-    assert found["events"][0]["system"] is None
-    named = rows(written(tmp_path, TEXT_4), ReadContext(zone=ZoneInfo("UTC"), paths="hash", system="fast"))
-    assert named["events"][0]["system"] == "fast"
-    assert "/fast/me" not in json.dumps(named)
 
 
 def json_output(**changes: Any) -> dict[str, Any]:
@@ -254,21 +181,6 @@ def test_json_output(tmp_path: Path) -> None:
     assert found["write[0]"]["start_ns"] == parse_time_ns("2026-03-03T10:00:01Z")
     assert found["write[max]"]["ops_per_s"] == 129
     assert json.loads(found["write[0]"]["parameters"])["tasks"] == 8
-
-
-def test_json_that_is_cut_or_is_something_else(tmp_path: Path) -> None:
-    whole = json.dumps(json_output(), indent=2)
-    with pytest.raises(TruncatedInput, match="whole JSON"):
-        rows(written(tmp_path, whole[:-40]))
-    with pytest.raises(CorruptInput, match="'tests'"):
-        rows(written(tmp_path, json.dumps(json_output(tests={"a": 1}))))
-    with pytest.raises(TruncatedInput, match="no result"):
-        rows(written(tmp_path, json.dumps(json_output(tests=[]))))
-
-
-@pytest.mark.parametrize("head", [b"", b"\x00\xff" * 100, b"{}", b"IOR is a benchmark", b'{"Began": 1}'])
-def test_what_is_not_ior(head: bytes) -> None:
-    assert IOR.detect(head, Path("x")) == 0.0
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -11,7 +11,7 @@ import pytest
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import TruncatedInput, UndatedInput
+from ioweather.core.errors import TruncatedInput
 from ioweather.readers.ior import MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
@@ -112,36 +112,6 @@ def test_statistics_per_rank_stand_before_those_per_iteration(tmp_path: Path) ->
     assert found["benchmarks"][1]["ops_per_s"] == 119113.150
 
 
-def test_several_runs_in_one_file(tmp_path: Path) -> None:
-    found = rows(written(tmp_path, TEXT_1_9 + TEXT_4))
-    names = [row["phase"] for row in found["benchmarks"]]
-    assert names[4:] == ["run2/run", "run2/file_creation", "run2/tree_creation"]
-    assert len(found["events"]) == 2
-
-
-def test_without_dates_there_are_figures_and_no_events(tmp_path: Path) -> None:
-    text = "\n".join(line for line in TEXT_4.splitlines() if not line.startswith("--")) + "\n"
-    found = rows(written(tmp_path, text), ReadContext())
-    assert not found["events"]
-    assert found["benchmarks"][1]["ops_per_s"] == 119113.150
-
-
-def test_local_times_need_a_zone(tmp_path: Path) -> None:
-    with pytest.raises(UndatedInput, match="--zone"):
-        rows(written(tmp_path, TEXT_4), ReadContext())
-
-
 def test_a_run_without_its_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TruncatedInput, match="table of rates"):
         rows(written(tmp_path, TEXT_4[: TEXT_4.index("SUMMARY")]))
-
-
-def test_a_torn_row_is_left_out(tmp_path: Path) -> None:
-    cut = TEXT_4[: TEXT_4.index("   Tree creation") + 70]
-    assert not cut.endswith("\n")
-    assert [row["phase"] for row in rows(written(tmp_path, cut))["benchmarks"]] == ["run", "file_creation"]
-
-
-@pytest.mark.parametrize("head", [b"", b"\x80" * 64, b"mdtest is a benchmark\n"])
-def test_what_is_not_mdtest(head: bytes) -> None:
-    assert MDTEST.detect(head, Path("x")) == 0.0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 
 from darshan_logs import LogParts, record
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
-from ioweather.readers.darshan.darshan_reader import column, read_log
+from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import FIXED, fixed_dtype
 
 # (module, version): record bytes, counters, offset of counters, float counters, offset of these; from the format.
@@ -37,10 +36,6 @@ TABLE = {
     ("DFS", 1): (584, 52, 16, 15, 432),
     ("DAOS", 1): (696, 64, 16, 15, 528),
 }
-
-
-def test_every_module_version_of_the_format_is_read():
-    assert set(FIXED) == set(TABLE)
 
 
 @pytest.mark.parametrize(("module", "version"), sorted(TABLE))
@@ -132,33 +127,10 @@ def test_every_module_in_a_log(log_parts, fixed_record, module, version, order):
         assert bytes(found.records["container_uuid"][0]) == bytes(range(16, 32))
 
 
-def test_a_counter_that_a_version_lacks_is_none(log_parts, fixed_record):
-    log = read_log(log_parts(version="3.10", modules=[("POSIX", 3, [fixed_record("<", 11, 0, 64, 17)])]).build())
-    assert column(log.modules["POSIX"], "POSIX_FILENOS") is None
-    opens = column(log.modules["POSIX"], "POSIX_OPENS")
-    assert opens is not None
-    assert opens.tolist() == [1]
-
-
 @pytest.mark.parametrize("module", ["POSIX", "MPI-IO", "STDIO"])
 def test_an_unknown_version_of_an_essential_module_is_refused(log_parts, module):
     with pytest.raises(UnsupportedVersion, match=f"The {module} module is of version 9"):
         read_log(log_parts(modules=[(module, 9, [b"\0" * 704])]).build())
-
-
-def test_other_unknown_modules_and_versions_are_named_and_skipped(log_parts, fixed_record):
-    modules = [("POSIX", 4, [fixed_record("<", 11, 0, 69, 17)]), ("APMPI", 1, [b"x"]), ("HEATMAP", 7, [b"x"]),
-               ("H5F", 9, [b"x"]), (40, 1, [b"x"])]  # fmt: skip
-    log = read_log(log_parts(modules=modules).build())
-    assert list(log.modules) == ["POSIX"]
-    assert log.unknown_modules == ("H5F version 9", "APMPI", "HEATMAP version 7", "module 40")
-
-
-def test_partial_flags_are_kept(log_parts, fixed_record):
-    modules = [("POSIX", 4, [fixed_record("<", 11, 0, 69, 17)]), ("STDIO", 2, [fixed_record("<", 11, 0, 14, 15)])]
-    log = read_log(log_parts(modules=modules, partial=1 << 9 | 1 << 15).build())
-    assert log.partial_modules == ("STDIO", "HEATMAP")
-    assert (log.modules["POSIX"].partial, log.modules["STDIO"].partial) == (False, True)
 
 
 def test_partial_flags_of_older_versions_are_those_of_their_numbers(log_parts, fixed_record):
@@ -166,21 +138,6 @@ def test_partial_flags_of_older_versions_are_those_of_their_numbers(log_parts, f
         log_parts(version="3.21", modules=[("STDIO", 2, [fixed_record("<", 11, 0, 14, 15)])], partial=1 << 8).build()
     )
     assert log.partial_modules == ("STDIO",)
-
-
-def test_a_region_of_many_streams(log_parts, fixed_record):
-    streams = [fixed_record("<", i, i % 4, 69, 17) for i in range(3000)]
-    names = [(i, b"/scratch/file.%06d" % i) for i in range(3000)]
-    log = read_log(log_parts(modules=[("POSIX", 4, streams)], names=names).build())
-    assert log.modules["POSIX"].records["id"].tolist() == list(range(3000))
-    assert len(log.names) == 3000
-    assert not log.modules["POSIX"].records.flags.writeable
-
-
-def test_a_record_may_lie_across_two_streams(log_parts, fixed_record):
-    raw = fixed_record("<", 11, 0, 69, 17) * 3
-    log = read_log(log_parts(modules=[("POSIX", 4, [raw[:1000], raw[1000:]])]).build())
-    assert np.array_equal(log.modules["POSIX"].records["POSIX_OPENS"], [1, 1, 1])
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

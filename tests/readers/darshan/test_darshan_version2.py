@@ -87,13 +87,6 @@ def test_the_interfaces_are_told_apart():
     ]
 
 
-def test_before_2_05_the_slowest_rank_is_not_that_of_mpi_io():
-    rows = record("<", 2, -1, b"mpi", {INDEP_OPENS: 4}, {F_SLOWEST: 3.0})
-    log = read_log(gzip.compress(job_region("2.04", "<") + rows))
-    assert column(log.modules["MPI-IO"], "MPIIO_F_SLOWEST_RANK_TIME") is None
-    assert log.modules["POSIX"].records["POSIX_F_SLOWEST_RANK_TIME"].tolist() == [3.0]
-
-
 @pytest.mark.parametrize(
     ("version", "opened", "closed", "expected"),
     [
@@ -108,17 +101,6 @@ def test_clocks(version, opened, closed, expected):
     row = record("<", 2, 0, b"f", {POSIX_OPENS: 1}, {F_OPEN: opened, F_CLOSE: closed})
     posix = read_log(gzip.compress(job_region(version, "<") + row)).modules["POSIX"].records[0]
     assert (posix["POSIX_F_OPEN_START_TIMESTAMP"], posix["POSIX_F_CLOSE_END_TIMESTAMP"]) == expected
-
-
-def test_a_log_without_records():
-    log = read_log(gzip.compress(job_region("2.06", "<")))
-    assert (dict(log.modules), log.names) == ({}, {})
-
-
-def test_several_gzip_members():
-    raw = job_region("2.06", "<") + record("<", 2, 0, b"f", {POSIX_OPENS: 1}) * 2
-    log = read_log(gzip.compress(raw[:4000]) + gzip.compress(raw[4000:]))
-    assert len(log.modules["CP"].records) == 2
 
 
 def test_what_is_refused():
@@ -137,13 +119,6 @@ def test_what_is_refused():
         read_log(gzip.compress(job_region("2.06", "<") + record("<", 2, 4, b"f")))
     with pytest.raises(CorruptInput, match="cannot be decompressed"):
         read_log(gzip.compress(good)[:-8] + b"\0" * 8)
-
-
-def test_no_beginning_is_taken_for_a_log():
-    data = gzip.compress(job_region("2.06", "<") + record("<", 2, 0, b"f"), mtime=0)
-    for length in range(len(data)):
-        with pytest.raises(SourceError):
-            read_log(data[:length])
 
 
 @pytest.mark.shared

@@ -26,12 +26,6 @@ def test_fixed_records(log_parts, fixed_record, convert):
     assert list(frame["POSIX_F_OPEN_START_TIMESTAMP"]) == [0.5, 0.5]
 
 
-def test_lists(log_parts, convert):
-    raw = struct.pack("<9q", 11, -1, 248, 1, 0, 1 << 20, 2, 7, 8) + struct.pack("<7q", 12, 2, 248, 1, -1, 1 << 22, 0)
-    frame = convert(read_log(log_parts(modules=[("LUSTRE", 1, [raw])]).build()).modules["LUSTRE"])
-    assert [list(ids) for ids in frame["ost_ids"]] == [[7, 8], []]
-
-
 def test_traces(log_parts, convert):
     raw = struct.pack("<Qqq", 11, 1, -1) + b"nid1".ljust(64, b"\0") + struct.pack("<2q", 1, 1)
     raw += struct.pack("<qqddqqdd", 0, 10, 0.5, 1.0, 10, 20, 1.5, 2.0)
@@ -51,28 +45,9 @@ def test_traces(log_parts, convert):
     assert list(frame["length"]) == [10, 20]
 
 
-def test_identifiers_are_hexadecimal(log_parts, fixed_record, convert):
-    raw = fixed_record("<", 11, 0, 52, 15) + bytes(range(32))
-    frame = convert(read_log(log_parts(modules=[("DFS", 1, [raw])]).build()).modules["DFS"])
-    assert list(frame["pool_uuid"]) == [bytes(range(16)).hex()]
-
-
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_without_the_package(log_parts, fixed_record, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     module = read_log(log_parts(modules=[("POSIX", 4, [fixed_record("<", 1, 0, 69, 17)])]).build()).modules["POSIX"]
     with pytest.raises(UsageError, match=f"{package} is not installed"):
         getattr(module, f"to_{package}")()
-
-
-def test_frames_are_copies_and_have_paths(log_parts, fixed_record):
-    pandas = pytest.importorskip("pandas")
-    records = [fixed_record("<", 2**64 - 1, -1, 69, 17), fixed_record("<", 7, 0, 69, 17)]
-    log = read_log(log_parts(modules=[("POSIX", 4, records)], names=[(7, b"/scratch/a")]).build())
-    module = log.modules["POSIX"]
-    frame = module.to_pandas()
-    frame["POSIX_OPENS"] = 5
-    assert list(module.records["POSIX_OPENS"]) != [5, 5]
-    with_paths = log.to_pandas("POSIX")
-    assert list(with_paths["path"].fillna("none")) == ["none", "/scratch/a"]
-    pandas.testing.assert_frame_equal(with_paths.drop(columns="path"), module.to_pandas())

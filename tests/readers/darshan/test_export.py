@@ -162,29 +162,6 @@ def test_what_is_refused(tmp_path, change, error, reason):
         list(DARSHAN_EXPORT.read(path, ReadContext()))
 
 
-def test_other_parquet_and_cut_files_are_left_alone(tmp_path):
-    path = tmp_path / "x.parquet"
-    polars.DataFrame({"a": [1]}).write_parquet(path)
-    assert DARSHAN_EXPORT.detect(path.read_bytes(), path) == 0.0
-    frame_of(read_log(made())).write_parquet(path)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert DARSHAN_EXPORT.detect(path.read_bytes(), path) == 0.0
-
-
-@pytest.mark.parametrize("uids", [("a1b2c3", "ffee00"), (2**64 - 5, 2**63 + 7), (1001, 1002)])
-def test_a_uid_may_be_a_hash(tmp_path, uids):
-    frames = [
-        frame_of(read_log(made(number))).with_columns(uid=polars.lit(uid, polars.UInt64 if type(uid) is int else None))
-        for number, uid in enumerate(uids)
-    ]
-    path = tmp_path / "counters.parquet"
-    polars.concat(frames).write_parquet(path)
-    (outcome,), frames = read_batch([(str(path), path.stat().st_size)], Reading(ReadContext()))
-    assert (outcome.status, outcome.message) == ("ok", None)
-    ((applications,),) = (pieces for (_, table), pieces in frames.items() if table == "applications")
-    assert len(set(applications.array("uid").tolist())) == 2
-
-
 def test_an_access_slot_that_was_not_used_has_no_size(tmp_path):
     """Darshan 3.2.0 leaves any number in it: its count is what tells."""
     posix = new_records("POSIX", 1)

@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import FILES, TABLES, concat
 from ioweather.readers.darshan.darshan_reader import (
-    COUNTS,
     DARSHAN,
     MODULES,
-    TIMES,
     read_log,
     rows_of_logs,
 )
@@ -58,15 +54,6 @@ def first(frame: Frame) -> dict[str, Any]:
     return frame.records()[0]
 
 
-def test_application_row() -> None:
-    row = first(rows_of_logs([one_file()])[0])
-    assert (row["job_id"], row["uid"], row["nprocs"]) == (42, 1000, 4)
-    assert (row["start_ns"], row["end_ns"]) == (START, START + 90 * NS)
-    assert json.loads(row["mounts"]) == dict(MOUNTS)
-    assert (row["partial_modules"], row["modules"], row["hosts"]) == ("", "POSIX", None)
-    assert row["exe"] == "/home/ann/bin/app --in /scratch/secret"
-
-
 def test_times_become_absolute_and_zero_means_never() -> None:
     row = first(rows_of_logs([one_file(POSIX_F_OPEN_START_TIMESTAMP=1.5, POSIX_F_WRITE_END_TIMESTAMP=2.25)])[1])
     assert row["first_open_ns"] == START + 1_500_000_000
@@ -85,12 +72,6 @@ def test_what_was_not_measured_is_null() -> None:
     assert row["slowest_rank_seconds"] is None  # one rank's own record
     assert row["size_at_open_bytes"] is None
     assert (row["read_extent_bytes"], row["write_extent_bytes"]) == (1, None)
-
-
-def test_slowest_rank_of_shared_records() -> None:
-    log = made({"POSIX": [{"id": 1, "rank": -1, "POSIX_SLOWEST_RANK": 3, "POSIX_F_SLOWEST_RANK_TIME": 2.0}]}, {1: "/x"})
-    row = first(rows_of_logs([log])[1])
-    assert (row["slowest_rank"], row["slowest_rank_seconds"], row["fastest_rank"]) == (3, 2.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -124,33 +105,8 @@ def test_path_policies() -> None:
     assert first(hashed[0])["exe"].startswith("app #")
 
 
-def test_a_record_without_a_name() -> None:
-    row = first(rows_of_logs([made({"POSIX": [{"id": 7, "rank": 0}]}, {})])[1])
-    assert (row["path"], row["mount"], row["library"], row["standard_stream"]) == (None, None, None, False)
-
-
-def test_record_ids_use_all_64_bits() -> None:
-    big = (1 << 64) - 3
-    assert first(rows_of_logs([made({"POSIX": [{"id": big, "rank": 0}]}, {big: "/x"})])[1])["record_id"] == -3
-
-
 def with_modules(log: DarshanLog, *modules: Module) -> DarshanLog:
     return log._replace(modules={**log.modules, **{module.name: module for module in modules}})
-
-
-def test_library_of_a_file() -> None:
-    log = made({"POSIX": [{"id": i, "rank": 0} for i in (1, 2, 3, 4)]}, {1: "/a", 2: "/b", 3: "/c", 4: "/d"})
-    ids = np.dtype([("id", "u8"), ("rank", "i8")])
-    links = np.dtype([("id", "u8"), ("rank", "i8"), ("file_id", "u8")])
-    log = with_modules(
-        log,
-        Module("H5F", 3, False, np.array([(1, 0)], ids)),
-        Module("H5D", 2, False, np.array([(99, 0, 4)], links)),
-        Module("PNETCDF_FILE", 3, False, np.array([(2, 0), (1, 0)], ids)),
-    )
-    applications, files = rows_of_logs([log])
-    assert files.text("library").tolist() == ["HDF5", "PnetCDF", None, "HDF5"]
-    assert first(applications)["modules"] == "POSIX,H5F,H5D,PNETCDF_FILE"
 
 
 def test_stripes_of_a_file() -> None:
@@ -166,14 +122,6 @@ def test_stripes_of_a_file() -> None:
     ]  # fmt: skip
 
 
-def test_no_logs_and_empty_logs() -> None:
-    applications, files = rows_of_logs([])
-    assert (applications.rows, files.rows) == (0, 0)
-    applications, files = rows_of_logs([made({}, {})])
-    assert (applications.rows, files.rows) == (1, 0)
-    assert set(files) == set(FILES.names)
-
-
 def test_source_recognises_logs_and_nothing_else(tmp_path: Path) -> None:
     data = log_bytes(job(), {}, {})
     assert SOURCES["darshan"] is DARSHAN
@@ -181,55 +129,6 @@ def test_source_recognises_logs_and_nothing_else(tmp_path: Path) -> None:
     assert DARSHAN.detect(gzip.compress(b"2.05\0\0\0\0" + (6567223).to_bytes(8, "little")), tmp_path) == 1.0
     for other in (b"", b"\x1f\x8b", gzip.compress(b"hello"), b"BZh9junk", b"start_ns,value\n", data[:3]):
         assert DARSHAN.detect(other, tmp_path) == 0.0
-
-
-def test_source_reads_and_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "run.darshan"
-    records = new_records("POSIX", 1)
-    path.write_bytes(log_bytes(job(), {"POSIX": records}, {}))
-    read = dict(DARSHAN.read(path, ReadContext(paths="drop")))
-    assert {name: set(frame) for name, frame in read.items()} == {
-        name: set(TABLES[name].names) for name in ("applications", "files")
-    }
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(SourceError):
-        list(DARSHAN.read(path, ReadContext()))
-
-
-def canonical(frame: Frame) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in frame.records()), key=repr)
-
-
-def test_a_batch_is_its_logs_one_by_one(samples: Path) -> None:
-    """All versions, byte orders and module sets at once."""
-    paths = sorted((samples / "darshan").rglob("*.darshan"))[::3] + sorted((samples / "darshan/v2").glob("*.gz"))[::4]
-    logs = [read_log(path, modules=MODULES) for path in paths]
-    whole, parts = rows_of_logs(logs), [rows_of_logs([log]) for log in logs]
-    for i in (0, 1):
-        assert canonical(whole[i]) == canonical(concat([part[i] for part in parts if part[i].rows]))
-
-
-def test_every_counter_is_in_its_column(samples: Path) -> None:
-    """Row by row against the records, for a log with three modules."""
-    real = samples / "darshan/real/ior_mpiio_coll_n1_write_1.darshan"
-    log = read_log(real if real.exists() else samples / "darshan/examples/climate.darshan")
-    rows = {(row["module"], row["record_id"], row["rank"]): row for row in rows_of_logs([log])[1].records()}
-    prefixes = {"POSIX": "POSIX_", "MPI-IO": "MPIIO_", "STDIO": "STDIO_"}
-    for module, prefix in prefixes.items():
-        records = log.modules[module].records
-        names = records.dtype.names or ()
-        for record in records:
-            row = rows[module, int(record["id"].view(np.int64)), int(record["rank"])]
-            for column, spec in COUNTS.items():
-                words = (spec if isinstance(spec, str) else spec.get(module, "")).split()
-                values = [int(record[prefix + word]) for word in words if prefix + word in names]
-                if values and min(values) >= 0 and row[column] is not None and "extent" not in column:
-                    assert row[column] == sum(values), column
-                if not values:
-                    assert not row[column], column
-            for column, word in TIMES.items():
-                if prefix + word in names and not ("rank" in column and record["rank"] >= 0):
-                    assert row[column] == record[prefix + word]
 
 
 def test_hosts_come_from_traces_that_were_read(samples: Path) -> None:

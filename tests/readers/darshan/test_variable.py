@@ -59,22 +59,6 @@ def test_heatmap_of_equal_and_of_different_bins(log_parts, order, second_bins):
     assert [b.tolist() for b in module.ragged["read_bins"]] == [[1, 2], reads]
 
 
-@pytest.mark.parametrize("padding", range(8))
-def test_words_anywhere_in_an_uncompressed_file(log_parts, padding):
-    raw = words("<", 11, -1, 248, 1, 0, 1 << 20, 2, 7, 8)
-    heat = words("<", 11, 0, 0.1, 2, 9, 9, 10, 20, 1, 2, 12, 3, 0.2, 0, 9, 9)
-    parts = log_parts(compression=2, command=b"x" * padding, modules=[("LUSTRE", 1, [raw]), ("HEATMAP", 1, [heat])])
-    log = read_log(parts.build())
-    assert log.modules["LUSTRE"].ragged["ost_ids"][0].tolist() == [7, 8]
-    assert [b.tolist() for b in log.modules["HEATMAP"].ragged["read_bins"]] == [[1, 2], []]
-
-
-def test_heatmap_without_bins(log_parts):
-    raw = words("<", 11, 0, 0.1, 0, 1, 1, 12, 0, 0.1, 0, 1, 1)
-    module = read_log(log_parts(modules=[("HEATMAP", 1, [raw])]).build()).modules["HEATMAP"]
-    assert [b.tolist() for b in module.ragged["write_bins"]] == [[], []]
-
-
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("module", "version"), [("DXT_POSIX", 1), ("DXT_POSIX", 2), ("DXT_MPIIO", 1), ("DXT_MPIIO", 2),
                                                  ("DXT_MPIIO", 3)])  # fmt: skip

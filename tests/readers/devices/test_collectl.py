@@ -11,7 +11,6 @@ import pytest
 from ioweather.core.errors import CorruptInput, EmptyInput
 
 SECOND = 10**9
-START = 1794724338 * SECOND  # 2026-11-15 06:32:18 UTC
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
@@ -53,29 +52,6 @@ def test_amounts_under_on(tmp_path: Path, read: Read, pick: Pick) -> None:
     assert set(pick(read("collectl", path, zone="UTC"), metric="read_bytes", component="sda").values()) == {4 * 1024}
 
 
-def test_epoch_needs_no_zone(tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = tmp_path / "tab"
-    path.write_text(
-        "#UTC [DSK:sda]Name [DSK:sda]Reads\n1794734398.017 sda 8\n1794734399.005 sda 4\n1794734400.000 sda 2\n"
-    )
-    assert pick(read("collectl", path, host="h"), metric="read_ops") == {
-        1794734397_029_000_000: pytest.approx(8 * 0.988),
-        1794734398_017_000_000: pytest.approx(4 * 0.988),
-        1794734399_005_000_000: pytest.approx(2 * 0.995),
-    }
-
-
-def test_a_restart_begins_anew(tmp_path: Path, read: Read, pick: Pick) -> None:
-    """Between two runs nobody measured: the first sample of the second run is no hours long."""
-    path = tmp_path / "tab"
-    later = LINES.replace("06:32", "09:32")
-    waiting = "waiting for 1 second sample...\n"
-    path.write_text(waiting + COLUMNS + LINES + waiting + COLUMNS + later)
-    rows = read("collectl", path, zone="UTC", host="h")
-    assert {key[1] for key in rows} == {10 * SECOND}
-    assert len(pick(rows, metric="read_ops", component="sda")) == 6
-
-
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
@@ -91,9 +67,3 @@ def test_what_is_refused(tmp_path: Path, read: Read, text: str, error: type[Exce
     path.write_text(text)
     with pytest.raises(error, match=message):
         read("collectl", path, zone="UTC", host="h")
-
-
-def test_doubled_lines_make_no_row(tmp_path: Path, read: Read) -> None:
-    path = tmp_path / "tab"
-    path.write_text(COLUMNS + "".join(line * 2 for line in LINES.splitlines(keepends=True)))
-    assert {key[1] for key in read("collectl", path, zone="UTC", host="h")} == {10 * SECOND}

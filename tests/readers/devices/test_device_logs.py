@@ -12,13 +12,11 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.core.tables import COMPONENT_KINDS, METRICS
 from ioweather.readers.reader_catalogue import SOURCES
 
 NAMES = ("collectl", "diskstats", "iostat", "sadf")
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
-Pick = Callable[..., dict[int, float | None]]
 UTC_CONTEXT = ReadContext(zone=ZoneInfo("UTC"), host="h", start_ns=0, interval_ns=10**9)
 CONTEXT = {"zone": "UTC", "host": "h", "start_ns": 0, "interval_ns": 10**9}
 
@@ -112,18 +110,6 @@ def test_a_growing_log_yields_the_same_rows_for_its_old_part(which: str, tmp_pat
         most = max(most, len(part))
     # All but a last line without its end come in before the file is complete.
     assert most >= len(whole) // 2
-
-
-@pytest.mark.parametrize("which", SMALL_FILES)
-def test_rows_keep_the_rules_of_the_table(which: str, tmp_path: Path) -> None:
-    name, text = SMALL_FILES[which]
-    path = tmp_path / "log"
-    path.write_text(text)
-    for _, frame in SOURCES[name].read(path, UTC_CONTEXT):
-        assert set(frame.text("metric").categories) <= set(METRICS)
-        assert set(frame.text("component_kind").categories) <= set(COMPONENT_KINDS)
-        assert frame.array("interval_ns").min() > 0
-        assert frame.array("start_ns").dtype.kind == "i"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ioweather.core.contracts import ReadContext
@@ -20,34 +19,6 @@ RECORDED = Path(__file__).parents[2] / "data" / "recorded"  # this project's own
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
-
-
-def test_a_log_adds_up_to_its_ends(samples: Path, read: Read, pick: Pick) -> None:
-    paths = [*samples.glob("contention/diskstats.log"), *samples.glob("causes/diskstats.log")]
-    assert paths
-    for path in paths:
-        _adds_up(path, read, pick)
-
-
-def _adds_up(path: Path, read: Read, pick: Pick) -> None:
-    lines = [line.split() for line in path.read_text().splitlines()]
-    rows = read("diskstats", path, host="vm")
-    assert {key[2:5] for key in rows} == {("vm:vda", "device", "vda")}
-    assert len(rows) == (len(lines) - 1) * 14
-
-    def grown(field: int) -> int:
-        return int(lines[-1][3 + field]) - int(lines[0][3 + field])
-
-    for metric, expected in {
-        "read_ops": grown(1), "read_bytes": grown(3) * 512, "read_busy_seconds": grown(4) / 1000,
-        "write_ops": grown(5), "write_bytes": grown(7) * 512, "write_busy_seconds": grown(8) / 1000,
-        "discard_ops": grown(12), "discard_bytes": grown(14) * 512, "flush_ops": grown(16),
-    }.items():  # fmt: skip
-        assert sum(value or 0 for value in pick(rows, metric=metric).values()) == pytest.approx(expected)
-    starts = pick(rows, metric="read_ops")
-    assert list(starts) == [int(line[0]) for line in lines[:-1]]
-    intervals = {key[0]: key[1] for key in rows}
-    assert all(start + intervals[start] == int(after[0]) for start, after in zip(starts, lines[1:], strict=True))
 
 
 def test_one_interval_by_hand(read: Read) -> None:
@@ -71,21 +42,6 @@ def test_one_interval_by_hand(read: Read) -> None:
     assert first["queue_length"] == pytest.approx(grown[11] / 1000 / (interval / 1e9))
 
 
-def test_bare_snapshots(tmp_path: Path, read: Read, pick: Pick) -> None:
-    before, after = (RECORDED / f"diskstats.{when}.txt" for when in ("before", "after"))
-    with pytest.raises(UndatedInput, match="--start and --interval"):
-        read("diskstats", before)
-    with pytest.raises(TruncatedInput, match="two snapshots"):
-        read("diskstats", before, start_ns=0, interval_ns=SECOND)
-    both = tmp_path / "both"
-    both.write_bytes(before.read_bytes() + after.read_bytes())
-    rows = read("diskstats", both, start_ns=1000, interval_ns=11 * SECOND, host="vm")
-    assert {key[:5] for key in rows} == {(1000, 11 * SECOND, "vm:vda", "device", "vda")}  # no loop0, no zram0
-    old, new = (file.read_text("ascii").split(" vda ")[1].split() for file in (before, after))
-    for metric, column, factor in (("read_ops", 0, 1), ("write_bytes", 6, 512), ("discard_bytes", 13, 512)):
-        assert pick(rows, metric=metric) == {1000: (int(new[column]) - int(old[column])) * factor}
-
-
 def line(time: int | str, device: str = "sda", **fields: int) -> str:
     """A stamped line; fields by their number in the kernel's documentation, f1 to f17."""
     counters = [fields.get(f"f{number}", 0) for number in range(1, 18)]
@@ -98,35 +54,6 @@ def read_quality(path: Path) -> dict[tuple[str, int, str], tuple[float | None, i
         for _, frame in SOURCES["diskstats"].read(path, ReadContext())
         for row in frame.records()
     }
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("1794726355", "1794726356"), ("1794726355.25", "1794726356.25"), ("1794726355000", "1794726356000"),
-     ("1794726355000000", "1794726356000000"), ("1794726355000000000", "1794726356000000000")],
-)  # fmt: skip
-def test_epochs_in_any_unit(tmp_path: Path, read: Read, first: str, second: str) -> None:
-    path = tmp_path / "log"
-    path.write_text(line(first) + line(second))
-    assert SOURCES["diskstats"].detect(path.read_bytes(), path) == 0.9
-    ((start, interval),) = {key[:2] for key in read("diskstats", path)}
-    assert interval == SECOND
-    assert start // SECOND == 1794726355
-
-
-@pytest.mark.parametrize("stamps", [("1794726355", "1794726356"), ("2026-11-15T07:05:55Z", "2026-11-15T07:05:56Z")])
-def test_snapshots_behind_their_time(tmp_path: Path, read: Read, pick: Pick, stamps: tuple[str, str]) -> None:
-    path = tmp_path / "log"
-    path.write_text(
-        "".join(
-            f"{stamp}\n" + "".join(line("  ", device, f1=10 * i) for device in ("sda", "sdb"))
-            for i, stamp in enumerate(stamps)
-        )
-    )
-    assert SOURCES["diskstats"].detect(path.read_bytes(), path) == 0.9
-    rows = read("diskstats", path)
-    assert {key[:2] for key in rows} == {(1794726355 * SECOND, SECOND)}
-    assert pick(rows, metric="read_ops", component="sdb") == {1794726355 * SECOND: 10}
 
 
 def test_wraps_are_followed(tmp_path: Path) -> None:
@@ -155,16 +82,6 @@ def test_a_restart_gives_what_was_counted_since(tmp_path: Path) -> None:
     assert rows["sda", T0 + SECOND, "read_ops"] == (5.0, 0)
 
 
-def test_milliseconds_that_slip_back_mean_nothing(tmp_path: Path) -> None:
-    """Some kernels let the time counters fall a little; that is neither a wrap nor a restart."""
-    path = tmp_path / "log"
-    path.write_text(line(T0, f1=5, f10=900, f11=5000) + line(T0 + SECOND, f1=6, f10=898, f11=4000))
-    rows = read_quality(path)
-    assert rows["sda", T0, "busy_ratio"] == (None, 0)
-    assert rows["sda", T0, "queue_length"] == (None, 0)
-    assert rows["sda", T0, "read_ops"] == (1.0, 0)
-
-
 def test_doubled_backward_and_missing_samples(tmp_path: Path, read: Read, pick: Pick) -> None:
     path = tmp_path / "log"
     path.write_text(
@@ -181,22 +98,6 @@ def test_doubled_backward_and_missing_samples(tmp_path: Path, read: Read, pick: 
     }  # fmt: skip
     assert pick(rows, metric="read_ops", component="sdb") == {T0: 1, T0 + SECOND: 8}
     assert all(key[1] > 0 for key in rows)
-
-
-def test_pieces_make_the_rows_of_the_whole(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "log"
-    random = np.random.default_rng(3)
-    text, counts = "", np.zeros((3, 2), int)
-    for second in range(60):
-        counts += random.integers(0, 50, (3, 2))
-        for device in range(3):
-            if random.random() < 0.8:
-                text += line(T0 + second * SECOND, f"sd{'abc'[device]}", f1=counts[device, 0], f3=counts[device, 1])
-    path.write_text(text)
-    whole = read("diskstats", path)
-    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", 150)
-    assert read("diskstats", path) == whole
-    assert len(whole) > 100 * 14
 
 
 def test_old_kernels(tmp_path: Path, read: Read) -> None:

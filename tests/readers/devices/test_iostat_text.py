@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
@@ -21,97 +17,11 @@ from ioweather.core.units import NS
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.sysstat import IOSTAT
 
-START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
-TWO_SECONDS = 2 * 10**9
-
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
 
 
-Numbers = list[float]
-NUMBER = st.integers(0, 10**7).map(lambda n: n / 100)
-DEVICE = st.sampled_from(["sda", "nvme0n1", "dm-3", "36001405abc", "cciss!c0d0", "md127", "sdaa"])
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    devices=st.lists(DEVICE, min_size=1, max_size=4, unique=True),
-    gaps=st.lists(st.integers(1, 4000), min_size=1, max_size=6),
-    under_y=st.booleans(),
-    data=st.data(),
-)
-def test_what_a_writer_writes_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory,
-    read: Read,
-    iostat_text: Callable[..., str],
-    devices: list[str],
-    gaps: list[int],
-    under_y: bool,
-    data: st.DataObject,
-) -> None:
-    seconds = np.cumsum([0, *gaps]).tolist()
-    tables = [{device: data.draw(st.lists(NUMBER, min_size=22, max_size=22)) for device in devices} for _ in seconds]
-    base = dt.datetime(2026, 11, 15, 6, tzinfo=dt.UTC)
-    stamps = [f"{base + dt.timedelta(seconds=second):%m/%d/%y %H:%M:%S}" for second in seconds]
-    text = iostat_text(list(zip(stamps, tables, strict=True)), without_since_boot=under_y)
-    path = tmp_path_factory.mktemp("iostat") / "iostat.txt"
-    path.write_text(text)
-    rows = read("iostat", path, zone="UTC")
-
-    begin = int(base.timestamp()) * 10**9
-    intervals = [gaps[0], *gaps]
-    expected = range(0 if under_y else 1, len(seconds))
-    assert {key[:2] for key in rows} == {
-        (begin + (seconds[i] - intervals[i]) * 10**9, intervals[i] * 10**9) for i in expected
-    }
-    for i in expected:
-        for device in devices:
-            printed = [float(f"{number:.2f}") for number in tables[i][device]]
-            start = begin + (seconds[i] - intervals[i]) * 10**9
-            key = (start, intervals[i] * 10**9, f"oss1:{device}", "device", device)
-            assert rows[*key, "read_bytes"] == pytest.approx(printed[1] * 1024 * intervals[i])
-            assert rows[*key, "write_ops"] == pytest.approx(printed[6] * intervals[i])
-            assert rows[*key, "busy_ratio"] == pytest.approx(min(1.0, printed[21] / 100))
-            assert rows[*key, "queue_length"] == printed[20]
-            none_written = printed[6] == 0 and printed[10] == 0
-            wanted = None if none_written else pytest.approx(printed[10] / 1000)
-            assert rows[*key, "write_await_seconds"] == wanted
-
-
 ONE = {"sda": [1.0] * 22}
-
-
-def test_restarted_iostat_in_one_log(tmp_path: Path, read: Read, pick: Pick, iostat_text: Callable[..., str]) -> None:
-    """Each run begins anew: what lies between two runs was measured by nobody."""
-    first = iostat_text([(f"11/15/26 06:0{i}:00", ONE) for i in range(3)], without_since_boot=False)
-    second = iostat_text([(f"11/15/26 09:0{i}:00", ONE) for i in range(3)], host="oss2")
-    path = tmp_path / "log"
-    path.write_text(first + second)
-    rows = read("iostat", path, zone="UTC")
-    starts = pick(rows, metric="read_ops", component="sda")
-    six = START // (86400 * 10**9) * 86400 * 10**9 + 6 * 3600 * 10**9
-    minute = 60 * 10**9
-    assert list(starts) == [six, six + minute, *(six + (180 + i) * minute for i in (-1, 0, 1))]
-    assert {key[2] for key in rows} == {"oss1", "oss1:sda", "oss2", "oss2:sda"}
-
-
-def test_doubled_second_and_clock_set_back_make_no_row(
-    tmp_path: Path, read: Read, pick: Pick, iostat_text: Callable[..., str]
-) -> None:
-    times = ["06:00:00", "06:01:00", "06:01:00", "06:02:00", "05:00:00", "05:01:00"]
-    path = tmp_path / "log"
-    path.write_text(iostat_text([(f"11/15/26 {time}", ONE) for time in times], without_since_boot=False))
-    rows = read("iostat", path, zone="UTC")
-    assert sorted(key[1] for key in rows if key[5] == "read_ops") == [60 * 10**9] * 3
-    assert all(key[1] > 0 for key in rows)
-
-
-def test_day_first_dates_by_their_order(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
-    path = tmp_path / "log"
-    stamps = ["05/06/26 23:58:00", "05/06/26 23:59:00", "06/06/26 00:00:00"]
-    path.write_text(iostat_text([(stamp, ONE) for stamp in stamps], without_since_boot=False))
-    june_5 = int(np.datetime64("2026-06-05T23:58:00", "ns").astype(np.int64))
-    assert sorted({key[0] for key in read("iostat", path, zone="UTC")}) == [june_5, june_5 + 60 * 10**9]
 
 
 def test_autumn_and_spring(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
@@ -160,16 +70,6 @@ def test_several_undated_reports_are_one_interval_apart(
         read("iostat", path, start_ns=1000, interval_ns=10**9)
 
 
-def test_only_since_boot_is_nothing_yet(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
-    path = tmp_path / "log"
-    path.write_text(iostat_text([("11/15/26 06:00:00", ONE)], without_since_boot=False))
-    with pytest.raises(EmptyInput, match="average since boot"):
-        read("iostat", path, zone="UTC")
-    path.write_text("Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)\n\n")
-    with pytest.raises(EmptyInput, match="no report"):
-        read("iostat", path, zone="UTC")
-
-
 REPORTS = [(f"11/15/26 06:0{i}:00", ONE) for i in range(3)]
 
 
@@ -204,18 +104,6 @@ def test_a_wrong_line_is_named(
         read("iostat", path, zone="UTC")
 
 
-def test_columns_in_any_order_and_unknown_ones(
-    tmp_path: Path, read: Read, pick: Pick, iostat_text: Callable[..., str]
-) -> None:
-    path = tmp_path / "log"
-    columns = ["%util", "wMB/s", "new/s", "rMB/s"]
-    devices = {"sda": [50.0, 2.0, 9.0, 3.0]}
-    path.write_text(iostat_text([(stamp, devices) for stamp, _ in REPORTS], columns=columns, cpu=None))
-    rows = read("iostat", path, zone="UTC")
-    assert {key[5] for key in rows} == {"busy_ratio", "write_bytes", "read_bytes"}
-    assert set(pick(rows, metric="read_bytes").values()) == {3 * 2**20 * 60}
-
-
 def test_name_last_decimal_commas_groups_and_blank_lines(tmp_path: Path, read: Read, pick: Pick) -> None:
     """--pretty puts the name last; German numbers; -p has blank lines between disks; -g adds sums of groups."""
     head = "Linux 6.1.0 (oss1) \t15.11.2026 \t_x86_64_\t(2 CPU)\n\n"
@@ -235,39 +123,6 @@ def test_name_last_decimal_commas_groups_and_blank_lines(tmp_path: Path, read: R
     rows = read("iostat", path, zone="UTC")
     assert {key[4] for key in rows} == {"sda", "sda1"}
     assert list(pick(rows, metric="read_bytes", component="sda1").values()) == [1.25 * 1024 * 60, 2.25 * 1024 * 60]
-
-
-def test_loop_and_ram_devices_make_no_rows(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
-    path = tmp_path / "log"
-    devices = dict.fromkeys(["loop0", "ram3", "zram0", "loop", "sda", "dm-1"], [1.0] * 22)
-    path.write_text(iostat_text([(stamp, devices) for stamp, _ in REPORTS]))
-    rows = read("iostat", path, zone="UTC")
-    assert {key[4] for key in rows if key[3] == "device"} == {"loop", "sda", "dm-1"}
-
-
-def test_gzip_and_crlf(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
-    text = iostat_text(REPORTS)
-    plain, zipped, windows = tmp_path / "a", tmp_path / "b.gz", tmp_path / "c"
-    plain.write_text(text)
-    zipped.write_bytes(gzip.compress(text.encode()))
-    windows.write_bytes(text.replace("\n", "\r\n").encode())
-    rows = read("iostat", plain, zone="UTC")
-    assert SOURCES["iostat"].detect(zipped.read_bytes(), zipped) == 0.9
-    assert read("iostat", zipped, zone="UTC") == read("iostat", windows, zone="UTC") == rows
-
-
-def test_long_logs_come_in_pieces(
-    tmp_path: Path, read: Read, pick: Pick, iostat_text: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log"
-    devices = [{"sda": [float(i)] * 22, "sdb": [1.0] * 22} for i in range(300)]
-    reports = [(f"11/15/26 {i // 60:02}:{i % 60:02}:00", devices[i]) for i in range(300)]
-    path.write_text(iostat_text(reports))
-    whole = read("iostat", path, zone="UTC")
-    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", 1000)
-    monkeypatch.setattr("ioweather.readers.sysstat.BATCH_SAMPLES", 7)
-    assert read("iostat", path, zone="UTC") == whole
-    assert list(pick(whole, metric="queue_length", component="sda").values()) == [float(i) for i in range(300)]
 
 
 UTC = ReadContext(zone=zone_named("UTC"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.sysstat import SADF
 
 _SADC = Path("/usr/lib/sysstat/sadc")
-START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
@@ -60,29 +58,6 @@ def test_cpu_of_all_and_totals(tmp_path: Path, read: Read, pick: Pick) -> None:
     assert pick(rows, metric="cpu_ratio", kind="host") == {end - 10 * SECOND: pytest.approx(0.16)}
     assert pick(rows, metric="write_bytes", kind="host") == {end - 10 * SECOND: 16 * 512 * 10}
     assert {key[2] for key in rows} == {"oss7"}
-
-
-def test_old_sectors_and_decimal_commas(tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = tmp_path / "sa.csv"
-    header = "DEV;tps;rd_sec/s;wr_sec/s;avgrq-sz;avgqu-sz;await;svctm;%util"
-    path.write_text(table("h;1;1794724337;dev8-0;1,00;2,50;4,00;8,00;0,10;2,00;1,00;50,00", header=header))
-    rows = read("sadf", path)
-    assert list(pick(rows, metric="read_bytes", component="dev8-0").values()) == [2.5 * 512]
-    assert list(pick(rows, metric="queue_length").values()) == [0.10]
-
-
-def test_local_times_need_a_zone_and_order(tmp_path: Path, read: Read) -> None:
-    times = ["01:30:00", "02:00:00", "02:30:00", "02:00:00", "02:30:00", "03:00:00"]
-    path = tmp_path / "sa.csv"
-    path.write_text(table(*(f"h;1800;2026-10-25 {time};sda;1.00;2.00;3.00;1.00;5.00" for time in times)))
-    with pytest.raises(UndatedInput, match=r"line 2.*--zone"):
-        read("sadf", path)
-    starts = sorted({key[0] for key in read("sadf", path, zone="Europe/Berlin")})
-    assert [b - a for a, b in pairwise(starts)] == [1800 * SECOND] * 5
-    tabbed = tmp_path / "sa.tsv"
-    lines = [f"h\t1800\t2026-10-25 {time}\tsda\t{name}\t1.00\n" for time in times for name in ("tps", "rkB/s")]
-    tabbed.write_text("".join(lines))
-    assert sorted({key[0] for key in read("sadf", tabbed, zone="Europe/Berlin")}) == starts
 
 
 @pytest.mark.parametrize(

@@ -58,28 +58,6 @@ def test_ratios_are_means_and_counters_need_the_period_of_their_sensor(tmp_path:
     assert SOURCES["mmperfmon"] is MMPERFMON
 
 
-def test_what_is_left_out_is_said(tmp_path: Path):
-    path = tmp_path / "x"
-    path.write_text(TABLE)
-    pieces = MMPERFMON.read(path, ReadContext(zone=UTC))
-    next(pieces)
-    with pytest.raises(StopIteration) as end:
-        next(pieces)
-    said = str(end.value.value)
-    assert "1 column(s) of other metrics; 2 column(s) of counters (give --interval" in said
-
-
-def test_units(tmp_path: Path):
-    path = tmp_path / "x"
-    path.write_text(
-        TABLE.replace("10.0   15.0", "10.0 %   15.0 %").replace("6000", "6.0 kB").replace("   13 ", " 13 pages ")
-    )
-    found = rows(path, interval_ns=10 * NS)
-    assert found["nsd1", "host", "nsd1", "cpu_ratio"] == pytest.approx([0.008, 0.25])
-    assert found["nsd1:disk7", "device", "disk7", "read_bytes"] == [36000.0]
-    assert found["fs1", "host", "nsd1", "write_bytes"] == [72.0]  # of pages nobody says how large they are
-
-
 def test_no_zone_one_row_and_damage(tmp_path: Path):
     path = tmp_path / "x"
     path.write_text(TABLE)

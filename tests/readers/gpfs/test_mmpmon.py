@@ -71,23 +71,6 @@ def test_answers_that_tell_nothing_are_counted(tmp_path: Path):
         rows(path)
 
 
-def test_request_histograms(tmp_path: Path):
-    """As IBM's documentation shows them; no real answer was at hand."""
-
-    def histogram(seconds: int, n: int) -> str:
-        return (
-            f"_rhist_ _n_ 10.0.0.1 _nn_ node1 _req_ s _rc_ 0 _t_ {START + seconds} _tu_ 0 _k_ r\n"
-            f" _R_ 0 255 _NR_ {n}\n  _L_ 0.0 1.0 _NL_ {n}\n _R_ 256 1048576 _NR_ {2 * n}\n _R_ 1048577 0 _NR_ {n}\n"
-            f"_rhist_ _n_ 10.0.0.1 _nn_ node1 _req_ s _rc_ 0 _t_ {START + seconds} _tu_ 0 _k_ w\n _end_\n"
-        )
-
-    path = tmp_path / "x"
-    path.write_text(histogram(0, 1) + histogram(60, 3))
-    assert {row[2]: row[5] for row in rows(path)} == {
-        "bulk_read_ops": 8, "small_bulk_read_ops": 2, "bulk_write_ops": 0, "small_bulk_write_ops": 0,
-    }  # fmt: skip
-
-
 def test_a_real_answer(samples: Path, tmp_path: Path):
     text = (samples / "gpfs" / "mmpmon_fs_io_s.txt").read_text()
     words = dict(re.findall(r"_(\w+)_ (\S+)", text))

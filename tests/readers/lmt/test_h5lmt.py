@@ -10,7 +10,7 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.tables import Quality
 from ioweather.readers.lmt_hdf5 import H5LMT
 
@@ -61,16 +61,6 @@ def test_what_a_server_did_not_send_is_missing_for_its_targets(tmp_path: Path):
     assert found.rows("cpu_ratio", "oss")[T0, "oss0"] == (pytest.approx(0.03), 0)
 
 
-def test_bytes_that_are_there_in_spite_of_the_mark_stay(tmp_path: Path):
-    missing = np.zeros((2, 25))
-    missing[1, 4] = 1
-    read_, write = amounts(25), amounts(25, 1)
-    write[1, 4] = 0
-    found = read(write_h5lmt(tmp_path / "x.h5lmt", read_, write, missing=missing, cpu=np.full((2, 25), 3.0)))
-    assert found.rows("read_bytes")[T0, OSTS[1]] == (read_[1, 1:13].sum(), 0)
-    assert found.rows("write_bytes")[T0, OSTS[1]] == (write[1, 1:13].sum(), 0)
-
-
 def test_targets_and_servers_that_do_not_divide(tmp_path: Path):
     missing = np.zeros((3, 25))
     missing[2, 4] = 1
@@ -105,25 +95,6 @@ def test_an_unfilled_hour_in_between_is_absent_but_an_idle_one_is_zero(tmp_path:
     assert rows[T0 + 15 * 60, OSTS[0]] == (0.0, 0)
 
 
-def test_days_on_which_clocks_change(tmp_path: Path):
-    """Stamps follow the clock (23 or 25 hours), arrays are laid out for 24."""
-    values = np.ones((2, 17_281))
-    for hours in (23, 25):
-        stamps = T0 + 5 * np.arange(hours * 720 + 1)
-        path = write_h5lmt(tmp_path / f"{hours}.h5lmt", values, values, stamps=stamps)
-        assert len({start for start, _ in read(path).rows("read_bytes")}) == min(hours, 24) * 60
-
-
-def test_operations_have_a_metric_or_are_other(tmp_path: Path):
-    one = np.ones(13)
-    operations = {"open": one * 5, "close": one, "ping": one * 2, "llog_init": one * 3, "reconnect": one}
-    found = read(write_h5lmt(tmp_path / "x.h5lmt", amounts(13), amounts(13), operations=operations))
-    component = (T0, "fs1-MDT0000")
-    assert found.rows("open_ops", "mdt") == {component: (60.0, 0)}
-    assert found.rows("other_ops", "mdt") == {component: (60.0, 0)}
-    assert found.rows("reconnects", "mdt") == {component: (12.0, 0)}
-
-
 def test_damage(tmp_path: Path):
     path = write_h5lmt(tmp_path / "x.h5lmt", amounts(2000), amounts(2000))
     data = path.read_bytes()
@@ -141,10 +112,3 @@ def test_damage(tmp_path: Path):
         del file["FSStepsGroup"]
     with pytest.raises(CorruptInput, match="FSStepsDataSet"):
         read(path)
-
-
-def test_a_file_with_nothing_filled(tmp_path: Path):
-    zeros = np.zeros((2, 100))
-    assert read(write_h5lmt(tmp_path / "x.h5lmt", zeros, zeros, cpu=zeros)).frames == {}
-    with pytest.raises(SourceError):
-        read(write_h5lmt(tmp_path / "y.h5lmt", zeros, zeros, stamps=np.zeros(100)))

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, Table, lmt_tables, write_sqlite
+from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, lmt_tables, write_sqlite
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
@@ -41,18 +41,6 @@ def database(path: Path, counters: dict[int, dict[int, tuple[Any, Any]]], count:
     return write_sqlite(path / "x.sqlite3", tables)
 
 
-def test_differences_belong_to_the_interval_before_the_stamp(tmp_path: Path):
-    found = read(database(tmp_path, {1: steady(25), 2: steady(25, 7)}), keep_raw=True)
-    assert found.rows("read_bytes", "ost") == {
-        (T0, OSTS[0]): (120.0, 0), (T0 + 60, OSTS[0]): (120.0, 0),
-        (T0, OSTS[1]): (84.0, 0), (T0 + 60, OSTS[1]): (84.0, 0),
-    }  # fmt: skip
-    assert found.rows("write_bytes")[T0, OSTS[0]] == (240.0, 0)
-    assert found.rows("read_bytes", interval_s=5)[T0, OSTS[0]] == (10.0, 0)
-    assert found.rows("free_bytes")[T0, OSTS[0]] == (100 * 1024, 0)
-    assert found.rows("capacity_files")[T0, OSTS[1]] == (40.0, 0)
-
-
 def test_a_late_row_keeps_its_slot_and_the_minute_is_right(tmp_path: Path):
     late = steady(25)
     for ts in (103, 104, 105):
@@ -65,13 +53,6 @@ def test_a_late_row_keeps_its_slot_and_the_minute_is_right(tmp_path: Path):
     assert found.rows("read_bytes")[T0, OSTS[1]] == (120.0, 0)
 
 
-def test_a_late_row_from_the_minute_before(tmp_path: Path):
-    late = {ts: value for ts, value in steady(25).items() if ts not in range(110, 114)}
-    rows = read(database(tmp_path, {1: late, 2: steady(25)})).rows("read_bytes")
-    assert rows[T0, OSTS[0]] == (90.0, PARTIAL)
-    assert rows[T0 + 60, OSTS[0]] == (150.0, LATE | PARTIAL)
-
-
 def test_a_restart_is_no_negative_amount(tmp_path: Path):
     counters = steady(25)
     for i, ts in enumerate(range(110, 125)):
@@ -81,15 +62,6 @@ def test_a_restart_is_no_negative_amount(tmp_path: Path):
     assert raw[T0 + 45, OSTS[0]] == (3.0, RESET)
     assert found.rows("write_bytes", interval_s=5)[T0 + 45, OSTS[0]] == (0.0, RESET)
     assert found.rows("read_bytes")[T0, OSTS[0]] == (9 * 10 + 3 + 2 * 10, RESET)
-
-
-def test_nulls_and_unknown_targets_are_no_samples(tmp_path: Path):
-    counters = steady(25)
-    counters[104] = (None, None)
-    path = database(tmp_path, {1: counters, 2: steady(25), 77: steady(25)})
-    found = read(path, keep_raw=True)
-    assert (T0 + 15, OSTS[0]) not in found.rows("read_bytes", interval_s=5)
-    assert {name for _, name in found.rows("read_bytes")} == set(OSTS)
 
 
 def test_operations_and_servers(tmp_path: Path):
@@ -117,42 +89,6 @@ def test_operations_and_servers(tmp_path: Path):
     assert found.rows("capacity_bytes", "mdt")[mdt] == (4096.0, 0)
 
 
-def test_topology(tmp_path: Path):
-    found = read(database(tmp_path, {1: steady(25), 2: steady(25)}))
-    (frame,) = found.frames["components"]
-    rows = {(row["kind"], row["component"]): row for row in frame.records()}
-    assert rows["ost", OSTS[1]]["server"] == "oss1"
-    assert rows["mdt", "fs1-MDT0000"]["server"] == "mds0"
-    assert rows["oss", "oss0"]["server"] is None
-    assert {row["valid_from_ns"] for row in rows.values()} == {1_517_097_600 * 10**9}  # that UTC day
-
-
-def test_two_file_systems_in_one_database(tmp_path: Path):
-    tables: Table = lmt_tables(stamps(25), {1: steady(25), 2: steady(25, 7)})
-    tables["FILESYSTEM_INFO"] = [(1, "fs1"), (2, "fs2")]
-    tables["OSS_INFO"] = [(1, 1, "oss0"), (2, 2, "oss1")]
-    found = read(write_sqlite(tmp_path / "x.sqlite3", tables))
-    totals: dict[str, float] = {}
-    for frame in found.frames["series"]:
-        if frame.text("metric").categories == ("read_bytes",):
-            totals[frame.text("system").categories[0]] = frame.array("value").sum()
-    assert totals == {"fs1": 240.0, "fs2": 168.0}
-
-
-def test_windows_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    late = {ts: value for ts, value in steady(2000).items() if ts % 17 and ts % 240 != 3}
-    tables = lmt_tables(stamps(2000), {1: late, 2: steady(2000)})
-    path = write_sqlite(tmp_path / "x.sqlite3", tables)
-    whole = read(path, keep_raw=True)
-    monkeypatch.setattr("ioweather.readers.lmt_database.WINDOW_NS", 2 * 60 * 10**9)
-    monkeypatch.setattr("ioweather.readers.lmt_database.FETCH_ROWS", 7)
-    pieces = read(path, keep_raw=True)
-    for interval in (5, 60):
-        for metric in ("read_bytes", "write_bytes"):
-            assert pieces.rows(metric, interval_s=interval) == whole.rows(metric, interval_s=interval)
-    assert whole.total("read_bytes") == 2 * 1999 * 10
-
-
 def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
     late = {ts: value for ts, value in steady(700).items() if ts % 13}
     path = write_sqlite(tmp_path / "x.sqlite3", lmt_tables(stamps(700), {1: late, 2: steady(700)}))
@@ -166,14 +102,6 @@ def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
         assert not set(part) & set(joined)
         joined |= part
     assert joined == {key: value for key, value in whole.items() if key[0] < T0 + 3000}
-
-
-def test_a_stamp_centuries_away_costs_nothing(tmp_path: Path):
-    far = [*stamps(25), (125, "2218-01-28 00:00:00")]
-    found = read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables(far, {1: steady(26), 2: steady(25)})))
-    rows = found.rows("read_bytes")
-    assert rows[T0, OSTS[0]] == (120.0, 0)
-    assert len(rows) == 5  # two minutes of two targets, and the far one
 
 
 def test_clocks_that_go_back(tmp_path: Path):
@@ -231,10 +159,3 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
 def test_times_that_do_not_fit(tmp_path: Path, text: str):
     with pytest.raises(CorruptInput, match="1970 to 2261"):
         read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables([*stamps(25), (125, text)], {1: steady(26)})))
-
-
-def test_nothing_is_written_beside_the_file(tmp_path: Path):
-    path = database(tmp_path, {1: steady(25), 2: steady(25)})
-    before = sorted(tmp_path.iterdir())
-    read(path)
-    assert sorted(tmp_path.iterdir()) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import h5py
@@ -11,7 +10,7 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnsupportedVersion
 from ioweather.core.tables import Quality
 from ioweather.readers.lmt_hdf5 import TTS
 
@@ -35,15 +34,6 @@ def test_amounts_are_left_aligned_whatever_the_units_say(tmp_path: Path):
     assert {frame.text("system").categories for frame in found.frames["series"]} == {("fs1",)}
 
 
-def test_rates_are_named_so_and_become_whole_amounts(tmp_path: Path):
-    amounts = np.random.default_rng(0).integers(0, 10**12, (12, 2)).astype(float)
-    path = write_tts(tmp_path / "x.hdf5", {"writerates": amounts / 5, "readoprates": amounts / 5}, units="bytes")
-    found = read(path, keep_raw=True)
-    raw = found.rows("write_bytes", interval_s=5)
-    assert [raw[T0 + 5 * i, OSTS[0]][0] for i in range(12)] == amounts[:, 0].tolist()
-    assert found.total("read_ops") == amounts.sum()
-
-
 def test_negative_zero_is_missing_and_zero_is_not(tmp_path: Path):
     values = np.ones((36, 2))
     values[3, 0] = -0.0
@@ -59,12 +49,6 @@ def test_negative_zero_is_missing_and_zero_is_not(tmp_path: Path):
     assert (T0 + 15, OSTS[0]) not in raw
     assert raw[T0 + 20, OSTS[0]] == (2.0, LATE)
     assert raw[T0 + 25, OSTS[1]] == (0.0, 0)
-
-
-def test_raw_rows_only_on_request(tmp_path: Path):
-    path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((24, 2))})
-    assert read(path).rows("read_bytes", interval_s=5) == {}
-    assert len(read(path, keep_raw=True).rows("read_bytes", interval_s=5)) == 48
 
 
 def test_states_of_lmt_are_stamped_at_the_end_of_their_interval(tmp_path: Path):
@@ -87,53 +71,6 @@ def test_states_of_lmt_are_stamped_at_the_end_of_their_interval(tmp_path: Path):
     assert read(other).rows("memory_ratio") == {}  # not a percentage there
 
 
-def test_fullness_is_kept_once_an_hour(tmp_path: Path):
-    rows = 2 * 720 + 1
-    path = write_tts(
-        tmp_path / "x.hdf5",
-        {"bytes": np.full((rows, 2), 30.0), "bytestotal": np.full((rows, 2), 40.0),
-         "inodes": np.full((rows, 2), 3.0), "inodestotal": np.full((rows, 2), 4.0)},
-        group="fullness", units="KiB",
-    )  # fmt: skip
-    found = read(path, keep_raw=True)
-    assert {start for start, _ in found.rows("free_bytes")} == {T0, T0 + 3600}
-    assert found.rows("free_bytes")[T0, OSTS[0]] == (10 * 1024, 0)
-    assert found.rows("capacity_bytes")[T0, OSTS[0]] == (40 * 1024, 0)
-    assert found.rows("free_files")[T0, OSTS[1]] == (1.0, 0)
-
-
-def test_metadata_operations(tmp_path: Path):
-    path = write_tts(
-        tmp_path / "x.hdf5", {"opens": np.ones((12, 1)), "closerates": np.full((12, 1), 0.4)},
-        group="mdtargets", columns=("mds0",), units="ops",
-    )  # fmt: skip
-    found = read(path, system="fs9")
-    assert found.rows("open_ops", "mdt") == {(T0, "mds0"): (12.0, 0)}
-    assert found.rows("close_ops", "mdt") == {(T0, "mds0"): (24.0, 0)}
-    assert found.frames["series"][0].text("system").categories == ("fs9",)
-
-
-def test_several_groups_cross_midnight_without_a_row_twice(tmp_path: Path):
-    """Read.rows refuses doubles; a file over more than two UTC days is worked on in pieces."""
-    rows, start = 17_280 + 240, 1_517_184_000 - 600  # ten minutes, a day, ten minutes
-    path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((rows, 2))}, start=start)
-    write_tts(path, {"cpuload": np.ones((rows, 1))}, start=start, group="dataservers", columns=("oss0",))
-    found = read(path)
-    assert found.total("read_bytes") == 2 * rows
-    assert len(found.rows("cpu_ratio")) == rows // 12
-    assert {quality for _, quality in found.rows("read_bytes").values()} == {0}
-
-
-def test_a_gap_between_pieces_is_late(tmp_path: Path):
-    start, border = 1_517_184_000 - 600, 120 + 17_280
-    values = np.ones((border + 120, 2))
-    values[border - 3 : border + 1, 0] = -0.0
-    values[border + 1, 0] = 5.0
-    found = read(write_tts(tmp_path / "x.hdf5", {"readbytes": values}, start=start)).rows("read_bytes")
-    assert found[start + border * 5 - 60, OSTS[0]] == (9.0, PARTIAL)
-    assert found[start + border * 5, OSTS[0]] == (15.0, LATE | PARTIAL)
-
-
 def test_holes_in_the_stamps_are_missing_samples(tmp_path: Path):
     path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((24, 2))})
     with h5py.File(path, "a") as file:
@@ -145,29 +82,11 @@ def test_holes_in_the_stamps_are_missing_samples(tmp_path: Path):
     assert sum(value for value, _ in found.values()) == 48
 
 
-def test_steps_of_any_length(tmp_path: Path):
-    for step in (1, 10, 60):
-        path = write_tts(tmp_path / f"{step}.hdf5", {"readbytes": np.ones((120, 2))}, step=step)
-        found = read(path).rows("read_bytes")
-        assert found[T0, OSTS[0]] == (60 / step, 0)
-    for step in (7, 300):  # no part of a minute: kept as they are, once
-        path = write_tts(tmp_path / f"{step}.hdf5", {"readbytes": np.ones((3, 2))}, step=step)
-        rows = read(path, keep_raw=True).rows("read_bytes", interval_s=step)
-        assert rows[T0 + 2 * step, OSTS[1]] == (1.0, 0)
-        assert len(rows) == 6
-
-
 def test_reserved_columns_without_a_name_are_left_out(tmp_path: Path):
     path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.full((12, 3), -0.0)}, columns=(OSTS[0], "_col0001"))
     with h5py.File(path, "a") as file:
         file["datatargets/readbytes"][:, 0] = 2.0
     assert read(path).rows("read_bytes") == {(T0, OSTS[0]): (24.0, 0)}
-
-
-def test_targets_that_are_no_osts_are_devices(tmp_path: Path):
-    path = write_tts(tmp_path / "bb_2018-01-28.hdf5", {"readbytes": np.ones((12, 2))}, columns=("nid1", "nid2"))
-    assert read(path).metrics() == {("device", "read_bytes")}
-    assert read(path).frames["series"][0].text("system").categories == ("bb",)
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
@@ -185,21 +104,6 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
     (tmp_path / "text.hdf5").write_bytes(b"hello" * 1000)
     with pytest.raises(CorruptInput):
         read(tmp_path / "text.hdf5")
-
-
-def test_any_damaged_byte_gives_rows_or_a_source_error(tmp_path: Path):
-    path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.random.default_rng(0).random((600, 2))})
-    data = bytearray(path.read_bytes())
-    rng = np.random.default_rng(7)
-    for trial in range(60):
-        broken = bytearray(data)
-        for position in rng.integers(8, len(data), 20).tolist():
-            broken[position] ^= int(rng.integers(1, 256))
-        target = tmp_path / f"b{trial}.hdf5"
-        target.write_bytes(bytes(broken))
-        with suppress(SourceError):
-            read(target)
-        target.unlink()
 
 
 @pytest.mark.parametrize(
@@ -236,18 +140,6 @@ def test_rows_and_stamps_that_differ_in_number(tmp_path: Path):
         file["datatargets/timestamps"] = T0 + 5 * np.arange(11)
     with pytest.raises(CorruptInput, match="12 rows and 11 timestamps"):
         read(path)
-
-
-def test_detection(tmp_path: Path):
-    path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((12, 2))})
-    head = path.read_bytes()[:4096]
-    assert TTS.detect(head, path) == 1.0
-    assert TTS.detect(b"nothing of the kind", path) == 0.0
-    with h5py.File(tmp_path / "other.hdf5", "w") as file:
-        file["something"] = 1
-    assert TTS.detect(head, tmp_path / "other.hdf5") == 0.0
-    (tmp_path / "broken.hdf5").write_bytes(head[:100])
-    assert 0 < TTS.detect(head[:100], tmp_path / "broken.hdf5") < 0.5
 
 
 # --- the real half day ----------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,18 +11,13 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import (
     JobIdentity,
-    Operation,
-    _sizes_grown,
     identity_of,
-    parse_entry,
     parse_job_stats,
     size_bins,
 )
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
+from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput
 from ioweather.core.tables import Quality
-from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
-from ioweather.lake.lake import open_lake
 from ioweather.readers.lustre import LUSTRE
 
 NS = 10**9
@@ -103,12 +97,6 @@ def test_growth_of_each_job_and_target_is_exact(path: Path):
     assert (opened["bytes"], opened["time_ns"], opened["histogram"]) == (None, 7_000, None)
 
 
-def test_the_old_form(path: Path):
-    text = jobs(entry("7", 1000, 5)) + jobs(entry("7", 1060, 9, opens=2))
-    assert told(path, text) == [("7", "open", 1000, 1060, 2, None, 0), ("7", "read", 1000, 1060, 4, 4 << 20, 0)]
-    assert {row["time_ns"] for row in rows(path)} == {None}
-
-
 def test_a_job_that_comes_later_began_at_zero(path: Path):
     text = jobs(entry("7", 1000, 5, 900)) + jobs(entry("7", 1000, 5, 900), entry("8", 1070, 3, 1050))
     assert told(path, text) == [("8", "read", 1050.25, 1070.5, 3, 3 << 20, 0)]
@@ -141,11 +129,6 @@ def test_lists_in_any_order_and_twice(path: Path):
     assert told(path, third + first + second) == [("7", "read", 1000.5, 1060.5, 1, 1 << 20, 0)]
     twice = jobs(entry("7", 1060, 8, 900), entry("7", 1000, 5, 900))  # one list, one job twice
     assert told(path, first + twice) == [("7", "read", 1000.5, 1060.5, 3, 3 << 20, 0)]
-
-
-def test_what_comes_within_a_second_is_told_when_the_time_moves(path: Path):
-    text = "".join(jobs(entry("7", last, reads)) for last, reads in ((1000, 5), (1000, 6), (1060, 9)))
-    assert told(path, text) == [("7", "read", 1000, 1060, 4, 4 << 20, 0)]
 
 
 def test_a_lone_list_tells_the_life_of_entries_that_say_when_they_began(path: Path):
@@ -182,44 +165,6 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
     assert (outcome.status, outcome.reason) == ("quarantined", "truncated_input")
 
 
-def test_a_look_that_is_cut_short_before_another_one_is_left_out(tmp_path: Path):
-    """Else the entry that is not shown would be new again in the next look."""
-    for n in range(3):
-        text = jobs(entry("7", 1000 + 60 * n, 5 + n, 900), entry("8", 1000 + 60 * n, 5 + n, 900))
-        (tmp_path / f"{n}.txt").write_text(text.removesuffix("\n") if n == 1 else text)
-    assert [(row["job_key"], row["count"]) for row in rows(tmp_path)] == [("7", 2), ("8", 2)]
-
-
-def test_files_of_a_folder_are_looks_one_after_another(tmp_path: Path):
-    for n in range(3):
-        (tmp_path / f"{n}.txt").write_text(jobs(entry("7", 1000 + 60 * n, 5 + n)))
-    assert LUSTRE.detect(b"", tmp_path) == 0.9
-    assert [(row["start_ns"], row["count"]) for row in rows(tmp_path)] == [(1000 * NS, 1), (1060 * NS, 1)]
-    (tmp_path / "notes.md").write_text("# what this is\n")
-    assert LUSTRE.detect(b"", tmp_path) == 0.0
-
-
-def test_a_damaged_list_does_not_drop_the_rest(path: Path):
-    bad = jobs(entry("7", 1060, 9, 900).replace("samples:           9,", "samples: what,"))
-    path.write_text(jobs(entry("7", 1000, 5, 900)) + jobs(entry("7", 1030, 6, 900)) + bad)
-    pieces = LUSTRE.read(path, ReadContext())
-    assert next(pieces)[1].rows == 1
-    with pytest.raises(CorruptInput, match="job '7'"):
-        next(pieces)
-
-
-def test_ingest_twice_is_once(tmp_path: Path):
-    lake = open_lake(tmp_path / "lake", create=True)
-    path = tmp_path / "jobs.txt"
-    path.write_text("".join(jobs(entry("7", 1_700_000_000 + 60 * n, 5 + n)) for n in range(3)))
-    assert ingest(lake, [path]).rows_added["job_operations"] == 2
-    assert ingest(lake, [path]).known == 1
-    path.write_text(path.read_text() + jobs(entry("7", 1_700_000_180, 9)))  # it grew
-    assert ingest(lake, [path]).rows_added["job_operations"] == 1
-    with lake.snapshot() as snapshot:
-        assert snapshot.bare.sql(f"SELECT sum(count) FROM ({snapshot.rows('job_operations')})").fetchall() == [(4,)]
-
-
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
@@ -241,18 +186,6 @@ def test_ingest_twice_is_once(tmp_path: Path):
 )  # fmt: skip
 def test_what_a_job_id_tells(key: str, meant: JobIdentity):
     assert identity_of(key) == meant
-
-
-def test_texts_that_are_made_to_take_long():
-    text = "job_stats:\n- job_id: 1\n  snapshot_time: 5\n"
-    for tail in (
-        "  a:" + " " * 100_000,
-        "  read: { samples: 1, unit: bytes" + ", min: 1" * 20_000,
-        "- job_id:" * 50_000,
-    ):
-        with suppress(CorruptInput):
-            parse_job_stats(text + tail + "\n", "x")
-    assert size_bins("1K: 2, 4M: 5, nonsense") == {1024: 2, 4 << 20: 5}
 
 
 # --- real servers ---------------------------------------------------------------------------------------------------
@@ -298,24 +231,3 @@ def test_a_real_list_a_minute_later(shared_data: Path, tmp_path: Path):
         ("SLURM_JOB10:0:es18kxe-co-client", "write", 4, 4000)
     }
     assert json.loads(str(grown[0]["histogram"])) == {str(16 << 20): 4}
-
-
-def test_a_damaged_entry_is_read_or_refused():
-    amount = "samples: {:11}, unit: {:>5}, min: 5, max: 7, sum: {:9}, sumsq: 99"
-    lines = [f"  {name}: {{ {amount.format(n, unit, 40 * n)}{hist} }}" for name, n, unit, hist in (
-        ("read_bytes", 8, "bytes", ", hist: { 4K: 5, 8K: 3 }"), ("read", 8, "usecs", ""), ("write", 0, "usecs", ""),
-        ("punch", 2, "usecs", ""), ("statfs", 0, "reqs", ""))]  # fmt: skip
-    times = ["  snapshot_time:   1723114647.887515895 secs.nsecs", "  start_time:      1723102025.057286226 secs.nsecs"]
-    whole = "\n".join([' "app:1000:n1"', *times, "  elapsed_time:    12622.830229669 secs.nsecs", *lines])
-    assert parse_entry(whole, "x")[1].operations["read"] == Operation(8, 320, 320, "4K: 5, 8K: 3")
-    rng = random.Random(1)
-    for _ in range(2000):
-        at, length = rng.randrange(len(whole)), rng.choice((0, 1, 1, 9, 90))
-        damaged = whole[:at] + rng.choice(("", " ", "\n", "0", "9", "}", " samples: 5,", "-")) + whole[at + length :]
-        with suppress(CorruptInput):
-            parse_entry(damaged, "x")
-
-
-def test_a_count_of_thousands_of_digits_is_not_read():
-    assert _sizes_grown("4K: 1, 8K: 2", f"4K: {'9' * 5000}, 8K: 3") == "8192: 1"
-    assert _sizes_grown("4K: 1, 8K: 2", "4K: 1, 8K: 3") == "8192: 1"

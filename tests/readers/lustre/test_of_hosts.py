@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ioweather.core.contracts import ReadContext
 from ioweather.readers.lustre import LUSTRE
 
@@ -38,3 +40,38 @@ def test_lines_of_several_hosts(tmp_path):
     ]  # fmt: skip
     reads = {row["component"]: row["value"] for row in tables["series"] if row["metric"] == "read_bytes"}
     assert reads == {"fs1-OST0000": 500.0, "fs1-OST0001": 500.0}
+    homes = {row["component"]: row["server"] for row in tables["components"]}
+    assert homes == {"fs1-OST0000": "oss1", "fs1-OST0001": "oss2.site"}
+
+
+CONNECTIONS = {
+    "conn.txt": (
+        "osc.fs1-OST0000-osc-ffff8803ab.ost_conn_uuid=10.1.1.1@o2ib\n"
+        "mdc.fs1-MDT0000-mdc-ffff8803ab.mds_conn_uuid=10.1.1.9@o2ib\n"
+    ),
+    "import.txt": (
+        "osc.fs1-OST0000-osc-ffff8803ab.import=\nimport:\n    name: fs1-OST0000-osc-ffff8803ab\n    connection:\n"
+        "       failover_nids: [10.1.1.1@o2ib, 10.1.1.2@o2ib]\n       current_connection: 10.1.1.1@o2ib\n"
+        "mdc.fs1-MDT0000-mdc-ffff8803ab.import=\nimport:\n    connection:\n"
+        '       current_connection: "10.1.1.9@o2ib"\n'
+    ),
+    "devices.txt": (
+        "  0 UP mgc MGC10.1.1.9@o2ib 1fa3-uuid 5 10.1.1.9@o2ib\n"
+        "  1 UP lov fs1-clilov-ffff8803ab 2ab0-uuid 4\n"
+        "  3 UP mdc fs1-MDT0000-mdc-ffff8803ab01 2ab0-uuid 5 10.1.1.9@o2ib\n"
+        "  4 UP osc fs1-OST0000-osc-ffff8803ab01 2ab0-uuid 5 10.1.1.1@o2ib\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONNECTIONS)
+def test_a_client_knows_the_server_of_each_target(tmp_path, name):
+    """From `lctl get_param '*.*.*_conn_uuid'`, `lctl get_param '*.*.import'` and `lctl dl -t`."""
+    path = tmp_path / name
+    path.write_text(CONNECTIONS[name])
+    assert LUSTRE.detect(path.read_bytes(), path) > 0.9
+    ((table, frame),) = LUSTRE.read(path, ReadContext(start_ns=T0 * 10**9))
+    assert table == "components"
+    assert [(row["component"], row["kind"], row["server"]) for row in frame.records()] == [
+        ("fs1-MDT0000", "mdt", "10.1.1.9@o2ib"), ("fs1-OST0000", "ost", "10.1.1.1@o2ib"),
+    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
 from pathlib import Path
@@ -10,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.readers.lustre import LUSTRE
-from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.ui.cli.main import run
 
 NS = 10**9
 
@@ -61,15 +58,6 @@ def test_a_restart(tmp_path: Path):
     assert found["fs1-OST0000", "read_bytes", 1060 * NS]["quality"] == 0
 
 
-def test_a_target_that_is_away_for_a_while(tmp_path: Path):
-    other = "fs1-OST0001"
-    path = tmp_path / "stats.txt"
-    path.write_text(block(1000, 0) + block(1000, 0, other) + block(1060, 10) + block(1120, 20) + block(1120, 50, other))
-    found = rows(path)
-    away = found[other, "read_bytes", 1000 * NS]
-    assert (away["value"], away["interval_ns"]) == (50.0, 120 * NS)
-
-
 def test_states_once_an_hour(tmp_path: Path):
     path = tmp_path / "stats.txt"
     states = "".join(f"obdfilter.fs1-OST0000.{name}\n" for name in ("kbytestotal=8", "kbytesfree={}", "num_exports=3"))
@@ -99,14 +87,6 @@ def test_a_file_that_is_cut_or_growing(tmp_path: Path):
         assert all(expected[key] == row for key, row in found.items())
 
 
-def test_gzip_and_dates_between(tmp_path: Path):
-    path = tmp_path / "stats.txt.gz"
-    text = "Mon Nov  5 10:00\n" + block(1000, 100) + "Mon Nov  5 10:01\n" + block(1060, 400)
-    path.write_bytes(gzip.compress(text.encode()))
-    assert LUSTRE.detect(path.read_bytes()[:4096], path) == 0.95
-    assert rows(path)["fs1-OST0000", "read_bytes", 1000 * NS]["value"] == 300.0
-
-
 def test_one_snapshot_alone(tmp_path: Path):
     path = tmp_path / "stats.txt"
     path.write_text(block(1000, 100))
@@ -128,25 +108,6 @@ def test_states_without_a_time(tmp_path: Path):
     with pytest.raises(UndatedInput, match="--start"):
         rows(path)
     assert rows(path, start_ns=125 * NS)["fs1-OST0000", "capacity_bytes", 120 * NS]["value"] == 8192.0
-
-
-def test_many_rows_come_in_several_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ioweather.readers.frame_rows._FRAME_ROWS", 50)
-    path = tmp_path / "stats.txt"
-    path.write_text("".join(block(1000 + 5 * i, 7 * i) for i in range(101)))
-    frames = list(LUSTRE.read(path, ReadContext()))
-    assert len(frames) > 5
-    total = sum(r["value"] for _, f in frames for r in f.records() if r["metric"] == "read_bytes")
-    assert total == 700
-
-
-def test_detection(tmp_path: Path):
-    path = tmp_path / "x"
-    path.write_text("x")
-    assert LUSTRE.detect(b"mdt.fs1-MDT0000.md_stats=\nsnapshot_time", path) == 0.95
-    assert LUSTRE.detect(b"hello = world", path) == 0.0
-    assert LUSTRE.detect(b"", tmp_path) == 0.0
-    assert SOURCES["lustre"] is LUSTRE
 
 
 WHOLE = """memused=242840621
@@ -211,16 +172,6 @@ def test_whole_dumps_with_all_there_is(tmp_path: Path):
     assert kinds["oss1:ost_io"] == "oss"
 
 
-def test_parameters_in_any_order(tmp_path: Path):
-    path = tmp_path / "dumps.txt"
-    path.write_text(WHOLE.format(t=1000, n=10) + WHOLE.format(t=1060, n=15))
-    expected = rows(path)
-    blocks = re.split(r"^(?=[a-z][\w-]*[.\w@-]*=)", WHOLE, flags=re.MULTILINE)
-    backwards = "".join(reversed([block for block in blocks if block]))
-    path.write_text(backwards.format(t=1000, n=10) + backwards.format(t=1060, n=15))
-    assert rows(path) == expected
-
-
 def test_clients(tmp_path: Path):
     text = (
         "llite.fs1-ff47bce9ca35d800.stats=\nsnapshot_time {t}.0 secs.nsecs\nwrite_bytes {n} samples [bytes] 1 9 {n}00\n"
@@ -243,56 +194,12 @@ def test_clients(tmp_path: Path):
     assert {name for name, _, _ in rows(path)} == {"fs1-ff47bce9ca35d800", "fs1-ff47bce9ca35d800:OST0001"}
 
 
-def test_a_state_that_is_padded_or_damaged_does_not_drop_the_counters(tmp_path: Path):
-    """A copied file of sysfs is a page long: the number, and NULs."""
-    for name, seconds in (("a", 1000), ("b", 1060)):
-        folder = tmp_path / name / "proc/fs/lustre/obdfilter/fs1-OST0000"
-        folder.mkdir(parents=True)
-        (folder / "stats").write_text(block(seconds, seconds).partition("\n")[2] + "\0" * 100)
-        (folder / "kbytestotal").write_text("8\n".ljust(4096, "\0"))
-    found = rows(tmp_path)
-    assert found["fs1-OST0000", "read_bytes", 1000 * NS]["value"] == 60
-    assert {row["value"] for (_, metric, _), row in found.items() if metric == "capacity_bytes"} == {8192.0}
-    (tmp_path / "a/proc/fs/lustre/obdfilter/fs1-OST0000/kbytestotal").write_text("many\n")
-    pieces = LUSTRE.read(tmp_path, ReadContext())
-    assert "read_bytes" in {row["metric"] for row in next(pieces)[1].records()}
-    with pytest.raises(CorruptInput, match="'many' is not a number"):
-        next(pieces)
-
-
 def outcome_of(path: Path, **context: object) -> FileOutcome:
     reading = Reading(ReadContext(**context))  # type: ignore[arg-type]
     return next(item for item in read_file(path, 0, reading) if isinstance(item, FileOutcome))
 
 
-def test_what_is_left_out_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "dump.txt"
-    path.write_text(WHOLE.format(t=1_700_000_000, n=10))
-    assert run(["ingest", str(path), "--lake", str(tmp_path / "lake")]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "1 hold more than could be taken" in shown
-    assert "3 parameter(s) of counters shown once" in shown
-
-
-def test_what_one_dump_cannot_tell_is_counted(tmp_path: Path):
-    path = tmp_path / "dump.txt"
-    path.write_text(WHOLE.format(t=1_700_000_000, n=10))
-    outcome = outcome_of(path)
-    assert (outcome.status, dict(outcome.rows)) == ("ok", {"series": 3})
-    assert "3 parameter(s) of counters shown once" in (outcome.message or "")
-    assert "2 statistics of services, whose server is not named (give --host)" in (outcome.message or "")
-
-
 # --- real servers ---------------------------------------------------------------------------------------------------
-
-
-def test_a_tree_alone_gives_states_only(samples: Path, own_samples: Path):
-    root = samples / "lustre" / ("2.15.3" if samples == own_samples else "2.10.8")
-    assert LUSTRE.detect(b"", root) == 0.9
-    found = rows(root)
-    assert {metric for _, metric, _ in found} == {
-        "capacity_bytes", "capacity_files", "free_bytes", "free_files", "client_count",
-    }  # fmt: skip
 
 
 def test_two_trees_of_every_version_give_amounts(samples: Path, tmp_path: Path):

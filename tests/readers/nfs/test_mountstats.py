@@ -8,10 +8,9 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import parse_mountstats
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.tables import Quality
 from ioweather.readers.gpfs_nfs import MOUNTSTATS
-from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 10**9
 START = 1_700_000_000
@@ -58,26 +57,10 @@ def test_amounts_between_dated_looks(path: Path):
     assert (row["interval_ns"], row["quality"]) == (60 * NS, 0)
 
 
-def test_ages_tell_how_far_apart_undated_looks_are(path: Path):
-    path.write_text(look(100, 5) + look(130, 8) + look(190, 9))
-    with pytest.raises(UndatedInput, match="--start"):
-        rows(path)
-    found = rows(path, start_ns=START * NS)
-    told = {start - START: row["value"] for (metric, start), row in found.items() if metric == "read_ops"}
-    assert told == {0: 3, 30: 1}
-
-
 def test_a_mount_that_was_mounted_again(path: Path):
     path.write_text(f"{START}\n{look(100, 5)}{START + 60}\n{look(20, 9)}")
     row = rows(path)["read_ops", START]
     assert (row["value"], row["quality"]) == (9, Quality.RESET)
-
-
-def test_a_sum_that_went_below_zero_is_left_out(path: Path):
-    path.write_text(f"{START}\n{look(100, 5)}{START + 60}\n{look(160, 8, queued=(1 << 64) - 7)}")
-    found = rows(path)
-    assert ("request_wait_seconds", START) not in found
-    assert found["read_ops", START]["quality"] == 0
 
 
 def test_one_look_no_nfs_no_host_and_damage(path: Path):
@@ -93,27 +76,6 @@ def test_one_look_no_nfs_no_host_and_damage(path: Path):
     path.write_text(f"{START}\n{look(100, 5)}".replace("age:\t100", "age:\tmany"))
     with pytest.raises(CorruptInput, match="many"):
         rows(path)
-
-
-def test_cut_anywhere_it_gives_less_and_nothing_else(path: Path):
-    whole = "".join(f"{START + 60 * n}\n{look(100 + 60 * n, 5 + n)}" for n in range(3))
-    path.write_text(whole)
-    expected = rows(path)
-    for cut in range(len(whole) // 3, len(whole), 7):
-        path.write_text(whole[:cut])
-        try:
-            found = rows(path)
-        except EmptyInput:
-            continue
-        assert all(expected[key] == row for key, row in found.items())
-
-
-def test_paths_with_blanks_and_detection(tmp_path: Path):
-    (mount,) = parse_mountstats(look(1, 1, path="/my\\040data").splitlines(), "x")
-    assert mount.path == "/my data"
-    assert MOUNTSTATS.detect(look(1, 1).encode(), tmp_path / "x") == 0.9
-    assert MOUNTSTATS.detect(b"a device mounted on something", tmp_path / "x") == 0.0
-    assert SOURCES["mountstats"] is MOUNTSTATS
 
 
 def test_mounts_against_a_plain_look_at_the_lines(samples: Path):
@@ -135,14 +97,3 @@ def test_mounts_against_a_plain_look_at_the_lines(samples: Path):
             assert mount.times_us["write_busy_seconds"] == int(lines["WRITE"][7]) * 1000
         with pytest.raises(EmptyInput, match=r"1 look\(s\)"):
             rows(path)
-
-
-def test_one_export_mounted_twice_at_one_place_is_one_mount(tmp_path: Path):
-    """The later covers the earlier. Looks have their times, so that the second mount begins none."""
-    path = tmp_path / "mountstats"
-    path.write_text(
-        "".join(f"{START + 60 * n}\n" + look(100 + 60 * n, 7 * n * n) + look(50 + 60 * n, 5 * n) for n in range(4))
-    )
-    found = rows(path)
-    reads = [found["read_ops", START + 60 * n] for n in range(3)]
-    assert [(row["value"], row["quality"]) for row in reads] == [(5.0, 0)] * 3

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import random
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.readers.prometheus.exposition import PROMETHEUS, Moment, Sample, is_exposition, parse
+from ioweather.readers.prometheus.exposition import PROMETHEUS, Sample, parse
 
 T0 = 1_710_000_000
 
@@ -56,32 +55,10 @@ def test_openmetrics():
     same(text, openmetrics)
 
 
-def test_any_labels_and_numbers():
-    rng = random.Random(3)
-    alphabet = 'ab,{}="\\ \té #'
-    for _ in range(200):
-        value = "".join(rng.choice(alphabet) for _ in range(rng.randrange(9)))
-        written = value.replace("\\", "\\\\").replace('"', '\\"')
-        same(f'm{{l="{written}",k="v"}} {rng.choice(["1", "0.25", "1e9", "-3"])}\n')
-
-
 @pytest.mark.parametrize("line", ["a", "a{b} 1", 'a{b="c} 1', "1a 2", "a 1 2 3 4", "a one", 'a{b="c"}1x', "a{b=c} 1"])
 def test_what_is_no_sample_is_said(line):
     with pytest.raises(CorruptInput, match="x, line 1"):
         list(parse([line], "x"))
-
-
-def test_detection_looks_at_content():
-    assert is_exposition("# HELP a b\n# TYPE a counter\na 1\n") > 0.9
-    assert is_exposition('a{b="c"} 1\na{b="d"} 2\n') > 0.5
-    for text in (
-        "",
-        "hello world\n",
-        "1 2\n3 4\n",
-        "snapshot_time 1.5 secs.usecs\nopen 5 samples [reqs]\n",
-        "a,b\n1,2\n",
-    ):
-        assert is_exposition(text) == 0.0, text
 
 
 def write_scrapes(path, values, *, dated=True, target="fs1-OST0000"):
@@ -133,13 +110,6 @@ def test_undated_scrapes(tmp_path):
     with pytest.raises(StopIteration) as end:
         next(generator)
     assert "the file's own time" in end.value.value
-
-
-def test_a_lone_scrape_of_counters_is_refused_with_the_command(tmp_path):
-    path = tmp_path / "a.prom"
-    path.write_text('lustre_read_bytes_total{component="ost",target="f-OST0000"} 5\n')
-    with pytest.raises(EmptyInput, match=r"shown once.*curl"):
-        rows(path)
 
 
 def test_own_times_in_any_order_of_series(tmp_path):
@@ -206,12 +176,6 @@ def test_amounts_and_rates_of_a_mapping(tmp_path):
         assert [row["value"] for row in found] == amounts
     found = rows(path, ReadContext(mapping={"metric": [{**rule, "metric": "busy_ratio", "value": "counter"}]}))
     assert [row["value"] for row in found] == [0.1, 0.1]
-
-
-def test_a_line_with_a_time_is_one():
-    assert list(parse(["1710000000", "2024-03-09T16:00:00Z"], "x")) == [Moment(T0 * NS), Moment(T0 * NS)]
-    with pytest.raises(CorruptInput):
-        list(parse(["2024-99-09T16:00:00Z"], "x"))
 
 
 def test_a_folder_of_scrapes_is_read_in_the_order_of_their_times(tmp_path):

@@ -87,14 +87,6 @@ def test_mistakes_are_named(change, said):
         read_mapping({"metric": [{**GOOD, **change}]}, "m.toml")
 
 
-@pytest.mark.parametrize(
-    "document", [{}, {"metric": []}, {"metric": [GOOD], "other": 1}, {"metric": [GOOD], "defaults": 1}]
-)
-def test_documents_that_are_none(document):
-    with pytest.raises(UsageError):
-        read_mapping(document, "m.toml")
-
-
 def test_the_recipes_of_the_documentation_are_mappings():
     text = (Path(__file__).parents[3] / "docs" / "how-to" / "prometheus-in.md").read_text()
     recipes = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)

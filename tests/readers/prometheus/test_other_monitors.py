@@ -1,13 +1,13 @@
-"""Line protocol of telegraf, CSV of collectd and of LDMS: counters and states as they were planted."""
+"""Line protocol of telegraf: counters and states as they were planted."""
 
 from __future__ import annotations
 
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.prometheus.exposition import COLLECTD, LDMS, TELEGRAF
+from ioweather.readers.prometheus.exposition import TELEGRAF
 
 T0 = 1_710_000_000
 
@@ -67,93 +67,6 @@ def test_line_protocol_that_is_none(tmp_path):
         list(TELEGRAF.read(path, ReadContext()))
     for text in (b"a b\n", b"hello world 5\n", b'a{b="c"} 1\n', b"1 2 3\n"):
         assert TELEGRAF.detect(text, path) == 0.0
-
-
-def collectd(tmp_path, name, lines, plugin="disk-sda"):
-    folder = tmp_path / "csv" / "node1" / plugin
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(lines)
-    return folder / name
-
-
-def test_collectd(tmp_path):
-    path = collectd(
-        tmp_path,
-        "disk_octets-2024-03-09",
-        "epoch,read,write\n1710000000.500,100,5\n1710000010.500,300,5\n1710000020.5,250,nan\n",
-    )
-    rows = read(COLLECTD, path)
-    assert [(r["metric"], r["value"], r["quality"]) for r in rows] == [
-        ("read_bytes", 200.0, 0), ("read_bytes", 250.0, 2), ("write_bytes", 0.0, 0),
-    ]  # fmt: skip
-    assert (rows[0]["system"], rows[0]["start_ns"]) == ("node1:sda", T0 * NS + NS // 2)
-    assert read(COLLECTD, path, host="other")[0]["system"] == "other:sda"
-
-
-def test_collectd_that_stored_rates(tmp_path):
-    path = collectd(tmp_path, "disk_octets-2024-03-09", "epoch,read,write\n1710000000,1.5,0.0\n1710000010,2.5,0.0\n")
-    assert [r["value"] for r in read(COLLECTD, path)] == [25.0, 0.0]
-    path = collectd(tmp_path, "df_complex-free-2024-03-09", "epoch,value\n1710000000,4096.000000\n", "df-scratch")
-    (row,) = read(COLLECTD, path)
-    assert (row["metric"], row["system"], row["value"]) == ("free_bytes", "mount:scratch", 4096.0)
-
-
-def test_a_csv_of_collectd_out_of_its_place(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("epoch,read,write\n1710000000,1,2\n")
-    with pytest.raises(SourceError, match="its place says"):
-        list(COLLECTD.read(path, ReadContext()))
-
-
-def test_ldms(tmp_path):
-    path = tmp_path / "lustre_client.1710000000"
-    path.write_text(
-        "#Time,Time_usec,ProducerName,component_id,job_id,read_bytes#stats.snx11024,open#stats.snx11024,other\n"
-        + "".join(
-            f"{T0 + 60 * i}.{500000 + i:06},{500000 + i},nid{node:05},{node},0,{node * 1000 * i},{i},9\n"
-            for i in range(3)
-            for node in (1, 2)
-        )
-    )
-    rows = read(LDMS, path)
-    assert {(r["system"], r["component_kind"]) for r in rows} == {("snx11024", "host")}
-    total = {(r["component"], r["metric"]): 0.0 for r in rows}
-    for row in rows:
-        total[row["component"], row["metric"]] += row["value"]
-    assert total == {
-        ("nid00001", "read_bytes"): 2000.0, ("nid00002", "read_bytes"): 4000.0, ("nid00001", "open_ops"): 2.0,
-        ("nid00002", "open_ops"): 2.0,
-    }  # fmt: skip
-    path.write_text(path.read_text() + "1710000300.5,1,nid00001\nx\n")
-    with pytest.raises(CorruptInput, match="expected a time"):
-        list(LDMS.read(path, ReadContext()))
-
-
-def test_ldms_of_disks_as_its_documentation_shows_it(tmp_path):
-    """procdiskstats: totals and rates in turn; sectors and milliseconds."""
-    path = tmp_path / "procdiskstats.csv"
-    path.write_text(
-        "#Time,Time_usec,ProducerName,component_id,job_id,app_id,reads_comp#sda,reads_comp.rate#sda,sect_read#sda,"
-        "sect_read.rate#sda,time_read#sda,time_ios#sda,sect_written#sda,reads_comp#loop0\n"
-        "1558387831.001731,1731,s0,0,0,0,197797,0,5382606,0,69312,5000,44600000,1\n"
-        "1558387841.001731,1731,s0,0,0,0,197807,1,5382706,10,69322,7500,44600200,2\n"
-    )
-    found = {(row["component"], row["metric"]): row["value"] for row in read(LDMS, path)}
-    assert found == {
-        ("sda", "read_ops"): 10, ("sda", "read_bytes"): 51_200, ("sda", "write_bytes"): 102_400,
-        ("sda", "read_busy_seconds"): pytest.approx(0.010), ("sda", "busy_ratio"): pytest.approx(0.25),
-    }  # fmt: skip
-
-
-def test_ldms_of_lustre_clients_by_its_other_names(tmp_path):
-    path = tmp_path / "lustre2_client.csv"
-    path.write_text(
-        "#Time,Time_usec,ProducerName,component_id,client.read_bytes#llite.testfs,client.open#llite.testfs\n"
-        "1558387831.0,0,n1,1,1000,5\n1558387841.0,0,n1,1,5000,8\n"
-    )
-    assert {(row["system"], row["metric"]): row["value"] for row in read(LDMS, path)} == {
-        ("testfs", "read_bytes"): 4000, ("testfs", "open_ops"): 3,
-    }  # fmt: skip
 
 
 def test_telegraf_counts_what_a_job_did_to_the_metadata_server(tmp_path):

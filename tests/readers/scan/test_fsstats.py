@@ -7,9 +7,8 @@ import gzip
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.tables import TABLES
-from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.lists import FSSTATS
 
 KIB, NOW = 1024, 1_700_000_000 * 10**9
@@ -86,12 +85,6 @@ def test_the_whole_output_and_a_gzipped_one_are_the_same(tmp_path):
     assert interrupted["complete"] is False
 
 
-def test_it_is_recognised(tmp_path):
-    assert SOURCES["fsstats"] is FSSTATS
-    assert FSSTATS.detect(report().encode(), tmp_path) > 0.9
-    assert FSSTATS.detect(b"histogram,file size\n", tmp_path) == 0.0
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -108,8 +101,3 @@ def test_it_is_recognised(tmp_path):
 def test_what_is_cut_or_changed_is_refused(tmp_path, text, error):
     with pytest.raises(error):
         read(tmp_path, text)
-
-
-def test_a_report_has_no_time_of_its_own(tmp_path):
-    with pytest.raises(UndatedInput, match="does not say when"):
-        read(tmp_path, report(), start_ns=None)

@@ -100,18 +100,6 @@ def test_a_long_list_of_find_gives_what_a_scan_gives(tree, tmp_path, end, zipped
     assert scan["complete"]
 
 
-def test_a_short_list_of_files(tree, tmp_path):
-    """No types and no inodes: of files alone, every histogram of files but for those with several names."""
-    root, now = tree
-    path = tmp_path / "list"
-    path.write_bytes(find(root, SHORT + "\\n", "-type", "f", "-links", "1"))
-    found, expected = bins(read(FIND, path, now)), own_scan(root, now)
-    (tmp_path / "long").write_bytes(find(root, LONG + "\\0", "-type", "f", "-links", "1"))
-    assert found == bins(read(FIND, tmp_path / "long", now))
-    assert sum(c for c, _ in found[("all", "", "size")].values()) == 12 * 7 + 1
-    assert set(found[("all", "", "age_size")]) <= set(expected[("all", "", "age_size")])
-
-
 def test_a_short_list_with_directories_tells_them_by_their_neighbours(tree, tmp_path):
     root, now = tree
     for conditions in ((), ("-depth",)):
@@ -138,23 +126,6 @@ def test_entries_are_kept_when_asked_for(tree, tmp_path):
     hashed = read(FIND, path, now, keep_raw=True, paths="hash")["scan_entries"]
     assert len({row["path"] for row in hashed}) == len(rows)
     assert not any("/" in row["path"] for row in hashed)
-
-
-def test_times_and_sizes_at_the_edge_of_what_fits(tmp_path):
-    root = tmp_path / "tree"
-    root.mkdir()
-    (root / "late").write_text("x")
-    os.utime(root / "late", (15_000_000_000, 15_000_000_000))  # the year 2445
-    with (root / "huge").open("wb") as file:
-        file.truncate(2**43)
-    (tmp_path / "list").write_bytes(find(root, LONG + "\\0"))
-    frames = read(FIND, tmp_path / "list", int(time.time()), keep_raw=True)
-    late = next(row for row in frames["scan_entries"] if row["path"].endswith("late"))
-    assert late["mtime_ns"] == 2**63 - 1
-    assert bins(frames)[("all", "", "mtime")][-1] == [1, 1]
-    assert bins(frames)[("all", "", "size")][44] == [1, 2**43]
-    damaged = b"9" * 30 + b" 8 1.0 1.0 1.0 0 0 1 /x\n"
-    assert FIND.detect(damaged, tmp_path / "x") == 0
 
 
 @pytest.mark.parametrize(
@@ -204,21 +175,6 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     path.write_bytes(gzip.compress(text)[:-30])
     with pytest.raises(TruncatedInput, match="unzipped"):
         read(FIND, path, now)
-
-
-def test_a_list_without_a_date_is_refused(tree, tmp_path):
-    (tmp_path / "list").write_bytes(find(tree[0], LONG + "\\n"))
-    with pytest.raises(UndatedInput, match="--start"):
-        list(FIND.read(tmp_path / "list", ReadContext()))
-
-
-def test_the_same_list_is_the_same_scan(tree, tmp_path):
-    root, now = tree
-    path = tmp_path / "list"
-    path.write_bytes(find(root, LONG + "\\n"))
-    ids = {read(FIND, path, now)["scans"][0]["scan_id"] for _ in range(2)}
-    assert len(ids) == 1
-    assert read(FIND, path, now + 86_400)["scans"][0]["scan_id"] not in ids
 
 
 @pytest.mark.parametrize("end", ["\n", ""])
@@ -319,13 +275,6 @@ def test_names_come_back_from_their_text(raw):
     text, escaped = stored_text(os.fsdecode(raw))
     assert original_name(text, escaped) == raw
     text.encode("utf-8")
-
-
-def test_a_gpfs_line_of_blanks_is_found_out_at_once(tmp_path):
-    path = tmp_path / "list"
-    path.write_text("12 1 0 size=1 -- /gpfs/a\n1 1 1 " + " " * 200_000 + "x -- -- a\n")
-    with pytest.raises(CorruptInput, match="line 2"):
-        list(GPFS.read(path, ReadContext(zone=ZoneInfo("UTC"), start_ns=1)))
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
-from ioweather.core.safe_files import file_system_of, mount_points_below
 from ioweather.readers.scan import walker
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import Tally, project_name
-from ioweather.readers.scan.walker import Item, Pace, Walker, open_below
-from scan_trees import counted
+from ioweather.readers.scan.walker import Item, Walker, open_below
 
 SRC = Path(__file__).resolve().parents[3] / "src"
 
@@ -87,57 +83,6 @@ def test_a_directory_swapped_for_another_file_system_is_not_read(tmp_path, monke
     tally = scanned(tmp_path)
     assert tally.counts["other_filesystems"] == 1
     assert tally.counts["directories"] == 1
-
-
-def test_files_deleted_between_listing_and_looking_are_counted_as_vanished(tmp_path, monkeypatch):
-    for index in range(10):
-        (tmp_path / f"f{index}").write_text("x")
-    (tmp_path / "d").mkdir()
-    real = Walker._count_chunk
-
-    def after_deletion(self, chunk, place):
-        for name in ("f3", "f7"):
-            (tmp_path / name).unlink(missing_ok=True)
-        if (tmp_path / "d").exists():
-            (tmp_path / "d").rmdir()
-        return real(self, chunk, place)
-
-    monkeypatch.setattr(Walker, "_count_chunk", after_deletion)
-    tally = scanned(tmp_path)
-    assert tally.counts["vanished"] == 3
-    assert tally.counts["files"] == 8
-    assert tally.counts["entries"] == 11
-
-
-def test_a_tree_that_lives_while_it_is_scanned(tmp_path):
-    """Files come and go; the scan ends, and what stayed is all there."""
-    for folder in range(30):
-        (tmp_path / f"d{folder}").mkdir()
-        for index in range(30):
-            (tmp_path / f"d{folder}" / f"stays{index}").write_text("x")
-    stop = threading.Event()
-
-    def live() -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            file = tmp_path / f"d{number % 30}" / f"passing{number}.tmp"
-            file.write_text("x")
-            folder = tmp_path / f"d{number % 30}" / f"also{number}"
-            folder.mkdir()
-            folder.rmdir()
-            file.unlink()
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        for _ in range(10):
-            tally = scanned(tmp_path)
-            assert tally.histograms()["extension"][""] >> 96 == 900
-            assert not tally.errors
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_paths_longer_than_path_max(tmp_path):
@@ -227,10 +172,6 @@ def test_unreadable_directories_are_named_and_the_rest_is_read(tmp_path):
         shutil.rmtree(root)
 
 
-def test_walking_needs_the_standard_library_only(tmp_path):
-    assert in_child(tmp_path)[3] == []
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
 def test_a_root_that_cannot_be_read_is_refused():
     root = Path("/tmp") / f"ioweather-closed-{os.getpid()}"
@@ -265,30 +206,6 @@ def test_what_is_no_directory_is_refused(tmp_path):
             plan_scan(path, start_ns=0)
 
 
-def test_a_root_that_is_a_link_is_resolved_once(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "f").write_text("x")
-    (tmp_path / "way").symlink_to("real")
-    assert scanned(tmp_path / "way").counts["files"] == 1
-
-
-def test_the_rate_is_kept(monkeypatch):
-    """A clock that only sleeping moves: so many entries need so many seconds, evenly."""
-    clock = [100.0]
-
-    def sleep(seconds):
-        clock[0] += seconds
-
-    monkeypatch.setattr(walker, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
-    pace = Pace(1000)
-    assert pace.chunk == 100
-    for _ in range(50):
-        pace.passed(pace.chunk)
-    assert clock[0] == pytest.approx(105.0)
-    assert Pace(None).chunk > 100
-    assert Pace(0.5).chunk == 1
-
-
 def test_projects_by_path_user_and_group(tmp_path):
     for name in ("earth", "other"):
         (tmp_path / name / "sub").mkdir(parents=True)
@@ -304,14 +221,3 @@ def test_projects_by_path_user_and_group(tmp_path):
     assert {owner.project for owner in by_group.owners} == {"G"}
     nobody = scanned(tmp_path)
     assert {project_name(owner) for owner in nobody.owners} == {f"uid {os.geteuid()}"}
-
-
-def test_mounts_are_known():
-    assert file_system_of("/proc")[1] == "proc"
-    assert "/proc" in mount_points_below("/")
-
-
-def test_an_empty_tree(tmp_path):
-    tally = scanned(tmp_path)
-    assert tally.counts == {"directories": 1}
-    assert set(counted(tally)) == {("all", "", "directory_entries"), ("all", "", "directory_size")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -16,8 +15,7 @@ import pytest
 from ioweather.core.errors import LakeError, SourceError
 from ioweather.readers.scan import scanner, walker
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
-from ioweather.readers.scan.tally import LinkRecord, Tally
-from ioweather.readers.scan.walker import ROOT_ITEM, Item
+from ioweather.readers.scan.walker import ROOT_ITEM
 from scan_trees import Naive, counted, runs_tree
 
 
@@ -147,45 +145,6 @@ def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path, small_tasks):
     paths = {record.split(b" ", 11)[11] for record in listing.getvalue().split(b"\0") if record}
     expected = {os.fsencode(path) for path in root.rglob("*")} | {os.fsencode(root)}
     assert paths == expected
-
-
-def test_the_queue_gives_the_latest_first_and_nothing_twice():
-    state = ScanState()
-    state.begin(ROOT_ITEM)
-    ids, items = state.take(10)
-    assert items == [ROOT_ITEM]
-    assert state.take(10) == ([], [])
-    many = tuple(f"d{i}" for i in range(1000))  # in rows of eight; of few each has its own
-    state.arrived(1, [Item("a", 1, many), Item("", 1, ("b", "c")), Item("d\udcff", 2, ("x\udcfe",))])
-    assert state.left(10) == 0
-    state.done(1, ids)
-    assert state.left(1000) == 125 + 2 + 1
-    ids, items = state.take(9)
-    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("c",)), Item("", 1, ("b",))]
-    assert state.take(9)[1] == [Item("a", 1, many[-8:])]
-    state.lost(2, ids)
-    assert state.left(1000) == 125 - 1 + 3
-    state.close()
-
-
-def test_links_are_kept_once_whoever_comes_first():
-    one = LinkRecord(1, 2**64 - 5, 0, 0, "", 5, 512, 1, 1, 1, 2, 3, "txt")
-    two = one._replace(depth=2, extension="dat")
-    for order in ((one, two), (two, one), (two, one, two)):
-        state = ScanState()
-        state.add_links(order)
-        found = list(state.links())
-        assert len(found) == 1
-        assert (found[0].depth, found[0].extension) == (2, "dat")
-
-
-def test_a_tally_survives_json():
-    tally = Tally(1000)
-    tally.trouble("/x\udcff", "EACCES")
-    tally.note("files", 5, "/odd\udc80name", 3)
-    tally.add_extension("h5", 1 << 96)
-    again = Tally.from_json(json.loads(json.dumps(tally.to_json())))
-    assert again.to_json() == tally.to_json()
 
 
 def test_a_damaged_state_is_refused_with_a_hint(tmp_path):

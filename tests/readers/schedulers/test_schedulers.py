@@ -150,12 +150,6 @@ def test_grid_engine(tmp_path):
     assert four["step"] == "1.n2"
 
 
-def test_grid_engine_of_univa_counts_milliseconds(tmp_path):
-    text = SGE_TEXT.replace("1772359200:1772359210:1772359240", "1772359200123:1772359210456:1772359240789")
-    (job,) = read(SGE, tmp_path, text + ":NONE:NONE:668106752\n")
-    assert (job["submit_ns"], job["end_ns"]) == (1772359200123 * NS // 1000, 1772359240789 * NS // 1000)
-
-
 @pytest.mark.parametrize(
     ("source", "good", "bad", "reason"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import itertools
 import json
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.core.tables import concat
 from ioweather.core.units import NS
 from ioweather.ingestion.reading import Reading, read_file
-from ioweather.readers.slurm import _CHECKS, _FREE_TEXT, _KEPT, SACCT, Header, _readings, expand, parse_identity
+from ioweather.readers.slurm import SACCT, expand, parse_identity
 
 UTC = ReadContext(zone=zone_named("UTC"))
 # What one real cluster printed of the same jobs.
@@ -53,11 +52,6 @@ def test_a_plain_job(tmp_path):
     assert (job["user"], job["account"], job["cluster"]) == ("ruser1", "climate", "cluster")
 
 
-def test_dumps_put_into_one_file(tmp_path):
-    jobs = read(write(tmp_path, row(job_id="7"), HEADER, row(job_id="8"), row(job_id="9")))
-    assert [job["job_id"] for job in jobs] == ["7", "8", "9"]
-
-
 @pytest.mark.parametrize("name", ["fail|pipe", "|", "a|b|c", "|x", "x|", "a|2026-11-15T06:27:47|b", "7|7"])
 def test_a_delimiter_in_a_name_is_put_right(tmp_path, name):
     (job,) = read(write(tmp_path, row(name=name)))
@@ -65,49 +59,10 @@ def test_a_delimiter_in_a_name_is_put_right(tmp_path, name):
     assert job["state"] == "COMPLETED"
 
 
-def test_a_line_end_in_a_name_is_put_right(tmp_path):
-    jobs = read(write(tmp_path, row(name="two\nlines"), row("8")))
-    assert [(job["job_id"], job["name"]) for job in jobs] == [("7", "two\nlines"), ("8", "sim")]
-
-
 def test_a_row_that_reads_two_ways_is_refused(tmp_path):
     header = HEADER.replace("JobName|", "JobName|Comment|")
     with pytest.raises(CorruptInput, match="ways to read"):
         read(write(tmp_path, row(name="a|b|c"), header=header))
-
-
-@given(
-    st.permutations(["JobID", "JobName", "Comment", "State", "WorkDir", "NNodes", "Flags"]),
-    st.lists(st.sampled_from(["7", "", "RUNNING", "a b", " 7 "]), min_size=7, max_size=11),
-)
-def test_readings_are_those_of_trying_every_way(fields, parts):
-    header = Header("|", tuple(fields), trailing=False)
-    surplus = len(parts) - len(fields)
-    expected = set()
-    for extra in itertools.product(range(surplus + 1), repeat=len(fields)):
-        if sum(extra) == surplus and not any(
-            n for n, name in zip(extra, fields, strict=True) if name not in _FREE_TEXT
-        ):
-            ends = list(itertools.accumulate(1 + n for n in extra))
-            values = ["|".join(parts[a:b]).strip() for a, b in zip([0, *ends], ends, strict=False)]
-            if all(_CHECKS[name](value) for name, value in zip(fields, values, strict=True) if name in _CHECKS):
-                expected.add(tuple(v if name in _KEPT else "" for name, v in zip(fields, values, strict=True)))
-    found = _readings(parts, header, surplus)
-    assert len(found) == len(set(found)) == min(2, len(expected))
-    assert set(found) <= expected
-
-
-def test_many_delimiters_in_a_submitted_line_cost_little(tmp_path):
-    """Trying every way to share 50 among seven fields would be 30 million tries for one row."""
-    names = "JobName|Comment|AdminComment|SystemComment|SubmitLine|WorkDir|Extra|"
-    line = "sbatch --wrap cat" + " | grep x" * 50
-    rows = [row(str(n), name=f"sim|||| {line} |/home|") for n in range(20)]
-    path = write(tmp_path, *rows, header=HEADER.replace("JobName|", "Comment|SubmitLine|JobName|"))
-    with pytest.raises(CorruptInput, match="ways to read"):
-        read(path)
-    header = HEADER.replace("JobName|", names.removeprefix("JobName|")).replace("NodeList", "NodeList|JobName")
-    rows = [row(str(n), name=f"c|a|s|{line}|/home|") + f"|job {n}" for n in range(20)]
-    assert [job["name"] for job in read(write(tmp_path, *rows, header=header))] == [f"job {n}" for n in range(20)]
 
 
 @pytest.mark.parametrize("delimiter", ["\x1f", ",", ";", "%%", "\t"])
@@ -139,12 +94,6 @@ def test_ids_of_arrays_and_heterogeneous_jobs_and_steps():
     assert parse_identity("sim") is None
 
 
-def test_a_dump_without_raw_ids_knows_only_plain_ones(tmp_path):
-    header = HEADER.replace("JobIDRaw|", "")
-    rows = [row("22_1", raw="28").replace("|28|", "|", 1), row("36").replace("36|36", "36")]
-    assert [job["raw_job_id"] for job in read(write(tmp_path, *rows, header=header))] == [None, 36]
-
-
 def test_states_and_times_of_jobs_that_never_ran(tmp_path):
     jobs = read(
         write(
@@ -158,12 +107,6 @@ def test_states_and_times_of_jobs_that_never_ran(tmp_path):
         ("PENDING", None, None),
     ]
     assert jobs[1]["end_ns"] is None
-
-
-def test_epoch_times_need_no_zone(tmp_path):
-    line = row().replace("2026-11-15T06:27:47", "1794724067").replace("2026-11-15T06:27:50", "1794724070")
-    (job,) = read(write(tmp_path, line.replace("2026-11-15T06:28:00", "Unknown")), ReadContext())
-    assert job["submit_ns"] == parse_time_ns("2026-11-15T06:27:47Z")
 
 
 def test_local_times_need_a_zone(tmp_path):

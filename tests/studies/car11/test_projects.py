@@ -255,3 +255,26 @@ def test_nuclear_physics_two_applications_of_one_project() -> None:
     assert "helper" not in finding.text
     alone = exhibits("project_signatures", planted([reading, reading]))["car11.projects"]
     assert not [f for f in alone.findings if "several applications" in f.text]
+
+
+def of_sizes(program: str, sizes: dict[int, list[float]]) -> list[dict[str, object]]:
+    """Jobs of a program: seconds of I/O by number of nodes, four processes on each, a GiB per node."""
+    return [
+        {"exe": f"/bin/{program}", "uid": 7, "nprocs": 4 * nodes, "written": nodes * GIB, "io": seconds}
+        for nodes, times in sizes.items() for seconds in times
+    ]  # fmt: skip
+
+
+def test_programs_of_different_sizes_do_not_compare() -> None:
+    """A fast program on few nodes and a slow one on many: nothing falls with the number of nodes."""
+    fast, slow = ({nodes: [t * (1 + i / 50) for i in range(10)]} for nodes, t in ((512, 10.0), (2048, 90.0)))
+    made = exhibits("project_performance", planted([*of_sizes("fast", fast), *of_sizes("slow", slow)]))["car11.table6"]
+    assert stands(made, "slower_per_node") == "untestable"
+    assert "sizes of different programs" in words(made)
+
+
+def test_a_program_that_slows_with_its_size_is_seen() -> None:
+    falls = {nodes: [10.0 * nodes / 256 * (1 + i / 50) for i in range(8)] for nodes in (256, 512, 1024)}
+    made = exhibits("project_performance", planted(of_sizes("one", falls)))["car11.table6"]
+    assert stands(made, "slower_per_node") == "supported"
+    assert estimate(made, "size_trend").n == 24

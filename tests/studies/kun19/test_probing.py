@@ -7,10 +7,12 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
 from ioweather.topics.parameters import resolve_params
+from judging import stands
 
 T = 1_790_000_000 * NS
 PARAMS = {"window": 10 * MINUTE_NS}
@@ -26,7 +28,7 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
 
 
 def made(frame):
-    data = StudyData({"window": frame, "day": frame, "hour": frame})
+    data = StudyData({"window": frame, "day": frame})
     return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
 
 
@@ -36,11 +38,11 @@ def test_the_stretches_shown_end_and_begin_where_they_are_told():
             return T if "responses" in sql else None
 
     found = resolve_params(STUDY.params, {}, Lake, lambda: "UTC")
-    assert (found["first_ns"], found["hour_ns"], found["last_ns"]) == (
-        T + 1 - 10 * MINUTE_NS, T + 1 - 60 * MINUTE_NS, T + 1,
+    assert (found["first_ns"], found["day_ns"], found["last_ns"]) == (
+        T + 1 - 10 * MINUTE_NS, T + 1 - 24 * 60 * MINUTE_NS, T + 1,
     )  # fmt: skip
     typed = resolve_params(STUDY.params, {"window": "30min", "last_ns": str(T - 5)}, Lake, lambda: "UTC")
-    assert (typed["first_ns"], typed["hour_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 60 * MINUTE_NS)
+    assert (typed["first_ns"], typed["day_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 24 * 60 * MINUTE_NS)
 
 
 def test_a_samplers_requests_are_not_the_probes():
@@ -78,16 +80,31 @@ def test_bands_and_slow_fraction():
     assert len(drawn.rows) <= 1800
 
 
-def test_a_host_that_differs_is_named():
-    rng = np.random.default_rng(6)
-    seconds = 0.01 * rng.lognormal(0, 0.3, 3000)
-    seconds[2::3] *= 1.5
-    (finding,) = made(responses(seconds, hosts=("h1", "h2", "h3")))["kun19.fig2"].findings
-    assert finding.kind == "note"
-    assert "h3" in finding.text
-    calm = 0.01 * rng.lognormal(0, 0.3, 3000)
-    (finding,) = made(responses(calm, hosts=("h1", "h2", "h3")))["kun19.fig2"].findings
-    assert finding.kind == "undecided"
+def hosts_of(factor: float, seed: int = 6, n: int = 9000, common: float = 0.0) -> Exhibit:
+    """Three hosts, the last `factor` as slow, on a system whose load moves by `common`."""
+    rng = np.random.default_rng(seed)
+    load = np.cumsum(rng.standard_normal(n)) / np.sqrt(n) * common
+    seconds = 0.01 * rng.lognormal(0, 0.3, n) * np.exp(load)
+    seconds[2::3] *= factor
+    return made(responses(seconds, hosts=("h1", "h2", "h3")))["kun19.fig2"]
+
+
+def test_a_host_that_differs_is_named_and_contradicts() -> None:
+    slow = hosts_of(1.5)
+    assert stands(slow, "hosts_agree") == "refuted"
+    assert all("h3" in finding.text for finding in slow.findings)
+    assert stands(hosts_of(1.0), "hosts_agree") == "supported"
+
+
+def test_a_test_that_finds_nothing_shows_no_agreement() -> None:
+    few = hosts_of(1.12, n=450)
+    assert stands(few, "hosts_agree") == "undecided"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "wrong"), [(1.12, "supported"), (1.0, "refuted")])
+def test_hosts_are_rarely_judged_wrongly(factor: float, wrong: str) -> None:
+    assert sum(stands(hosts_of(factor, seed, 2000, 2.0), "hosts_agree") == wrong for seed in range(60)) <= 3
 
 
 def test_failures_are_counted_and_nothing_gives_nothing():

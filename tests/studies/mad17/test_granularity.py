@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planted_jobs import cells, estimate
+from planted_jobs import cells, estimate, words
 
 from judging import stands
 from planted_association import made, planted_association
@@ -27,7 +27,16 @@ def test_the_association_weakens(exhibits):
     change = next(e for e in exhibits["mad17.fig10"].estimates if e.name.startswith("spearman_change_read[strong"))
     assert change.high < 0
     assert stands(exhibits["mad17.fig10"], "coarse_sampling_hides") == "supported"
+    assert "runs moved in time" in words(exhibits["mad17.fig10"])
     assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata"}
     ranks = next(chart.table for chart in exhibits["mad17.fig10"].charts if chart.table.name == "ranks")
     rows = [dict(zip((c.name for c in ranks.columns), row, strict=True)) for row in ranks.rows]
     assert all(row["low"] <= row["value"] <= row["high"] and row["n"] >= 8 for row in rows)
+
+
+@pytest.mark.slow
+def test_without_contention_nothing_falls_beyond_what_steps_make():
+    """D_D and PsiD share their steps: every coefficient falls with coarser ones, and none says so of contention."""
+    for seed in range(8):
+        found = made("association_granularity", planted_association(days=20, seed=seed, contention=0.0))["mad17.fig10"]
+        assert stands(found, "coarse_sampling_hides") != "supported", seed

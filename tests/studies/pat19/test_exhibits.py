@@ -182,7 +182,7 @@ BOXED = [claim for claim in claims("pat19") if claim.observation]
 def exhibit(claim: Claim, holds: bool | None) -> Exhibit:
     """An exhibit that supports, refutes or leaves open one claim."""
     side = 1 if (claim.above is not None) == bool(holds) else -1
-    value = claim.number + side * 0.1
+    value = claim.number + side * (3.0 if claim.ours and claim.unit else 0.1)
     low, high = (value - 0.05, value + 0.05) if holds is not None else (claim.number - 1, claim.number + 1)
     estimates = [Estimate(claim.estimate, value, "", low, high, 0.9, 10, "bootstrap")]
     if claim.scale:
@@ -201,7 +201,6 @@ def verdicts(made: list[Exhibit]) -> list[object]:
 
 def test_there_are_eight_and_each_follows_from_its_claims() -> None:
     assert len(OBSERVATIONS) == 8
-    assert len(BOXED) == 36
     assert {claim.observation for claim in BOXED} == set(range(1, 9))
     assert verdicts([exhibit(claim, True) for claim in BOXED]) == ["true"] * 8
     assert verdicts([exhibit(claim, False) for claim in BOXED]) == ["false"] * 8

@@ -133,9 +133,8 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     assert [row[0] for row in made.tables[1].rows][2] == "≥ 3 (50 of 248)"
     beside = {item.published.quantity: item for item in compare(replace(made, published=published(made.id)))}
     assert len(beside) == 15
-    assert all(item.ours for item in beside.values())
-    assert beside["clusters_read[>=10]"].ours[0].name == "clusters_read[>=10]"
-    assert beside["clusters_read[>=100]"].ours[0].name == "clusters_read[100 of 248]"
+    assert beside["clusters_read[>=10]"].here.name == "clusters_read[>=10]"
+    assert beside["clusters_read[>=100]"].here.name == "clusters_read[100 of 248]"
 
 
 def test_sensitivity(striped: dict[str, Exhibit], estimate_of: Any) -> None:

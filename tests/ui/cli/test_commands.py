@@ -240,10 +240,8 @@ def test_what_was_probed_is_named_too(call, tmp_path):
     assert "mount:/scratch" in out
     assert call("facility", "init", "--lake", place)[0] == 0
     made = load_facility(place / "facility.toml")
-    assert [(system.name, system.lustre, system.mounts) for system in made.filesystems] == [
-        ("scratch", ("scratch",), ("/scratch",)),
-        ("root", (), ("/",)),
-    ]
+    found = {(system.name, system.lustre, system.mounts) for system in made.filesystems}
+    assert found >= {("scratch", ("scratch",), ("/scratch",)), ("root", (), ("/",))}
     assert call("facility", "check", "--lake", place)[0] == 0
 
 

@@ -69,10 +69,15 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
+    with urllib.request.urlopen(address, timeout=30) as response:
+        shown = response.read().decode()
+        assert response.headers["refresh"] == "2"
+    assert f"Measuring {home}" in shown
+    assert "first numbers in" in shown
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out
-    assert out.index("First response times") < out.index("Coverage:")
+    assert out.index("First response times") < out.index("No baseline yet")
     assert "simulated" not in out
     assert not any(home.iterdir())
     with open_lake(home.parent / "data" / "ioweather" / "lake").snapshot() as snapshot:

@@ -95,6 +95,12 @@ _SERVICE = re.compile(r"(?:mds|mdt)\.(MDS)\.(\w+)\.stats|ost\.(OSS)\.(\w+)\.stat
 _CLIENT = re.compile(r"llite\.(.+)-([0-9a-f]{8,16})\.stats")
 # On a metadata server the same names with the target at the end are its own connections: no client's.
 _CLIENT_REQUESTS = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-([0-9a-f]{8,16})\.rpc_stats")
+# The server that a client is connected to: a parameter of its own, or a line of `import`; and as `lctl dl -t` shows it.
+_CONNECTION = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-.*\.(?:\w+_conn_uuid|import)")
+_CURRENT = re.compile(r"current_connection: *\"?([^\s\"]+)")
+_DEVICE = re.compile(
+    r"\s*\d+ UP (?:osc|mdc) (.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-[0-9a-f]{8,16} \S+ \d+ (\S+@\S+)\s*"
+)
 _GAUGES = {
     "kbytestotal": ("capacity_bytes", 1024),
     "kbytesfree": ("free_bytes", 1024),
@@ -122,6 +128,16 @@ class Snapshot:
     jobs: dict[Target, dict[str, Entry]] = field(default_factory=dict)
     gauges: dict[Target, dict[str, int]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    host: str | None = None
+    # The network address of a target's server, as a client sees it.
+    connections: dict[Target, str] = field(default_factory=dict)
+
+    def servers(self) -> dict[Target, str]:
+        """Return the server of each target: this host, where its counters are read, else what a client is connected
+        to."""
+        own = {*(origin.target for origin in self.samples), *self.gauges, *self.jobs}
+        here = {target: self.host for target in own if self.host is not None and target.kind in ("ost", "mdt")}
+        return {**self.connections, **here}
 
     def time_ns(self, target: Target) -> int | None:
         """When the target was read; its states carry no time of their own."""
@@ -198,9 +214,29 @@ def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str,
     elif match := _CLIENT_REQUESTS.fullmatch(parameter):
         client = host or f"{match[1]}-{match[3]}"
         _add_histograms(snapshot, Target(match[1], "host", f"{client}:{match[2]}"), text, where)
+    elif match := _CONNECTION.fullmatch(parameter):
+        current = _CURRENT.search(text)
+        address = current[1] if current else text.strip()
+        if "@" not in address:
+            return False
+        add_connection(snapshot, match[1], match[2], address)
     else:
         return False
     return True
+
+
+def add_connection(snapshot: Snapshot, system: str, name: str, address: str) -> None:
+    """Note the server of a target that a client is connected to."""
+    snapshot.connections[Target(system, name[:3].lower(), f"{system}-{name}")] = address
+
+
+def parse_device_list(lines: Iterable[str | None]) -> Snapshot:
+    """Parse `lctl dl -t` of a client: the address of each target's server."""
+    snapshot = Snapshot()
+    for line in lines:
+        if line is not None and (match := _DEVICE.fullmatch(line)):
+            add_connection(snapshot, *match.groups())
+    return snapshot
 
 
 def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -> None:
@@ -237,11 +273,11 @@ def counted(kind: str, stats: Stats) -> dict[str, int]:
 def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
     """Output of many `lctl get_param` runs, one after another: a parameter that is read here and comes again begins a
     new snapshot. One run may show others (uuids of exports) several times."""
-    current, seen = Snapshot(), set[str]()
+    current, seen = Snapshot(host=host), set[str]()
     for parameter, text in parameters:
         if parameter in seen:
             yield current
-            current, seen = Snapshot(), set()
+            current, seen = Snapshot(host=host), set()
         if add_parameter(current, parameter, text, where, host):
             seen.add(parameter)
     if seen:
@@ -286,7 +322,7 @@ def _text(path: Path) -> str:
 
 def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) -> Snapshot:
     """One snapshot of a server or of a copied tree."""
-    snapshot = Snapshot()
+    snapshot = Snapshot(host=host)
     for parameter, path in tree_files(root):
         if with_jobs or path.name != JOB_STATS:
             add_parameter(snapshot, parameter, _text(path), str(root), host)

@@ -3,19 +3,22 @@
 A claim is an estimate of an exhibit above or below a number. Its result follows from the estimate, its interval and
 the criterion, here and nowhere else; so does the sentence. Where a paper has words and no number, the number is ours.
 
-A published quantity is compared with the estimate of its name, or of the name that `beside` in the paper's file gives.
-A quantity with a key (a project, a group, a system) is compared with all of the same quantity here, from estimates or a
-table's column: their median and their range.
+Every claim is one one-sided test at the level 1 / number of claims. So of all claims together less than one is decided
+wrongly on average, however they depend on each other (the per-family error rate; Spjotvoll 1972), and a claim has the
+same result on every page.
+
+A published quantity is compared with the estimate of its name, or of the name that `beside` in the paper's file gives:
+the same quantity of the same kind of thing. What a paper prints of one of its projects, groups or systems has no
+counterpart here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
-from statistics import NormalDist, median
+from statistics import NormalDist
 from typing import Any, Final, Literal, TypeAlias
 
 from ioweather.core.errors import UsageError
@@ -23,10 +26,11 @@ from ioweather.core.papers import PAPERS, as_printed, document, published
 from ioweather.core.results import Cell, Estimate, Exhibit, Finding, Published, ResultTable, columns_of, quantity_label
 from ioweather.core.units import format_value
 
-Standing: TypeAlias = Literal["supported", "refuted", "undecided", "untestable"]
+Standing: TypeAlias = Literal["supported", "weaker", "refuted", "undecided", "untestable"]
 # What each standing is called before people.
 STANDINGS: Final[Mapping[Standing, str]] = {
     "supported": "agrees",
+    "weaker": "weaker than in the paper",
     "refuted": "contradicts",
     "undecided": "undecided",
     "untestable": "not testable",
@@ -35,7 +39,10 @@ LEGEND: Final = (
     "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
 )
 NO_INTERVAL: Final = "no interval asked for"
-FALSE_DISCOVERY_RATE: Final = 0.1
+# Quantities that cannot be negative: their intervals are made of logarithms.
+POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
+# [ours] On our side of a criterion of ours is agreement from this part of the paper's own distance from it on.
+_AGREES: Final = 0.9
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,9 @@ class Claim:
 
     The estimate must lie above (or below) a number. `exact` counts need no interval. A number that speaks of so many
     parts of a system of `scale_of` is scaled by this site's own count of them, the estimate `scale`, and cannot be
-    judged with fewer than `scale_least`. `ours`: the paper has words, and the number is ours. `least_n`: with fewer
-    observations nothing is decided. `printed` is the quantity that the paper prints of its own site. `without` says why
-    there may be no such estimate.
+    judged with fewer than `scale_least`. `ours`: the paper has words, and the number is ours, for the reason `because`.
+    `least_n`: with fewer observations nothing is decided. `printed` is the quantity that the paper prints of its own
+    site. `without` says why there may be no such estimate.
     """
 
     id: str
@@ -61,6 +68,7 @@ class Claim:
     below: float | None = None
     exact: bool = False
     ours: bool = False
+    because: str = ""
     scale: str = ""
     scale_of: float = 1.0
     scale_least: int = 0
@@ -84,7 +92,8 @@ class Claim:
 @dataclass(frozen=True)
 class Judgement:
     """How a claim stands at one site. `limit` is the criterion there; `why` says what stands in the way of a decision;
-    `p_value` is that of the estimate lying at the limit, None for exact counts."""
+    `p_value` is one-sided, of an estimate at the limit; None for exact counts. `weaker`: on the side of a criterion of
+    ours, but short of what the paper prints."""
 
     claim: Claim
     standing: Standing
@@ -100,6 +109,7 @@ class Judgement:
 
 _KINDS: Final[Mapping[Standing, Literal["supported", "refuted", "undecided"]]] = {
     "supported": "supported",
+    "weaker": "undecided",
     "refuted": "refuted",
     "undecided": "undecided",
     "untestable": "undecided",
@@ -125,10 +135,21 @@ def claim_of(claim_id: str) -> Claim:
     raise UsageError(f"There is no claim {claim_id!r}.", hint="`ioweather claims` lists them all.")
 
 
+def _printed(claim: Claim) -> Published | None:
+    wanted = claim.printed or claim.estimate
+    return next((value for value in published(claim.exhibit) if value.quantity == wanted), None)
+
+
 def printed_value(claim: Claim) -> str:
     """What the paper's own site has, as printed; empty where it has words alone."""
-    wanted = claim.printed or claim.estimate
-    return next((as_printed(value) for value in published(claim.exhibit) if value.quantity == wanted), "")
+    value = _printed(claim)
+    return as_printed(value) if value else ""
+
+
+@cache
+def error_rate() -> float:
+    """The level of each test: of all claims together, less than one is decided wrongly on average."""
+    return 1 / len(claims())
 
 
 def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
@@ -145,14 +166,20 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
         limit *= count / claim.scale_of
     if claim.least_n and (estimate.n or 0) < claim.least_n:
         return Judgement(claim, "undecided", estimate, limit, f"n = {estimate.n or 0}, and it takes {claim.least_n}")
+    above = estimate.value > limit if claim.above is not None else estimate.value < limit
     if claim.exact:
-        return Judgement(claim, _side(claim, estimate.value, estimate.value, limit), estimate, limit)
-    if estimate.low is None or estimate.high is None:
+        p_value = None
+    elif estimate.low is None or estimate.high is None:
         why = NO_INTERVAL if estimate.method == NO_INTERVAL else "too few data for an interval"
         return Judgement(claim, "undecided", estimate, limit, why)
-    return Judgement(
-        claim, _side(claim, estimate.low, estimate.high, limit), estimate, limit, p_value=_p_value(estimate, limit)
-    )
+    else:
+        p_value = _p_value(estimate, limit)
+        if p_value > error_rate():
+            inside = estimate.low <= limit <= estimate.high
+            why = "" if inside else f"not sure enough where {len(claims())} claims are tested"
+            return Judgement(claim, "undecided", estimate, limit, why, p_value)
+    standing: Standing = "refuted" if not above else "supported" if _reaches(claim, estimate, limit) else "weaker"
+    return Judgement(claim, standing, estimate, limit, p_value=p_value)
 
 
 def judged(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]:
@@ -162,43 +189,37 @@ def judged(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]
     return tuple(judge(claim, known) for claim in (claims(key) if key in PAPERS else ()) if claim.exhibit == exhibit)
 
 
-def _side(claim: Claim, low: float, high: float, limit: float) -> Standing:
-    if claim.above is not None:
-        return "supported" if low > limit else "refuted" if high <= limit else "undecided"
-    return "supported" if high < limit else "refuted" if low >= limit else "undecided"
+def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
+    """Whether the estimate is compatible with what the paper prints, where the criterion itself is ours."""
+    printed = _printed(claim)
+    if not claim.ours or printed is None or isinstance(printed.value, str) or printed.value is None:
+        return True
+    if printed.note.partition(";")[0] in (
+        {"at most", "less than"} if claim.above is not None else {"at least", "more than"}
+    ):
+        return True  # a bound on the other side
+    needed = limit + _AGREES * (printed.value - limit)
+    ends = [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
+    return max(ends) >= needed if claim.above is not None else min(ends) <= needed
 
 
 def _p_value(estimate: Estimate, limit: float) -> float:
-    """Two-sided, from the interval as if it were that of a normal variable: below 1 - level exactly where the interval
-    leaves the limit out."""
-    assert estimate.low is not None
-    assert estimate.high is not None
+    """One-sided p of an estimate at the limit, from the half of its interval on that side as if it were normal, on
+    the scale that the interval was made on."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    assert value is not None
+    assert low is not None
+    assert high is not None
     reach = NormalDist().inv_cdf(0.5 + (estimate.level or 0.9) / 2)
-    middle, sd = (estimate.low + estimate.high) / 2, (estimate.high - estimate.low) / 2 / reach
-    if not math.isfinite(middle) or not math.isfinite(sd):
-        return 0.0 if math.isfinite(estimate.low) and estimate.low > limit else 1.0
-    if sd == 0:
-        return 0.0 if middle != limit else 1.0
-    return math.erfc(abs(middle - limit) / sd / math.sqrt(2))
-
-
-def controlled(judgements: Sequence[Judgement], rate: float = FALSE_DISCOVERY_RATE) -> tuple[Judgement, ...]:
-    """The same when all of them are read together: of what is still decided, at most this share is wrong on average,
-    however they depend on each other (Benjamini & Yekutieli 2001). Exact counts are not tests."""
-    tests = sorted((j.p_value, i) for i, j in enumerate(judgements) if j.p_value is not None)
-    count = len(tests)
-    harmonic = sum(1 / i for i in range(1, count + 1))
-    kept: set[int] = set()
-    for rank, (p_value, _) in enumerate(tests, 1):
-        if p_value <= rate * rank / (count * harmonic):
-            kept = {i for _, i in tests[:rank]}
-    why = f"not sure enough where {count} claims are tested at once"
-    return tuple(
-        Judgement(j.claim, "undecided", j.estimate, j.limit, why, j.p_value)
-        if j.p_value is not None and j.standing in ("supported", "refuted") and i not in kept
-        else j
-        for i, j in enumerate(judgements)
-    )
+    end = low if limit < value else high
+    if not math.isfinite(end):
+        return 0.5
+    if value == limit:
+        return 0.0 if low == high else 0.5
+    if estimate.unit in POSITIVE_UNITS and min(limit, end, value) > 0:
+        value, limit, end = (math.log(each) for each in (value, limit, end))
+    half = value - end if limit < value else end - value
+    return 0.0 if half <= 0 else NormalDist().cdf(-reach * abs(value - limit) / half)
 
 
 def evidence(judgement: Judgement) -> str:
@@ -214,8 +235,10 @@ def _sentence(judgement: Judgement) -> str:
     claim, shown = judgement.claim, evidence(judgement)
     if judgement.standing == "untestable":
         return f"Cannot be told here whether {claim.text}: {judgement.why}."
-    clause = {"supported": claim.text, "refuted": claim.otherwise}.get(judgement.standing)
+    clause = {"supported": claim.text, "weaker": claim.text, "refuted": claim.otherwise}.get(judgement.standing)
     clause = clause[0].upper() + clause[1:] if clause else f"Not decided whether {claim.text}"
+    if judgement.standing == "weaker":
+        clause += ", but less so than in the paper"
     theirs = printed_value(claim)
     beside = f"; in the paper {theirs}" if theirs else ""
     why = f"; {judgement.why}" if judgement.why else ""
@@ -225,76 +248,35 @@ def _sentence(judgement: Judgement) -> str:
 # Differences of these are in their own unit: half of a share is no sensible half.
 _ADDITIVE: Final = frozenset({"", "ratio", "percent"})
 _COLUMNS: Final = columns_of(
-    "quantity [text]; published [text]; here [text]; range: interval, or range here [text]; difference [text]; "
-    "holds: range holds it [text]; place [text]"
+    "quantity [text]; published: paper [text]; here [text]; range: 90% interval [text]; difference [text]; "
+    "holds: within interval [text]; place [text]"
 )
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One printed value and what stands beside it: one estimate, or those of all groups, projects or sizes here."""
+    """One printed value and the same quantity here."""
 
     published: Published
-    ours: tuple[Estimate, ...] = ()
-    words: tuple[str, ...] = ()
-
-    @property
-    def value(self) -> float | None:
-        known = [e.value for e in self.ours if e.value is not None]
-        return median(known) if known else None
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The interval of one estimate, or the least and the greatest of several."""
-        if len(self.ours) == 1:
-            low, high = self.ours[0].low, self.ours[0].high
-            return None if low is None or high is None else (low, high)
-        known = [e.value for e in self.ours if e.value is not None]
-        return (min(known), max(known)) if known else None
+    here: Estimate
 
     @property
     def holds(self) -> bool | None:
-        printed, bounds = self.published.value, self.bounds
-        if bounds is None or not isinstance(printed, (int, float)) or isinstance(printed, bool):
+        """Whether the interval has the printed value; None without one of them."""
+        printed, low, high = self.published.value, self.here.low, self.here.high
+        if low is None or high is None or not isinstance(printed, (int, float)) or isinstance(printed, bool):
             return None
-        return bounds[0] <= printed <= bounds[1]
+        return low <= printed <= high
 
 
 def compare(exhibit: Exhibit) -> tuple[Compared, ...]:
-    """In the order of the paper."""
-    names = {estimate.name: estimate for estimate in exhibit.estimates}
+    """Printed values that have a counterpart here, in the order of the paper."""
+    names = {estimate.name: estimate for estimate in exhibit.estimates if estimate.value is not None}
     other = _beside(exhibit.id)
-    found = []
-    for value in exhibit.published:
-        asked = value.quantity
-        if asked not in names:
-            asked = other.get(asked) or other.get(_base(asked)) or asked
-        if asked in names:
-            found.append(Compared(value, (names[asked],)))
-            continue
-        # A threshold ('>=25') is no row of a table that others could stand for.
-        threshold = "[>" in value.quantity
-        keyed = tuple(e for e in exhibit.estimates if "[" in e.name and _base(e.name) == _base(asked) and not threshold)
-        cells = () if keyed or threshold else tuple(_column(exhibit.tables, _base(asked)))
-        numbers = keyed or tuple(cell for cell in cells if isinstance(cell, Estimate))
-        found.append(Compared(value, numbers, tuple(cell for cell in cells if isinstance(cell, str))))
-    return tuple(found)
-
-
-def _base(name: str) -> str:
-    return name.partition("[")[0]
-
-
-def _column(tables: Sequence[ResultTable], name: str) -> Iterator[Estimate | str]:
-    """Of the first table that has it: another one's column of that name is of other things."""
-    places = ((table, place) for table in tables for place, column in enumerate(table.columns) if column.name == name)
-    for table, place in islice(places, 1):
-        for row in table.rows:
-            cell = row[place]
-            if isinstance(cell, str):
-                yield cell
-            elif isinstance(cell, (int, float)):
-                yield Estimate(f"{name}[{row[0]}]", float(cell), table.columns[place].unit, method="row of a table")
+    pairs = (
+        (value, names.get(value.quantity) or names.get(other.get(value.quantity, ""))) for value in exhibit.published
+    )
+    return tuple(Compared(value, here) for value, here in pairs if here is not None)
 
 
 @cache
@@ -308,28 +290,25 @@ def _beside(exhibit: str) -> Mapping[str, str]:
 
 
 def comparison_table(exhibit: Exhibit, *, places: bool = True) -> ResultTable | None:
-    """What is shown; None where the paper prints nothing."""
+    """What is shown; None where nothing that the paper prints has a counterpart here."""
     rows = tuple(_row(item) for item in compare(exhibit))
     if not rows:
         return None
     kept = len(_COLUMNS) if places else len(_COLUMNS) - 1
-    return ResultTable("published", _COLUMNS[:kept], tuple(row[:kept] for row in rows), "Published, and here")
+    return ResultTable("published", _COLUMNS[:kept], tuple(row[:kept] for row in rows), "Paper and here")
 
 
 def _row(item: Compared) -> tuple[Cell, ...]:
-    printed, unit = item.published, item.ours[0].unit if item.ours else ""
-    value, bounds = item.value, item.bounds
-    here = format_value(value, unit) if item.ours else "; ".join(dict.fromkeys(item.words)) or "not here"
-    if len(item.ours) > 1 and value is not None:
-        here = f"{here} (median of {len(item.ours)})"
-    shown = "" if bounds is None else " to ".join(format_value(bound, unit) for bound in bounds)
+    printed, here = item.published, item.here
+    ends = [format_value(end, here.unit) for end in (here.low, here.high) if end is not None]
     holds = "" if item.holds is None else "yes" if item.holds else "no"
     label, note = quantity_label(printed.quantity, printed.unit), filter(None, [printed.place, printed.note])
-    return label, as_printed(printed), here, shown, _difference(printed, value, unit), holds, "; ".join(note)
+    shown = format_value(here.value, here.unit), " to ".join(ends) if len(ends) == 2 else ""
+    return label, as_printed(printed), *shown, _difference(printed, here), holds, "; ".join(note)
 
 
-def _difference(printed: Published, value: float | None, unit: str) -> str:
-    theirs = printed.value
+def _difference(printed: Published, here: Estimate) -> str:
+    theirs, value, unit = printed.value, here.value, here.unit
     if value is None or not isinstance(theirs, (int, float)) or isinstance(theirs, bool) or printed.unit != unit:
         return ""
     if unit in _ADDITIVE:

@@ -14,6 +14,7 @@ from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
+from ioweather.job_io.advisor.declared_rules import declared_rule, site_advice
 from ioweather.job_io.advisor.profile import LEVEL, Advice, Dimension, Rule, profile_of
 from ioweather.job_io.view import JobView, as_one_run
 
@@ -103,7 +104,16 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
 def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
     return tuple(
         AdviceItem(
-            a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines, a.headline, a.file
+            a.name,
+            a.dimension,
+            a.evidence,
+            a.seconds,
+            a.promise.low,
+            a.promise.high,
+            a.fix_lines,
+            a.headline,
+            a.file,
+            a.note,
         )
         for a in patterns
     )
@@ -162,6 +172,8 @@ def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
     yield Fact(advice.name, advice.headline, value, "seconds" if promise.tried else "text", note=note)
     for number, line in enumerate(advice.fix_lines[:1] if brief else advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
+    if advice.note:
+        yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
     note = "none: no such change was measured yet"
     if promise.tried:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
@@ -204,13 +216,16 @@ def advice_exhibit(advised: Advised) -> Exhibit:
 
 
 def _rules() -> tuple[Rule, ...]:
-    """Read the rules from rules.toml; the function of a rule's name finds the pattern.
+    """Read the rules from rules.toml; the condition of a rule, or the function of its name, finds the pattern.
 
     Rules of equal cost are shown in the order of that file.
     """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
     looks = vars(parallel_rules) | vars(request_rules)
-    return tuple(Rule(name, look=looks[name], **entry) for name, entry in tomllib.loads(text).items())
+    return tuple(
+        declared_rule(name, entry) if "when" in entry else Rule(name, look=looks[name], **entry)
+        for name, entry in tomllib.loads(text).items()
+    )
 
 
 RULES: Final = _rules()
@@ -306,13 +321,17 @@ def advise(view: JobView) -> Advised:
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
-        rules = () if profile.sums_only else RULES
+        site = site_advice()
+        rules = () if profile.sums_only else (*RULES, *site.rules)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
     ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.rank_seconds)
     return Advised(
-        patterns=tuple(replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0) for a in ranked),
+        patterns=tuple(
+            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=site.notes.get(a.name, ""))
+            for a in ranked
+        ),
         io_seconds=profile.io_seconds,
         run_seconds=profile.run_seconds,
         floor_seconds=floor,

@@ -7,6 +7,7 @@ never the B / R that remains.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -164,16 +165,13 @@ def larger_requests(profile: Profile, interface: str, verb: Verb) -> tuple[str, 
 def collective_calls(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
     """Lines that make requests collective, by interface and language."""
     lines = _filled((_COLLECTIVE_PYTHON if profile.python else _COLLECTIVE)[interface], verb)
-    return (*lines, _hint(profile, f"romio_cb_{verb}", "enable"))
+    return (*lines, hint(profile, f"romio_cb_{verb}", "enable"))
 
 
 def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -> tuple[str, ...]:
     """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
-    lines = (
-        _hint(profile, f"romio_cb_{verb}", "enable"),
-        _hint(profile, "cb_nodes", str(profile.nodes)),
-        _hint(profile, "cb_buffer_size", str(buffer_bytes)),
-    )
+    values = {f"romio_cb_{verb}": "enable", "cb_nodes": str(profile.nodes), "cb_buffer_size": str(buffer_bytes)}
+    lines = hints(profile, values)
     # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
     if interface == "HDF5":
         return (*lines, "H5Pset_chunk(dcpl, rank, block_of_one_process);")
@@ -201,7 +199,7 @@ def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
         call = "os.pread" if verb == "read" else "os.pwrite"
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
     lines = (f"sort by offset, then {verb} in that order",)
-    return (*lines, _hint(profile, f"romio_cb_{verb}", "enable")) if profile.parallel else lines
+    return (*lines, hint(profile, f"romio_cb_{verb}", "enable")) if profile.parallel else lines
 
 
 def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
@@ -213,7 +211,7 @@ def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
 
 def by_all(profile: Profile) -> tuple[str, ...]:
     """Lines that distribute the I/O over all processes."""
-    lines = ("MPI_File_write_at_all or _read_at_all on all ranks", _hint(profile, "cb_nodes", str(profile.nodes)))
+    lines = ("MPI_File_write_at_all or _read_at_all on all ranks", hint(profile, "cb_nodes", str(profile.nodes)))
     return ("MPI.File.Open(comm, path, mode).Write_at_all(...)", lines[1]) if profile.python else lines
 
 
@@ -227,27 +225,58 @@ def packed(profile: Profile) -> tuple[str, ...]:
     return ("H5Dcreate2 in one HDF5 file instead of a new file", "tar cf all.tar DIRECTORY  # and read from it")
 
 
-def _hint(profile: Profile, name: str, value: str) -> str:
+# Settings of Open MPI's OMPIO in place of ROMIO's hints. It has collective buffering whenever a call is collective.
+_OMPIO: Final = {
+    "cb_nodes": "io_ompio_num_aggregators {}",
+    "cb_buffer_size": "io_ompio_bytes_per_agg {}",
+    "romio_cb_write": "fcoll vulcan",
+    "romio_cb_read": "fcoll two_phase",
+}
+
+
+def hint(profile: Profile, name: str, value: str) -> str:
+    """Return the line that gives a hint to the MPI-IO of this run: an info key of ROMIO, an environment variable of
+    Cray MPICH, which needs no new program, or a parameter of OMPIO."""
+    if profile.mpi == "cray":
+        return f"export MPICH_MPIIO_HINTS=*:{name}={value}"
+    if profile.mpi == "openmpi" and name in _OMPIO:
+        return f"mpirun --mca {_OMPIO[name].format(value)}"
     return f'info.Set("{name}", "{value}")' if profile.python else f'MPI_Info_set(info, "{name}", "{value}");'
 
 
-def setstripe(profile: Profile, rows: Bools, width: int) -> str:
-    """Return the command for the directory of the file with most bytes, if its path is known and can be typed."""
+def hints(profile: Profile, values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the lines for several hints: one for Cray MPICH, whose variable has them all."""
+    if profile.mpi == "cray":
+        return ("export MPICH_MPIIO_HINTS=*:" + ":".join(f"{name}={value}" for name, value in values.items()),)
+    return tuple(hint(profile, name, value) for name, value in values.items())
+
+
+def directory_of(profile: Profile, rows: Bools) -> str:
+    """Return the directory of the file with most bytes, if its path is known and can be typed; else DIRECTORY."""
     first = int(np.argmax(np.where(rows, profile.moved, -1))) if rows.any() else -1
     path = profile.records.text("path")[first : first + 1].tolist()[0] if first >= 0 else None
     folder = path.rpartition("/")[0] if path else ""
     plain = folder.startswith("/") and all(c.isalnum() or c in "/._-+" for c in folder)
     # Never the root of a file system: the new files of all users would be striped.
-    if not plain or folder in profile.mounts or folder == "/":
-        folder = "DIRECTORY"
-    return f"lfs setstripe -c {width} -S 4M {folder}"
+    return folder if plain and folder not in profile.mounts and folder != "/" else "DIRECTORY"
 
 
-def balanced(profile: Profile, rows: Bools) -> str:
+def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
+    """Return the command that lays new files over `width` targets, for the file system at hand; none where there is no
+    such command."""
+    folder = directory_of(profile, rows)
+    if profile.filesystem == "lustre":
+        return (f"lfs setstripe -c {width} -S 4M {folder}",)
+    if profile.filesystem == "beegfs":
+        return (f"beegfs-ctl --setpattern --numtargets={width} {folder}",)
+    return ()
+
+
+def balanced(profile: Profile, rows: Bools) -> tuple[str, ...]:
     """Return the command that lets the file system balance files: one stripe each, or all targets for a shared file."""
     shared = bool((rows & profile.shared).any())
     width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES))) if shared else 1
-    return setstripe(profile, rows, width)
+    return layout_lines(profile, rows, width)
 
 
 def _filled(lines: tuple[str, ...], verb: Verb) -> tuple[str, ...]:

@@ -19,12 +19,14 @@ from ioweather.job_io.advisor.fixes import (
     buffering,
     by_all,
     find_small,
+    hint,
+    hints,
     interface_of,
     joined,
     joined_by_collectives,
+    layout_lines,
     main_verb,
     rate_words,
-    setstripe,
 )
 from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile, Seen
 
@@ -117,10 +119,8 @@ def data_sieving(profile: Profile) -> Seen | None:
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = f"{format_bytes(amount)} read to be written again: {part} of what MPI-IO wrote"
-    line = 'MPI_Info_set(info, "romio_ds_write", "disable");'
-    return Seen(
-        evidence, profile.saving(saved), (line, 'MPI_Info_set(info, "romio_cb_write", "enable");'), files[records.file]
-    )
+    line = hint(profile, "romio_ds_write", "disable")
+    return Seen(evidence, profile.saving(saved), (line, hint(profile, "romio_cb_write", "enable")), files[records.file])
 
 
 MANY: Final = 1000
@@ -158,7 +158,7 @@ def aggregators(profile: Profile) -> Seen | None:
     least = profile.moved_bytes / profile.ceiling[0]
     seconds = min(profile.saving(saved), max(0.0, (profile.io_seconds or 0.0) - least))
     evidence = f"{len(callers):,} aggregators for {profile.nodes:,} nodes"
-    lines = (f'MPI_Info_set(info, "cb_nodes", "{profile.nodes}");', 'MPI_Info_set(info, "cb_config_list", "*:1");')
+    lines = hints(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
     return Seen(evidence, seconds, lines, rows)
 
 
@@ -205,7 +205,7 @@ def striping(profile: Profile) -> Seen | None:
         f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
         f"taken at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Seen(evidence, seconds, (setstripe(profile, rows, width),), rows)
+    return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
 
 
 FEWEST_BYTES: Final = 64 * MIB
@@ -241,7 +241,7 @@ def unused_targets(profile: Profile) -> Seen | None:
         used = 1
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
     width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES)))
-    return Seen(evidence, 0.0, (setstripe(profile, rows & profile.shared, width),), rows)
+    return Seen(evidence, 0.0, layout_lines(profile, rows & profile.shared, width), rows)
 
 
 LOPSIDED: Final = 1.5
@@ -261,7 +261,7 @@ def uneven_targets(profile: Profile) -> Seen | None:
         f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
         f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
     )
-    return Seen(evidence, seconds, (balanced(profile, rows),), rows)
+    return Seen(evidence, seconds, balanced(profile, rows), rows)
 
 
 # A target is slow if its files took five times as long per byte as those elsewhere, and each of its files longer than
@@ -386,7 +386,7 @@ def subset(profile: Profile) -> Seen | None:
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
     rows, behind = lagging(profile)
-    lines = ("divide the data evenly: total / ranks bytes each", 'MPI_Info_set(info, "romio_cb_write", "enable");')
+    lines = ("divide the data evenly: total / ranks bytes each", hint(profile, "romio_cb_write", "enable"))
     return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
 
 
@@ -397,7 +397,7 @@ _REPORT: Final = "report to your site: one node or target is slow"
 def straggler_time(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves no more than others: a node or target is slow."""
     rows, behind = lagging(profile)
-    lines = ('MPI_Info_set(info, "romio_cb_write", "enable");', _REPORT)
+    lines = (hint(profile, "romio_cb_write", "enable"), _REPORT)
     return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)
 
 

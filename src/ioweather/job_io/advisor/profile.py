@@ -26,7 +26,7 @@ from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import peak_of
-from ioweather.facts.file_records import FileRecords, file_records, ratio, strategy_of_files, sums
+from ioweather.facts.file_records import FileRecords, file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.view import JobView, LogFacts, printable
 
@@ -186,6 +186,9 @@ _ENOUGH_BYTES: Final = 64 * MIB
 _SMALL_BINS: Final = 5
 # A pattern of files that take less than this part of the I/O time is not named.
 FELT_SHARE: Final = 0.01
+# An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
+LONG_OPEN_SECONDS: Final = 1.0
+_SEVERAL_THREADS: Final = 1.05
 # No device is faster.
 WRITE_TO_MEMORY_SECONDS: Final = 10e-6
 SYSTEM_CALL_SECONDS: Final = 1e-6
@@ -229,6 +232,13 @@ class Profile:
     def parallel(self) -> bool:
         """Several processes of one program, which could use MPI-IO."""
         return self.nprocs > 1 and not self.separate
+
+    @property
+    def mpi(self) -> Literal["cray", "openmpi", ""]:
+        """The MPI of the run, by its mounts or its command; empty if unknown."""
+        if any("/cray" in mount for mount in self.mounts):
+            return "cray"
+        return "openmpi" if "openmpi" in self.command.lower() else ""
 
     @property
     def python(self) -> bool:
@@ -355,7 +365,24 @@ class Profile:
 
     @cached_property
     def seconds(self) -> Callable[[str], Floats]:
-        return cache(self.records.seconds)
+        read = cache(self.records.seconds)
+        # Waiting for the other end of a pipe is not I/O.
+        return lambda name: np.where(self.waits, 0.0, read(name)) if name == "meta_seconds" else read(name)
+
+    @cached_property
+    def waits(self) -> Bools:
+        """Rows whose opens waited for something else than storage: a second or more each, in threads of a process that
+        spent more time in I/O than the run lasted."""
+        records = self.records
+        meta = records.seconds("meta_seconds")
+        spent = meta + records.seconds("read_seconds") + records.seconds("write_seconds")
+        alone = records.counted & (records.rank >= 0)
+        ranks, place = np.unique(records.rank, return_inverse=True)
+        threads = sums(np.where(alone, spent, 0.0), place, len(ranks)) > _SEVERAL_THREADS * (
+            self.run_seconds or math.inf
+        )
+        calls = np.maximum(self.ints("open_count"), 1)
+        return np.asarray(alone & threads[place] & (meta >= LONG_OPEN_SECONDS * calls), np.bool_)
 
     @cached_property
     def below(self) -> Bools:
@@ -374,6 +401,14 @@ class Profile:
     @cached_property
     def counted(self) -> Bools:
         return self.records.counted
+
+    @cached_property
+    def file_bytes(self) -> Floats:
+        """Size of the file of each row: its highest byte, else the bytes moved."""
+        ends = np.maximum(self.ints("read_extent_bytes"), self.ints("write_extent_bytes"))
+        size = maximum(ends, self.records.file, self.records.files)
+        moved = self.records.per_file(self.moved, self.counted)
+        return np.where(size > 0, size, moved).astype(np.float64)[self.records.file]
 
     @cached_property
     def shared(self) -> Bools:
@@ -400,10 +435,15 @@ class Profile:
         """Opens that a row needs: one for each of its processes."""
         return np.where(self.records.rank < 0, self.nprocs, 1)
 
+    def bin_count(self, verb: Verb, bins: int) -> Ints:
+        """Requests in the lowest of Darshan's bins."""
+        names = (READ_BINS if verb == "read" else WRITE_BINS)[:bins]
+        return np.asarray(np.sum([self.ints(name) for name in names], axis=0), np.int64)
+
     def small_count(self, verb: Verb) -> Ints:
         """Requests under 1 MiB. The bin from 100 KiB includes 1 MiB; the common sizes tell how many these are."""
         bins = READ_BINS if verb == "read" else WRITE_BINS
-        small: Ints = np.sum([self.ints(name) for name in bins[:_SMALL_BINS]], axis=0)
+        small = self.bin_count(verb, _SMALL_BINS)
         last = self.ints(bins[_SMALL_BINS - 1])
         both = self.ints(READ_BINS[_SMALL_BINS - 1]) + self.ints(WRITE_BINS[_SMALL_BINS - 1])
         sizes = [(self.ints(f"access{i}_bytes"), self.ints(f"access{i}_count")) for i in range(1, 5)]
@@ -479,9 +519,14 @@ class Profile:
 
     @cached_property
     def io_seconds(self) -> float | None:
-        """D; None if the log has no times."""
+        """D, without `waits`; None if the log has no times."""
         value = self.row["io_seconds"]
-        return float(value) if value is not None and math.isfinite(value) and value > 0 else None
+        if value is None or not math.isfinite(value) or value <= 0:
+            return None
+        if not self.waits.any():
+            return float(value)
+        alone = self.counted & (self.records.rank >= 0)
+        return self._slowest(self.spent, alone) + float(self.shared_seconds.sum()) or None
 
     @cached_property
     def shared_seconds(self) -> Floats:
@@ -589,7 +634,8 @@ Dimension: TypeAlias = Literal["small_or_misaligned", "interface", "random", "im
 @dataclass(frozen=True)
 class Advice:
     """One pattern of a run. `model_seconds` is the saving of wall-clock I/O time by the rule's model, if only this were
-    changed; `promise` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type."""
+    changed; `promise` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type, `note`
+    is a sentence of the site."""
 
     name: str
     headline: str
@@ -602,6 +648,7 @@ class Advice:
     fix_lines: tuple[str, ...]
     matters: bool = False
     file: str = ""
+    note: str = ""
 
     @property
     def seconds(self) -> float:

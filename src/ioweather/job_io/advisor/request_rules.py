@@ -18,6 +18,7 @@ from ioweather.job_io.advisor.fixes import (
     aligned,
     collective_calls,
     find_small,
+    hint,
     in_order,
     interface_of,
     joined,
@@ -27,7 +28,6 @@ from ioweather.job_io.advisor.fixes import (
     order_share,
     packed,
     rate_words,
-    setstripe,
 )
 from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb
 
@@ -307,6 +307,18 @@ def seeks(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), lines, rows)
 
 
+def waiting_opens(profile: Profile) -> Seen | None:
+    """Opens that wait for something else than storage."""
+    if not (rows := profile.waits).any():
+        return None
+    longest = float(profile.records.seconds("meta_seconds")[rows].max())
+    evidence = (
+        f"not storage: opens of {profile.files_moved(rows):,} files waited up to {format_seconds(longest)}, in several "
+        "threads at once, as on pipes and locks; left out below"
+    )
+    return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+
+
 STORM_SHARE: Final = 0.3
 
 
@@ -354,10 +366,8 @@ def file_per_process(profile: Profile) -> Seen | None:
     part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
     evidence = f"{files:,} files of single processes, {format_value(files / profile.nprocs)} each{part}"
     verb = main_verb(profile, rows)
-    lines = ["MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);"]
-    if int(profile.ints("stripe_count")[rows].max(initial=0)) > 1:
-        lines.append(setstripe(profile, rows, 1))
-    return Seen(evidence, profile.saving(saved), tuple(lines), rows)
+    lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
+    return Seen(evidence, profile.saving(saved), lines, rows)
 
 
 FEWEST_FILES: Final = 8
@@ -426,14 +436,14 @@ def shared_metadata(profile: Profile) -> Seen | None:
     files = profile.files_moved(rows)
     which = "a shared file" if files == 1 else f"{files:,} shared files"
     evidence = f"all processes open {which}; up to {format_seconds(longest)} of metadata on one, all processes together"
-    hint = 'MPI_Info_set(info, "romio_no_indep_rw", "true");'
+    deferred = hint(profile, "romio_no_indep_rw", "true")
     opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
     # A file that is only read, and fits into a process, is best read by one.
     moved = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
     read_only = not profile.ints("write_bytes")[rows].any() and moved <= BROADCAST_BYTES
     by_mpiio = bool(profile.records.mpiio[rows].any())
     hdf5 = interface_of(profile, rows, meta) == "HDF5"
-    lines = (hint,) if by_mpiio else BROADCAST if read_only else (opened, hint)
+    lines = (deferred,) if by_mpiio else BROADCAST if read_only else (opened, deferred)
     if hdf5:
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
     return Seen(evidence, profile.saving(saved), lines, rows)

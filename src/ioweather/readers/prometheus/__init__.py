@@ -1,1 +1,1 @@
-"""Samples that a monitoring system labelled: Prometheus, telegraf, collectd, LDMS. A mapping says what each is."""
+"""Samples that a monitoring system labelled: Prometheus and telegraf. A mapping says what each is."""

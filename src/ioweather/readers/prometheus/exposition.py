@@ -1,16 +1,8 @@
-"""Files of labelled samples: the sources `prometheus`, `collectd`, `ldms` and `telegraf`.
+"""Files of labelled samples: the sources `prometheus` and `telegraf`.
 
 `prometheus` is exposition text as exporters print it: Prometheus's own and OpenMetrics, one scrape or many. It is not
 parsed by prometheus_client, which takes one scrape at a time and gives times as floats; that parser is the oracle of
 the tests.
-
-`collectd` writes one CSV file a day for each type, and only its path says what it is of:
-HOST/PLUGIN-INSTANCE/TYPE-DATE. A column becomes the sample `plugin_type_column`. Counters are whole numbers; with
-StoreRates they are rates, with fractions.
-
-`ldms` (store_csv) writes one column for each metric: `#Time,Time_usec,ProducerName,component_id,
-read_bytes#stats.scratch`. A column becomes the sample `ldms_metric`, the text behind # its label `set`, and the
-producer its host.
 
 `telegraf` writes InfluxDB's line protocol: `diskio,host=oss1,name=sda read_bytes=4096i,writes=3i
 1794726355242525983`. A field becomes the sample `measurement_field` with the tags as labels. Times are in
@@ -22,7 +14,6 @@ files, and growth over a gap or a restart from the samples before.
 
 from __future__ import annotations
 
-import csv
 import heapq
 import re
 from collections.abc import Iterable, Iterator
@@ -32,16 +23,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.readers.prometheus.mapping import Pieces, Taking
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import all_of_a_kind, line_blocks, plain_head, whole_lines
-
-# Exposition text, as exporters print it: Prometheus's own and OpenMetrics, a scrape or many below each other.
-#
-# Not by prometheus_client's parser: it takes one scrape at a time, and gives times as floats. It is the oracle of the
-# tests.
+from ioweather.readers.text_files import all_of_a_kind, plain_head, whole_lines
 
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,5})?"
 _LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]{0,255})[ \t]*=[ \t]*"((?:[^"\\\n]|\\.)*)"[ \t]*(?:,[ \t]*|(?=\}))')
@@ -255,127 +241,6 @@ class _Clock:
             return self._context.start_ns + number * (self._context.interval_ns or 0)
         self.by_file_time = True
         return self._path.stat().st_mtime_ns
-
-
-_MOMENT: Final = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9})[0-9]*)?")
-_CSV_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,3})?")
-_COLLECTD: Final = re.compile(r"epoch(?:,[\w-]{1,60}){1,20}")
-_DAY: Final = re.compile(r"(.+)-[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LDMS: Final = re.compile(r"#[Tt]ime(?:stamp)?,(?:[^,\n]{1,300},){0,20}[Pp]roducer(?:Name)?(?:,[^,\n]{1,300}){1,5000}")
-_NOT_MEASURED: Final = frozenset({"time_usec", "dt", "component_id", "job_id", "app_id", "uid", "gid", "jobid"})
-
-
-def _detect_collectd(head: bytes, path: Path) -> float:
-    return 0.85 if _COLLECTD.fullmatch(plain_head(head).partition("\n")[0].strip()) else 0.0
-
-
-def _read_collectd(path: Path, context: ReadContext) -> Pieces:
-    labels = _collectd_labels(path)
-    if context.host is not None:
-        labels["host"] = context.host
-    taking = Taking(path, context, "Let collectd write for longer.")
-    rows = 0
-    columns: list[str] = []
-    for where, values in _rows(path):
-        if not columns:
-            columns = values[1:]
-            continue
-        rows += 1
-        time_ns = _moment_ns(values, len(columns) + 1, where)
-        for column, value in zip(columns, values[1:], strict=True):
-            if _CSV_NUMBER.fullmatch(value):
-                name = f"{labels['plugin']}_{labels['type']}_{column}"
-                taking.add(name, name, labels, time_ns, float(value), is_rate="." in value)
-        yield from taking.full()
-    return (yield from taking.finish(f"{rows} line(s) of collectd"))
-
-
-COLLECTD = FileReader(
-    "collectd",
-    "CSV files of collectd (disk, df; others by a mapping)",
-    ("series", "job_operations"),
-    _detect_collectd,
-    _read_collectd,
-    tried="by its documentation; not tried on a real file",
-    made_by="LoadPlugin csv, with DataDir; keep its folders",
-    lost="what no mapping names (disk, df are there); the interval over midnight, between the files of two days",
-    used_by="now, why, lake series",
-)
-
-
-def _collectd_labels(path: Path) -> dict[str, str]:
-    whole = path.absolute()
-    dated = _DAY.fullmatch(whole.name.removesuffix(".gz"))
-    if dated is None or len(whole.parts) < 4:
-        raise SourceError(
-            f"{path} is a CSV of collectd, and its place says what it is of: HOST/PLUGIN-INSTANCE/TYPE-YYYY-MM-DD.",
-            hint="Ingest the folder of collectd's csv plugin (DataDir), or its files as they lie there.",
-        )
-    kind, _, kind_instance = dated[1].partition("-")
-    plugin, _, plugin_instance = whole.parts[-2].partition("-")
-    names = {"host": whole.parts[-3], "plugin": plugin, "plugin_instance": plugin_instance}
-    return names | {"type": kind, "type_instance": kind_instance}
-
-
-def _detect_ldms(head: bytes, path: Path) -> float:
-    return 0.9 if _LDMS.fullmatch(plain_head(head).partition("\n")[0].strip()) else 0.0
-
-
-def _read_ldms(path: Path, context: ReadContext) -> Pieces:
-    taking = Taking(path, context, "Let LDMS store for longer.")
-    rows, columns, producer = 0, [""], 0
-    for where, values in _rows(path):
-        if values[0].startswith("#"):
-            columns = values
-            producers = [i for i, name in enumerate(columns) if name.lower().startswith("producer")]
-            if not producers:
-                raise CorruptInput(f"{where}: no column says which producer the values are of.")
-            producer = producers[0]
-            continue
-        rows += 1
-        time_ns = _moment_ns(values, len(columns), where)
-        host = values[producer]
-        for place, (column, value) in enumerate(zip(columns, values, strict=True)):
-            if place in (0, producer) or column.lower() in _NOT_MEASURED or not _CSV_NUMBER.fullmatch(value):
-                continue
-            metric, _, of = column.partition("#")
-            labels = {"host": host, "set": of}
-            taking.add(f"{host},{column}", f"ldms_{metric}", labels, time_ns, float(value))
-        yield from taking.full()
-    return (yield from taking.finish(f"{rows} line(s) of LDMS"))
-
-
-LDMS = FileReader(
-    "ldms",
-    "CSV files of LDMS (store_csv: Lustre clients, disks; others by a mapping)",
-    ("series", "job_operations"),
-    _detect_ldms,
-    _read_ldms,
-    tried="the disks of its documentation's own sample, by hand; lustre_client by its documentation",
-    made_by="store_csv of ldmsd, with its header in the file",
-    lost="what no mapping names (lustre_client and procdiskstats are there)",
-    used_by="now, why, lake series",
-)
-
-
-def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    for block in line_blocks(path):
-        if block.torn:
-            continue
-        reader = csv.reader(block.lines, strict=False)
-        try:
-            for number, values in enumerate(reader, block.first):
-                if values:
-                    yield f"{path}, line {number}", [value.strip() for value in values]
-        except csv.Error as error:
-            raise CorruptInput(f"{path}, line {block.first + reader.line_num}: {error}.") from None
-
-
-def _moment_ns(values: list[str], columns: int, where: str) -> int:
-    match = _MOMENT.fullmatch(values[0])
-    if match is None or len(values) != columns:
-        raise CorruptInput(f"{where}: expected a time and {columns - 1} values, found {','.join(values)[:60]!r}.")
-    return int(match[1]) * NS + int((match[2] or "").ljust(9, "0"))
 
 
 # Blanks, commas and equal signs inside a name follow a backslash; texts of fields are in quotes.

@@ -15,7 +15,7 @@ from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Referen
 from ioweather.core.tables import INTERFACES, STRATEGIES
 from ioweather.core.units import format_value
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
-from ioweather.stats.estimates import plain, ratio_estimate, share_estimate
+from ioweather.stats.estimates import plain
 
 SIZES: Final = Param(
     "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
@@ -112,15 +112,15 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     moved = {name: int(read[name].sum()) + int(written[name].sum()) for name in INTERFACES}
     everything = sum(moved.values())
     ratios = {name: _share(moved[name], everything) for name in INTERFACES}
-    yield [share_estimate(f"jobs_ratio[{name}]", int(used[name].sum()), jobs.rows) for name in INTERFACES]
+    yield [jobs.share(f"jobs_ratio[{name}]", used[name]) for name in INTERFACES]
     for name, ratio in ratios.items():
         yield plain(f"bytes_ratio[{name}]", ratio, "ratio", n=jobs.rows, method="share of bytes")
     moved_by_job = sum(read[name] + written[name] for name in INTERFACES)
     by_posix = sum(amount[name] for amount in (read, written) for name in ("POSIX", "STDIO"))
     libraries = used["HDF5"] | used["PnetCDF"]
-    yield share_estimate("posix_jobs_ratio", int((used["POSIX"] | used["STDIO"]).sum()), jobs.rows)
-    yield ratio_estimate("posix_bytes_ratio", np.asarray(by_posix), np.asarray(moved_by_job))
-    yield share_estimate("library_jobs_ratio", int(libraries.sum()), jobs.rows)
+    yield jobs.share("posix_jobs_ratio", used["POSIX"] | used["STDIO"])
+    yield jobs.share("posix_bytes_ratio", np.asarray(by_posix), np.asarray(moved_by_job))
+    yield jobs.share("library_jobs_ratio", libraries)
     yield _shares_by_size(bins, "interface", "Interfaces used by jobs of each size", used, read, written)
     if libraries.any():
         share = (ratios["HDF5"] or 0.0) + (ratios["PnetCDF"] or 0.0)
@@ -155,9 +155,14 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     yield (
         plain("shared_predominant_from_processes", by_jobs, "count", n=jobs.rows, method="lowest bin edge, by jobs"),
         plain("shared_predominant_by_bytes_from_processes", by_bytes, "count", n=jobs.rows, method="lowest bin edge"),
-        *(share_estimate(f"jobs_ratio[{name}]", int(flags.sum()), jobs.rows) for name, flags in used.items()),
-        share_estimate("large_jobs_shared_ratio", int((sharing & large).sum()), int(large.sum())),
-        ratio_estimate("large_jobs_shared_bytes_ratio", shared_bytes[large], (shared_bytes + moved["unique"])[large]),
+        *(jobs.share(f"jobs_ratio[{name}]", flags) for name, flags in used.items()),
+        jobs.share("large_jobs_shared_ratio", sharing & large, large),
+        jobs.share(
+            "large_jobs_shared_bytes_ratio",
+            np.where(large, shared_bytes, 0),
+            np.where(large, shared_bytes + moved["unique"], 0),
+        ),
+        jobs.share("small_jobs_unique_ratio", used["unique"] & ~large, ~large),
         plain("large_job_processes", from_processes, "count", n=jobs.rows, method="a tenth of the largest job"),
     )
     yield _shares_by_size(bins, "strategy", "Files used by jobs of each size", used, read, written)
@@ -198,7 +203,7 @@ def _files(runs: Runs) -> Iterator[Piece]:
     kinds = sum(count > 0 for count in counts[:4])
     yield plain("files_per_process_max", most, "count", n=n, method="maximum")
     yield plain("categories", kinds, "count", n=n, method="of N:N, N:1, N:M and no files")
-    yield share_estimate("zero_files_ratio", counts[0], n)
+    yield runs.share("zero_files_ratio", files == 0)
     rows = [(name, count, _share(count, n)) for name, count in zip(_CATEGORIES, counts, strict=True)]
     yield ResultTable.of("categories", "category [text]; runs [count]; ratio [ratio]", rows)
     there = files > 0

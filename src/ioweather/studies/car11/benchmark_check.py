@@ -252,7 +252,7 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         widest = int(np.nanmax(nodes[np.isfinite(limits)]))
         lowest = float(np.nanmin(limits[nodes == widest]))
         yield plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes")
-        yield share_estimate("outlier_jobs_ratio", outliers, n)
+        yield jobs.share("outlier_jobs_ratio", above, there & np.isfinite(limits))
         text = f"None of {n:,} jobs is above its ceiling."
         if outliers:
             text = f"{outliers:,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."

@@ -33,7 +33,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, MIB, format_bytes
 from ioweather.core.words import names_of
-from ioweather.stats.estimates import LEVEL, plain, share_estimate
+from ioweather.stats.estimates import LEVEL, grouped_share, plain
 from ioweather.stats.series import Drift, drift
 from ioweather.stats.summary_tables import table
 
@@ -556,8 +556,12 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         ),
     )
     yield plain("files_written", written, "count", n=runs.rows, method="sum over runs")
-    yield share_estimate("new_or_empty_ratio", new, known)
-    yield share_estimate("proxy_created_ratio", proxy, proxy_written)
+    for name, of, part, whole in (
+        ("new_or_empty_ratio", runs, ("new_or_empty_file",), ("size_known_file",)),
+        ("proxy_created_ratio", proxy_runs, ("create",), both),
+    ):
+        parts, wholes = (sum(of.ints(f"{column}_count") for column in columns) for columns in (part, whole))
+        yield grouped_share(name, np.minimum(parts, wholes), np.asarray(wholes), np.arange(of.rows), "run")
     yield Finding(f"Jobs wrote {written:,} files.", name="files_written")
     if known:
         yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")

@@ -21,7 +21,7 @@ from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
 from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.file_records import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
-from ioweather.stats.estimates import number, plain, share_estimate
+from ioweather.stats.estimates import grouped_share, number, plain
 
 _MOST_PROJECTS: Final = 10
 _LETTERS: Final = {"HDF5": "H", "PnetCDF": "N", "MPI-IO": "M", "STDIO": "S", "POSIX": "P"}
@@ -163,7 +163,7 @@ def _instrumented(
 
     hours, with_hours = hours_of(np.ones(total, np.bool_)), hours_of(with_log)
     ratio = number(with_hours / hours) if hours else None
-    share = share_estimate("jobs_instrumented_ratio", jobs, total)
+    share = grouped_share("jobs_instrumented_ratio", with_log, np.ones(total), np.asarray(known.project), "project")
     used = {name: hours_of(known.of(name)) for name in sorted(set(known.project))}
     captured = {name for name, there in zip(known.project, with_log.tolist(), strict=True) if there}
     yield plain("jobs_all", total, "count"), plain("jobs_instrumented", jobs, "count", n=total), share

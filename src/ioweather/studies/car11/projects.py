@@ -5,7 +5,6 @@ The signatures say which part dominates the I/O of each project, and why (V.A-J,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,6 +49,7 @@ from ioweather.facts.runs import (
     strong_scaling,
 )
 from ioweather.stats.estimates import (
+    difference_of_logs,
     known,
     mean_estimate,
     median_estimate,
@@ -58,7 +58,7 @@ from ioweather.stats.estimates import (
     rank_estimate,
     share_estimate,
 )
-from ioweather.stats.series import rank_correlation
+from ioweather.stats.series import rank_correlation_within
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
 
@@ -247,8 +247,9 @@ def by_spread(jobs: Runs) -> float:
 
 
 def by_sizes(jobs: Runs) -> float:
-    """Return the number of different node counts of a project."""
-    return float(len(np.unique(known(jobs.floats("node_count")))))
+    """Return the largest number of node counts of one program of a project."""
+    nodes, programs = jobs.floats("node_count"), jobs.programs
+    return float(max((len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs)), default=0))
 
 
 def _rate(value: float) -> str:
@@ -280,6 +281,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         title = "Performance per node of large jobs: least, quartiles, greatest"
         drawn = relabelled(boxes, q50="performance")
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
+        yield _posix_advantage(jobs)
         best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
         text = f"{best[0]} has the highest median, {_rate(best[5])}; {worst[0]} the lowest, {_rate(worst[5])}."
         yield Finding(text, name="median_range")
@@ -295,6 +297,21 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
             text = f"Jobs of {wide} differ most (interquartile range {shown_as[wide]})."
             yield Finding(text, name="least_steady_project")
     yield above, jobs.node_caveats, jobs.node_coverage
+
+
+def _posix_advantage(jobs: Runs) -> Estimate:
+    """Return how many times the rate per node of MPI-IO programs programs with POSIX alone reach (geometric means).
+
+    Programs are what varies: the jobs of one resemble each other, so each program counts once.
+    """
+    rates, sets = jobs.floats(PER_NODE), np.array(jobs.frame.text("interfaces").tolist(), object)
+    logs: dict[bool, list[float]] = {True: [], False: []}
+    for program in np.unique(jobs.programs).tolist():
+        own = (jobs.programs == program) & (rates > 0)
+        if own.any():
+            used = {name for each in set(sets[own].tolist()) if each for name in each.split(",")}
+            logs[bool(used & {"MPI-IO", "HDF5", "PnetCDF"})].append(float(np.mean(np.log(rates[own]))))
+    return difference_of_logs("posix_over_mpiio", np.array(logs[False]), np.array(logs[True]), "programs")
 
 
 def key_access(row: dict[str, Any]) -> str:
@@ -351,33 +368,35 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
     nodes, rates = own.floats("node_count"), own.floats(PER_NODE)
     there = np.isfinite(nodes) & np.isfinite(rates)
     rows: list[tuple[Cell, ...]] = []
-    means: list[float] = []
     for size in np.unique(nodes[there]):
         mask = there & (nodes == size)
-        means.append(float(rates[mask].mean()))
         mean = mean_estimate(f"per_node[{int(size)}]", rates[mask], PER_NODE)
         yield plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean
         metadata = known(own.floats("metadata_ratio")[mask])
         shares = known(quotient(own.floats("io_seconds")[mask], own.floats("run_seconds")[mask]))
         averages = [float(values.mean()) if len(values) else None for values in (metadata, shares)]
         moved = int(np.median(own.ints("moved_bytes")[mask]))
-        rows.append((int(size), int(mask.sum()), mean.value, *averages, moved))
+        rows.append((int(size), int(mask.sum()), len(np.unique(own.programs[mask])), mean.value, *averages, moved))
     if not rows:
         yield NO_NODES
     elif len(rows) == 1:
         yield Finding(f"All jobs of {project} ran on {rows[0][0]:,} nodes.", name="one_size")
     else:
-        n = int(there.sum())
-        rho = rank_correlation(nodes[there], rates[there]) if n >= 8 else math.nan
-        yield rank_estimate("size_trend", rho, n, "Spearman over jobs")
-        small, big = (f"{_rate(means[place])} on {rows[place][0]:,}" for place in (0, -1))
-        yield Finding(f"{project} reaches {small} nodes and {big}.", name="rate_by_size")
+        # Sizes of different programs, or of reading and writing, do not compare.
+        kind = own.programs * 2 + (own.ints("read_bytes") > own.ints("write_bytes"))
+        rho, n = rank_correlation_within(nodes[there], rates[there], kind[there])
+        if n:
+            yield rank_estimate("size_trend", rho, n, "Spearman within programs, pooled")
+        else:
+            text = f"No program of {project} ran at two sizes: sizes of different programs do not compare."
+            yield Finding(text, "undecided", name="one_size_per_program")
         if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
             yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
         "sizes",
-        f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
+        "nodes [count]; jobs [count]; programs [count]; "
+        f"per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
         "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]",
         rows,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -129,14 +130,15 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     sums = intervals.sums(there, combined, *below)
     mean = intervals.estimate("mean_rate", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
     yield plain("intervals", n, "count"), mean, plain("peak_rate", peak, "bytes_per_s", n=n, method="maximum")
-    yield intervals.estimate("below_third_of_peak_ratio", "ratio", sums, lambda s: s[:, 2] / s[:, 0], n=n)
+    below_third = partial(intervals.estimate, unit="ratio", per_unit=sums, n=n, scale="logit")
+    yield below_third("below_third_of_peak_ratio", statistic=lambda s: s[:, 2] / s[:, 0])
     lines = [Reference("x", THIRD * peak, "33% of the observed peak")]
     text = f"The mean throughput was {format_bytes(mean.value or 0.0)}/s; the peak was {format_bytes(peak)}/s."
     yield Finding(text, name="mean_throughput"), SERVER_TRAFFIC
     if nominal is None:
         yield f"The nominal peak of {filesystem} is not known: set peak_bytes_per_s in facility.toml for its share."
     else:
-        yield intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
+        yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
         yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.", name="nominal_peak")
         lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
@@ -257,7 +259,9 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
     read = intervals.estimate("per_day_read", "bytes", per_day, lambda s: s[:, 0] / s[:, 2], n=n)
     write = intervals.estimate("per_day_write", "bytes", per_day, lambda s: s[:, 1] / s[:, 2], n=n)
     yield plain("total_read", totals[0], "bytes", n=n), plain("total_write", totals[1], "bytes", n=n), read, write
-    yield intervals.estimate("read_ratio", "ratio", per_day, lambda s: s[:, 0] / (s[:, 0] + s[:, 1]), n=n)
+    yield intervals.estimate(
+        "read_ratio", "ratio", per_day, lambda s: s[:, 0] / (s[:, 0] + s[:, 1]), n=n, scale="logit"
+    )
     per_read, per_write, all_read, all_write = (format_bytes(v or 0.0) for v in (read.value, write.value, *totals))
     text = f"{per_read} were read and {per_write} written per day, {all_read} and {all_write} in all."
     yield Finding(text, name="volume_per_day")
@@ -322,7 +326,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estim
     for name, chosen in sides.items():
         intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, on=on, unit=1, unit_name="day")
         sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
-        yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen))
+        yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
 
 
 def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -> Iterator[Piece]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
@@ -26,12 +28,23 @@ from ioweather.core.results import (
     exhibit,
     quantity_label,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
 from ioweather.core.words import names_of
-from ioweather.stats.estimates import LEVEL, median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.climatology import cycle_spread, rotated_sums
+from ioweather.stats.estimates import (
+    LEVEL,
+    Intervals,
+    grouped_share,
+    median_estimate,
+    number,
+    plain,
+    quantiles,
+    share_estimate,
+)
 from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
+from ioweather.stats.series import variation_from_sums
 from ioweather.stats.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
@@ -49,6 +62,12 @@ _KIND: Final = "filesystem: file system [text]; op: operation [text]"
 _NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribution, in sd
 _POINTS: Final = 1800
 LEAST_OF_INTERVAL: Final = 8  # operations; of fewer the order statistics are the extremes
+_LEAST_INTERVALS: Final = 6
+_LEAST_WEEKS: Final = 3
+_DRAWS: Final = 200
+_SEED: Final = 20191118
+_LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
+_METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
 ROLLED_UP: Final = (
     f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
@@ -155,7 +174,7 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
 @exhibit("kun19.fig4")
 def _boxes(probed: Probed) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    worst, length = 0.0, probed.series[0].interval_ns / NS
+    length = probed.series[0].interval_ns / NS
     for series in probed.series:
         for name, counting in product(STATISTICS, _countings(series)):
             numbers = quantiles(series.counted(counting)[name])
@@ -165,15 +184,14 @@ def _boxes(probed: Probed) -> Iterator[Piece]:
         slowest = float(series.statistics["q99"][series.count > 0].max())
         usual, _ = series.expected(probed.baseline)
         if usual:
-            worst = max(worst, slowest / usual)
             yield Finding(
                 f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
                 f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
     yield plain("interval", length, "seconds", method="as set")
-    if worst:
-        yield plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual")
+    yield _worst_interval("worst_over_typical", probed.series, "q99", "greatest q99 of an interval over the median one")
+    yield _variation_of_kinds(probed.series)
     columns = (
         f"{_KIND}; statistic [text]; counted [text]; q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; "
         "q75: 75% [seconds]; q95: 95% [seconds]"
@@ -183,6 +201,61 @@ def _boxes(probed: Probed) -> Iterator[Piece]:
     title = f"Statistics of intervals of {format_seconds(length)}"
     yield Chart.of("box", drawn, "x=statistic q05 q25 q50 q75 q95 series=counted", title, facet="panel", log="y")
     yield probed.caveats, COUNTED, probed.coverage
+
+
+def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str, method: str) -> Estimate:
+    """Return the greatest statistic of any interval over the median one, with what chance gives taken off below.
+
+    The greatest of many intervals is large by its choice. Operations drawn from all others together, as many as each
+    has, say by how much; the choice among operations and file systems is made in every draw as it was made here.
+    """
+    rng, worst, chance = np.random.default_rng(_SEED), [], np.zeros(_DRAWS)
+    for series in every:
+        counts = series.count[series.count >= LEAST_OF_INTERVAL]
+        if len(counts) < _LEAST_INTERVALS:
+            continue
+        observed = series.statistics[statistic][series.count >= LEAST_OF_INTERVAL]
+        worst.append(float(observed.max() / np.median(observed)))
+        others = np.flatnonzero(series.count >= LEAST_OF_INTERVAL)
+        pooled = series.reduced.histograms.select(np.delete(others, int(observed.argmax()))).pooled()
+        law, values = pooled.count / pooled.count.sum(), pooled.values(pooled.bin)
+        for draw in range(_DRAWS):
+            up_to = np.cumsum(rng.multinomial(counts, law), axis=1)
+            rank = np.ceil(_QUANTILES[statistic] * counts - 1e-9)[:, None]
+            drawn = values[(up_to < rank).sum(axis=1)]
+            chance[draw] = max(chance[draw], float(drawn.max() / np.median(drawn)))
+    n = sum(int((series.count > 0).sum()) for series in every)
+    if not worst:
+        return plain(name, None, "factor", n=n, method=f"{method}: fewer than {_LEAST_INTERVALS} intervals")
+    value, usual = max(worst), float(np.quantile(chance, (1 + LEVEL) / 2))
+    words = f"{method}; from: over the same of operations drawn from the others together"
+    return Estimate(name, value, "factor", value / usual, value, LEVEL, n, words)
+
+
+def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
+    """Return the variation of metadata operations between intervals over that of reads and writes of blocks."""
+    name, method = "metadata_over_data_variation", "CoV of medians of intervals; root mean square of operations"
+    starts = np.unique(np.concatenate([series.start_ns for series in every]))
+    sums: dict[bool, list[Floats]] = {True: [], False: []}
+    for series in every:
+        medians = np.full(len(starts), np.nan)
+        medians[np.searchsorted(starts, series.start_ns)] = series.statistics["median"]
+        there = np.isfinite(medians)
+        scaled = np.where(there, medians / np.nanmedian(medians), 0.0)
+        sums[series.op in _METADATA].append(np.stack([there, scaled, scaled**2], axis=1).astype(np.float64))
+    if not sums[True] or not sums[False]:
+        return plain(name, None, "factor", method="one of the two was not measured")
+
+    def variation(each: Floats) -> Floats:
+        return np.asarray(np.sqrt((variation_from_sums(each[..., 0], each[..., 1], each[..., 2]) ** 2).mean(axis=-1)))
+
+    split, width = len(sums[True]), every[0].interval_ns
+    table = np.stack([*sums[True], *sums[False]], axis=1)
+    intervals = Intervals(np.ones(len(starts), np.bool_), width, on=True, unit=1, unit_name="interval")
+    found = intervals.estimate(
+        name, "factor", table, lambda s: variation(s[:, :split]) / variation(s[:, split:]), n=len(starts)
+    )
+    return replace(found, method=f"{method}; {found.method}")
 
 
 # The corrected line first: where both are equal, the raw one is drawn over it.
@@ -217,6 +290,9 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
     most = max(slowest, key=lambda e: e.value or 0.0)
     yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
     yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
+    starts = np.concatenate([series.start_ns[series.count > 0] for series in probed.series])
+    long = np.concatenate([series.statistics["max"][series.count > 0] >= _LONG for series in probed.series])
+    yield grouped_share("long_wait_intervals_ratio", long, np.ones(len(long)), starts // DAY_NS, "day")
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     yield Finding(text, name="slowest_operation"), probed.caveats, COUNTED, probed.coverage
 
@@ -273,6 +349,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
             if share.low is not None and whole.high is not None and share.low > whole.high:
                 text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
                 yield Finding(text, name="slow_weekday")
+    yield _weekday_spread(probed, zone)
     week = ResultTable.of(
         "weekdays",
         f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
@@ -283,6 +360,23 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
     yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
     yield probed.caveats, probed.coverage
+
+
+def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
+    """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
+    ratios = [(series, series.slowdown(probed.statistic, probed.baseline)) for series in probed.series]
+    first = min(int(local_clock(series.start_ns, zone).day[0]) for series, _ in ratios)
+    last = max(int(local_clock(series.start_ns, zone).day[-1]) for series, _ in ratios)
+    monday = first - (first + 3) % 7
+    sums = np.zeros(((last - monday) // 7 + 1, 7, 2))
+    for series, slowdown in ratios:
+        clock, known = local_clock(series.start_ns, zone), np.isfinite(slowdown)
+        place = (clock.day - monday) // 7, clock.weekday
+        np.add.at(sums, tuple(each[known] for each in place), np.stack([known, slowdown], axis=1)[known])
+    whole = sums[(sums[..., 0] > 0).all(axis=1)]
+    if len(whole) < _LEAST_WEEKS:
+        return plain("weekday_spread", None, "ratio", n=len(whole), method=f"fewer than {_LEAST_WEEKS} whole weeks")
+    return cycle_spread("weekday_spread", whole, rotated_sums(whole), n=len(whole))
 
 
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
@@ -324,11 +418,13 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
             text = f"{series.label} took {worst:.1f} times as long as usual in the {length} from {begin}."
             slow.append(Finding(text, name="slowdown"))
     if all(greatest.values()):
-        for name, of in (("long", long), ("short", short)):
-            yield plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
+        for name, own in (("long", long), ("short", short)):
+            yield plain(f"interval[{name}]", own[0].interval_ns / NS, "seconds", method="as set")
         method = f"greatest of the intervals' {statistic} over expected"
         yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
-        yield plain("short_over_long_slowdown", greatest["short"] / greatest["long"], "factor", method=method)
+        if statistic in _QUANTILES:
+            of = f"greatest {statistic} of an interval over the median one"
+            yield _worst_interval("slowest_over_typical", long, statistic, of)
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
     drawn = ResultTable.of("slowdown", "time [time_ns]; interval [text]; slowdown [factor]; panel [text]", rows)

@@ -3,13 +3,17 @@ phases."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc, stdtrit
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
@@ -28,18 +32,20 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.stats.dependence import groups_differ
-from ioweather.stats.estimates import median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.bootstrap import MIN_BLOCKS, effective_sample
+from ioweather.stats.estimates import LEVEL, median_estimate, number, plain, quantiles, share_estimate
 from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
-from ioweather.stats.summary_tables import p_text, relabelled, table
+from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
 
 # [ours] Ten minutes with this slowdown of the median, and at least this many operations, are an episode.
 _EPISODE: Final = 2.0
 _LEAST_OF_EPISODE: Final = 3
 _POINTS: Final = 1500
+_STRETCHES: Final = 24  # of time in which hosts are compared
+_HOSTS_NAMED: Final = 6
 COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
 _BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
 _LEAST_OF_PHASE: Final = 5  # measurements
@@ -115,13 +121,12 @@ def _usual_requests(responses: Frame, facility: Facility) -> Bools:
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Make fig. 1, the bands and fig. 2."""
-    window, day, hour = (measured(data.frames[name], facility) for name in ("window", "day", "hour"))
+    window, day = (measured(data.frames[name], facility) for name in ("window", "day"))
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
     if len(day.seconds):
         yield _bands(day)
-    if len(hour.seconds):
-        yield _hosts(hour)
+        yield _hosts(day)
 
 
 def _coverage(part: Measured, cached: int = 0) -> Coverage:
@@ -217,49 +222,92 @@ def _bands(part: Measured) -> Iterator[Piece]:
     yield _coverage(part)
 
 
+def _paired_medians(part: Measured, mine: Bools) -> tuple[list[str], Floats]:
+    """Hosts, and logarithms of their medians in the stretches of time that all of them measured: (stretches, hosts)."""
+    hosts = sorted(set(part.host[mine].tolist()))
+    start, seconds, host = part.start_ns[mine], part.seconds[mine], part.host[mine]
+    width = max(1, (int(part.start_ns.max() - part.start_ns.min()) + 1) // _STRETCHES + 1)
+    stretch = (start - int(part.start_ns.min())) // width
+    medians = np.full((_STRETCHES, len(hosts)), np.nan)
+    for place, name in enumerate(hosts):
+        own = host == name
+        for each in np.unique(stretch[own]).tolist():
+            times = seconds[own & (stretch == each)]
+            if len(times) >= _LEAST_OF_PHASE:
+                medians[each, place] = math.log(float(np.median(times)))
+    return hosts, medians[np.isfinite(medians).all(axis=1)]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """How many times as slow `slow` is as `fast`, with its standard error on the scale of logarithms."""
+
+    kind: str
+    slow: str
+    fast: str
+    log_ratio: float
+    error: float
+    stretches: int
+
+    def end(self, tests: int, sign: int) -> float:
+        """One end of the interval that is right for all of so many pairs at once."""
+        reach = -float(stdtrit(self.stretches - 1, (1 - LEVEL) / 2 / tests))
+        return math.exp(self.log_ratio + sign * reach * self.error)
+
+
+def _pairs_of_hosts(part: Measured) -> Iterator[_Pair]:
+    """Every two hosts, compared in the same stretches of time: what the system does then, both see."""
+    for filesystem, op in part.kinds():
+        hosts, medians = _paired_medians(part, part.of(filesystem, op))
+        if len(medians) < MIN_BLOCKS:
+            continue
+        for first, second in combinations(range(len(hosts)), 2):
+            difference = medians[:, first] - medians[:, second]
+            spread, mean = effective_sample(difference), float(difference.mean())
+            slow, fast = (hosts[first], hosts[second]) if mean >= 0 else (hosts[second], hosts[first])
+            yield _Pair(f"{filesystem} {op}", slow, fast, abs(mean), spread.error, len(medians))
+
+
 @exhibit("kun19.fig2")
 def _hosts(part: Measured) -> Iterator[Piece]:
-    """Hosts side by side, with a test of difference."""
+    """Hosts side by side, and by how much their medians differ."""
     rows: list[tuple[Cell, ...]] = []
-    tests: list[Estimate] = []
-    findings: list[Finding] = []
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
-        hosts = sorted(set(part.host[mine].tolist()))
-        samples = {host: part.seconds[mine & (part.host == host)] for host in hosts}
-        rows += [(filesystem, op, host, *quantiles(values), len(values)) for host, values in samples.items()]
-        if len(hosts) < 2:
-            continue
-        p = groups_differ(list(samples.values()))
-        middles = {host: float(np.median(values)) for host, values in samples.items()}
-        odd = max(middles, key=lambda host: abs(np.log(middles[host] / float(np.median(list(middles.values()))))))
-        text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
-        if p is None:
-            text = f"{text} cannot be compared: too few independent measurements."
-            findings.append(Finding(text, "undecided", name="hosts"))
-            continue
-        method = "Welch's test of mean ranks, by independent measurements"
-        tests.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method=method))
-        if p < 0.01:
-            text = f"{text} differ ({p_text(p)}); {odd} differs most ({format_seconds(middles[odd])})."
-            findings.append(Finding(text, name="hosts"))
-        else:
-            findings.append(Finding(f"{text} do not surely differ ({p_text(p)}).", "undecided", name="hosts"))
+        for host in sorted(set(part.host[mine].tolist())):
+            values = part.seconds[mine & (part.host == host)]
+            rows.append((filesystem, op, host, *quantiles(values), len(values)))
     columns = f"filesystem: file system [text]; op: operation [text]; host [text]; {_BOXES.format('median')}; n [count]"
     listed = ResultTable.of("hosts", columns, rows)
     drawn, encoding = relabelled(listed, q50="response time"), "x=host q05 q25 q50 q75 q95 series=op"
     yield listed, Chart.of("box", drawn, encoding, "Response times by host", facet="filesystem", log="y")
-    yield plain("hosts", len(set(part.host.tolist())), "count")
+    hosts = len(set(part.host.tolist()))
+    yield plain("hosts", hosts, "count")
     fewest = min((int(row[-1] or 0) for row in rows), default=0)
     yield plain("measurements_per_host", fewest, "count", method="fewest of any operation and host")
     length = float(part.start_ns.max() - part.start_ns.min()) / NS
-    yield plain("length", length, "seconds", method="first to last"), tests
-    if tests:
-        differ = sum((test.value or 0.0) < 0.01 for test in tests)
-        yield share_estimate("hosts_differ_ratio", differ, len(tests))
-    one_host = Finding("All measurements come from one host: nothing to compare.", name="one_host")
-    yield findings or [one_host]
-    yield "Hosts that measured at the same time met the same system; the test takes them as independent."
+    yield plain("length", length, "seconds", method="first to last")
+    pairs = list(_pairs_of_hosts(part))
+    if not pairs:
+        words = "All measurements come from one host: nothing to compare."
+        if hosts > 1:
+            words = "Hosts cannot be compared: too few stretches of time in which all of them measured."
+        yield Finding(words, "undecided", name="one_host" if hosts == 1 else "hosts")
+    else:
+        # Equality is shown by an upper end that is small, not by a test that finds nothing.
+        largest = max(pairs, key=lambda pair: pair.log_ratio)
+        low, high = (max(1.0, max(pair.end(len(pairs), sign) for pair in pairs)) for sign in (-1, 1))
+        method = f"ratio of medians in the same stretches; largest of {len(pairs)} pairs, all at once"
+        value = math.exp(largest.log_ratio)
+        yield Estimate("largest_host_ratio", value, "factor", low, high, LEVEL, largest.stretches, method)
+        differing = [pair for pair in pairs if pair.end(len(pairs), -1) > 1]
+        text = f"The most any two hosts differ is {value:.2f}x ({low:.2f}x to {high:.2f}x): {largest.slow} against "
+        yield Finding(f"{text}{largest.fast}, {largest.kind}.", name="hosts")
+        for pair in sorted(differing, key=lambda pair: -pair.log_ratio)[:_HOSTS_NAMED]:
+            ends = f"{pair.end(len(pairs), -1):.2f}x to {pair.end(len(pairs), 1):.2f}x"
+            text = f"{pair.kind}: {pair.slow} is {math.exp(pair.log_ratio):.2f}x as slow as {pair.fast} ({ends})."
+            yield Finding(text, name="hosts")
+    yield f"Hosts are compared in the same stretches of time, {_STRETCHES} in all: what the system does then, all see."
     yield _coverage(part)
 
 
@@ -294,6 +342,7 @@ def _benchmark(
     boxes: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
     unknown = []
+    visible: dict[str, bool] = defaultdict(bool)
     during = [(part.start_ns >= phase["start_ns"]) & (part.start_ns < (phase["end_ns"] or 2**62)) for phase in phases]
     for filesystem, op in part.kinds():
         # All measurements of an operation have one size and mode.
@@ -312,6 +361,10 @@ def _benchmark(
                 name = f"slowdown[{phase['label']}, {filesystem} {op}]"
                 made = median_estimate(name, slowdown[inside & mine], "factor")
                 estimates.append(replace(made, method=f"{made.method}; over what is usual"))
+                # A sign test of every operation, at a level shared among them: its median surely above the usual one.
+                above = int((slowdown[inside & mine] > 1).sum())
+                chance = float(bdtrc(above - 1, (inside & mine).sum(), 0.5))
+                visible[str(phase["label"])] |= chance < (1 - LEVEL) / len(part.kinds())
     for phase, inside in zip(phases, during, strict=True):
         for filesystem, op in part.kinds():
             own = slowdown[inside & part.of(filesystem, op)]
@@ -345,6 +398,8 @@ def _benchmark(
         drawn = ResultTable.of("phases", f"{columns}; q75 [factor]; q95 [factor]", boxes)
         encoding = "x=phase series=op q05 q25 q50 q75 q95"
         yield Chart.of("box", drawn, encoding, "Slowdown in each phase", facet="filesystem", log="y")
+    if visible:
+        yield share_estimate("visible_phases_ratio", sum(visible.values()), len(visible))
     text = f"No phase has {_LEAST_OF_PHASE} measurements of an operation whose usual time is known."
     if estimates:
         worst = max(estimates, key=lambda e: e.value or 0.0)
@@ -364,7 +419,7 @@ def _end(inventory: Inventory, _: Params) -> Cell:
 
 
 def _before_end(length: str) -> Callable[[Inventory, Params], Cell]:
-    return lambda _, values: values["last_ns"] - values.get(length, HOUR_NS)
+    return lambda _, values: values["last_ns"] - values[length]
 
 
 def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:
@@ -391,20 +446,18 @@ STUDY = Study(
     needs=(
         Need("window", "responses", columns=COLUMNS, where=_stretch("first_ns")),
         Need("day", "responses", columns=COLUMNS, where=_stretch("day_ns")),
-        Need("hour", "responses", columns=COLUMNS, where=_stretch("hour_ns")),
     ),
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
         _moment("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", _end),
         _moment("first_ns", "where fig1 begins (UTC ns); default: one window before the end", _before_end("window")),
-        Param("bands_window", "length of what bands are looked for in", "duration", default="24h"),
+        Param("bands_window", "length of what bands and hosts are looked at in", "duration", default="24h"),
         _moment(
             "day_ns",
-            "where bands begins (UTC ns); default: one such length before the end",
+            "where bands and fig2 begin (UTC ns); default: one such length before the end",
             _before_end("bands_window"),
         ),
-        _moment("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", _before_end("an hour")),
     ),
 )
 _PHASE_COLUMNS: Final = ("label", "start_ns", "end_ns")

@@ -105,7 +105,7 @@ def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params
     intervals = Intervals(usable, steps.step_ns, on=bool(params["intervals"]))
     sums = intervals.sums(np.where(usable, own, 0.0), np.where(usable, system, 0.0))
     n = int(usable.sum())
-    share = intervals.estimate("covered_ratio", "ratio", sums, lambda s: s[:, 0] / s[:, 1], n=n)
+    share = intervals.estimate("covered_ratio", "ratio", sums, lambda s: s[:, 0] / s[:, 1], n=n, scale="log")
     moved, lost = float(own[usable].sum()), float((~usable).sum()) * steps.step_seconds
     yield share, plain("system_volume", total, "bytes", n=n, method="sum of monitored steps")
     yield plain("runs_volume", moved, "bytes", n=runs.rows, method="sum over logs, in these steps")
@@ -201,7 +201,7 @@ def _correlation(name: str, own: Floats, system: Floats, usable: Bools, interval
     scale = [max(float(np.nanmax(np.where(usable, line, 0.0), initial=0.0)), 1.0) for line in (own, system)]
     x, y = (np.where(usable, line, 0.0) / most for line, most in zip((own, system), scale, strict=True))
     sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
-    return intervals.estimate(name, "", sums, correlation, n=int(usable.sum()))
+    return intervals.estimate(name, "", sums, correlation, n=int(usable.sum()), scale="fisher")
 
 
 STUDY = Study(

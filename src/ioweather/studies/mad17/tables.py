@@ -21,6 +21,7 @@ from ioweather.stats.dependence import (
     MIN_PAIRS,
     Association,
     ShiftNull,
+    above_resolution,
     associate,
     best_moved_p,
     best_shift_p,
@@ -32,6 +33,8 @@ from ioweather.stats.dependence import (
     time_shifts,
 )
 from ioweather.stats.estimates import number, plain
+from ioweather.stats.grid import SystemGrid
+from ioweather.stats.series import spearman
 from ioweather.stats.summary_tables import p_text
 from ioweather.studies.mad17.run_groups import (
     IN_TIME_ORDER,
@@ -44,6 +47,7 @@ from ioweather.studies.mad17.run_groups import (
 )
 
 _SHIFTS: Final = 99
+_LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
 # Of each rank correlation by interval; there are more than a hundred of them.
 _REPLICATES: Final = 100
@@ -84,7 +88,7 @@ def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
 
 def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
     rows = data.members(group)
-    volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], data.of(f"{time}_seconds")[rows]
+    volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], above_resolution(data.of(f"{time}_seconds")[rows])
     found = associate(volumes, times)
     rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
     observed = {name: one.value for name, one in found.items()}
@@ -93,25 +97,71 @@ def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: s
     return Pairing(data.name(group), way, volumes, times, found, coefficients(rates, times), nulls)
 
 
-def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored: bool = False) -> Iterator[Floats]:
+def _moved_in_time(
+    data: AssociationData,
+    rows: Ints,
+    metric: str,
+    *,
+    monitored: bool = False,
+    grid: SystemGrid | None = None,
+    shifts: Ints | None = None,
+) -> Iterator[Floats]:
     """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
 
     A shift preserves the number of steps and the autocorrelation, and destroys the interaction of runs and system.
     """
     spans = data.spans.of_runs(rows)
     spans = spans.only_monitored() if monitored else spans
-    stretches = io_steps(data.grid, spans)
+    grid = grid or data.grid
+    stretches = io_steps(grid, spans)
     first, last = io_ends(spans)
-    count, step = data.grid.count, data.grid.step_ns
-    least = int(max(1, HOUR_NS // step))
+    count, step = grid.count, grid.step_ns
     usable = stretches.steps > 0
-    for shift in time_shifts(count, _SHIFTS, least=min(least, count // 10)).tolist():
+    for shift in (_shifts(grid) if shifts is None else shifts).tolist():
         # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
-        move = np.where(data.grid.closed(first) + shift >= count, shift - count, shift)
+        move = np.where(grid.closed(first) + shift >= count, shift - count, shift)
         here = Stretches(
             stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
         )
-        yield volume(data.grid, metric, here, first + move * step, last + move * step, usable).value
+        yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
+
+
+def _shifts(grid: SystemGrid) -> Ints:
+    least = int(max(1, HOUR_NS // grid.step_ns))
+    return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
+
+
+def _moved_ranks(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
+    """Return the rank correlations of the same runs moved in time, in fine and in coarse steps: (moves, 2).
+
+    D_D and PsiD share their steps, and coarser steps remove what that gives, contention or not. Moves are whole coarse
+    steps, so that D_D stays as it is.
+    """
+    rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
+    shifts, metric = _shifts(grid), f"{way}_bytes"
+    before = _moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
+    after = _moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
+    sides = zip(before, after, strict=True)
+    pairs = [(complete_pairs(a, fine.d_d), complete_pairs(b, coarse.d_d)) for a, b in sides]
+    ranks = [[spearman(*pair) if len(pair[0]) >= MIN_PAIRS else np.nan for pair in both] for both in pairs]
+    return np.array(ranks, np.float64).reshape(-1, 2)
+
+
+def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[float, float, int]:
+    """Return how much more the strongest association falls than that of moved runs, half its interval, and its place.
+
+    The strongest of several falls by its choice alone, so it is chosen in every move as it was chosen here. `observed`
+    (pairs, 2) and `moved` (pairs, moves, 2) are in fine and in coarse steps.
+    """
+    usual = np.nanmedian(moved[..., 0], axis=1)
+    chosen = int(np.argmax(observed[:, 0] - usual))
+    beyond = np.where(np.isfinite(moved).all(axis=-1), moved[..., 0] - usual[:, None], -np.inf)
+    places = beyond.argmax(axis=0)
+    picked = moved[places, np.arange(moved.shape[1])]
+    change = (picked[:, 1] - picked[:, 0])[np.isfinite(beyond.max(axis=0))]
+    least, middle, most = np.quantile(change, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
+    value = float(observed[chosen, 1] - observed[chosen, 0]) - middle
+    return value, max(float(halves[chosen]), (most - least) / 2), chosen
 
 
 @exhibit("mad17.table3")
@@ -124,7 +174,7 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
     pairs = []
     for group in data.shown:
         rows = data.members(group)
-        times, length = data.of("d_u_m_seconds")[rows], data.of("run_seconds")[rows]
+        times, length = above_resolution(data.of("d_u_m_seconds")[rows]), data.of("run_seconds")[rows]
         for way in _WAYS:
             counts = data.of(f"psi_{way}_ops_count")[rows]
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
@@ -199,7 +249,9 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
             level = LEVEL if found.low is not None else None
             named = f"{name}_{pair.way}[{pair.group}]"
             yield Estimate(named, value, "", found.low, found.high, level, found.n, found.method)
-    yield [_all_groups(pairs, way) for way in _WAYS]
+    for way in _WAYS:
+        beyond = _beyond_moved(pairs, way)
+        yield _all_groups(beyond, way), _heterogeneity(beyond, way)
     yield ResultTable.of(
         "coefficients",
         "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
@@ -214,28 +266,46 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
     yield in_words(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
 
-def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
-    """Return Spearman's coefficient pooled over groups by Fisher's z, weighted by n - 3.
+def _beyond_moved(pairs: list[Pairing], way: str) -> list[tuple[float, int]]:
+    """Return Spearman's coefficient of each group on Fisher's scale, less that of runs shifted in time, and n - 3.
 
-    The coefficient of runs shifted in time is subtracted, because these share their steps with D_D in the same way.
-    Without shifted runs the coefficient of the rate is used, which a longer run does not raise.
+    Shifted runs share their steps with D_D in the same way. Without them the coefficient of the rate is used, which a
+    longer run does not raise.
     """
-    known = []
+    found = []
     for pair in pairs:
         null, n = pair.nulls.get("spearman"), pair.found["spearman"].n
         rho = pair.found["spearman"].value if null else pair.rate.get("spearman", np.nan)
         if pair.way == way and n > MIN_PAIRS and np.isfinite(rho):
             beyond = np.arctanh(np.clip(rho, -ALMOST_1, ALMOST_1)) - np.arctanh(null.median if null else 0.0)
-            known.append((beyond, n - 3))
+            found.append((float(beyond), n - 3))
+    return found
+
+
+def _all_groups(known: list[tuple[float, int]], way: str) -> Estimate:
+    """Return the coefficient pooled over groups by Fisher's z, weighted by n - 3."""
     name, n = f"spearman_{way}_all_groups", sum(weight + 3 for _, weight in known)
     if not known:
         return plain(name, None, "", n=0, method="no group has runs enough")
     weight = sum(weight for _, weight in known)
-    z = float(sum(z * weight for z, weight in known)) / weight
+    z = sum(z * weight for z, weight in known) / weight
     reach = NORMAL_90 * float(np.sqrt(1.06 / weight))
     low, high = float(np.tanh(z - reach)), float(np.tanh(z + reach))
     method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
     return Estimate(name, float(np.tanh(z)), "", low, high, LEVEL, n, method)
+
+
+def _heterogeneity(known: list[tuple[float, int]], way: str) -> Estimate:
+    """Return how much more groups differ than chance makes them: Cochran's Q per degree of freedom, 1 by chance."""
+    from scipy.special import chdtri  # a third of a second of start-up
+
+    name, freedom = f"spearman_{way}_heterogeneity", len(known) - 1
+    if freedom < 1:
+        return plain(name, None, "factor", n=len(known), method="one group has nothing to differ from")
+    z, weight = np.array([z for z, _ in known]), np.array([weight for _, weight in known]) / 1.06
+    q = float((weight * (z - (weight * z).sum() / weight.sum()) ** 2).sum())
+    low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return Estimate(name, q / freedom, "factor", low, high, LEVEL, len(known), "Cochran's Q per degree of freedom")
 
 
 def strength(value: float) -> str:
@@ -304,7 +374,7 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
     rows = data.members(group)
     spans = data.spans.of_runs(rows)
     start, end = (data.runs.ints(name)[rows] for name in ("start_ns", "end_ns"))
-    metadata = data.of("d_u_m_seconds")[rows]
+    metadata = above_resolution(data.of("d_u_m_seconds")[rows])
     for factor in range(1, COARSEST + 1):
         grid = data.grid.coarsened(factor)
         if grid.count < 2:
@@ -375,7 +445,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
     yield _range(levels)
     # Finest against coarsest, with the same resampled runs.
-    known: list[tuple[float, float, int]] = []
+    known: list[tuple[list[float], Floats, float, int]] = []
     for group in data.shown:
         own = [level for level in levels if level.group == group]
         for way in _WAYS if len(own) > 1 else ():
@@ -384,20 +454,27 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             if change is None:
                 continue
             value, low, high = change
-            if high > low:
-                known.append((value, (high - low) / 2, n))
             name, method = f"spearman_change_{way}[{data.name(group)}]", "same runs resampled for both granularities"
             yield Estimate(name, value, "", low, high, LEVEL, n, method)
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
             by = f"changes by {value:+.2f} ({low:+.2f} to {high:+.2f})"
+            moved = _moved_ranks(data, fine, coarse, way)
+            gone = (moved[:, 1] - moved[:, 0])[np.isfinite(moved).all(axis=1)]
+            if len(gone) >= _LEAST_MOVED:
+                least, usual, most = np.quantile(gone, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
+                sides = [spearman(*complete_pairs(level.psid[way], level.d_d)) for level in (fine, coarse)]
+                known.append((sides, moved, (high - low) / 2, n))
+                by += f"; that of runs moved in time by {usual:+.2f} ({least:+.2f} to {most:+.2f})"
             text = f"{data.name(group)}: {steps} the rank correlation with {way}s {by}."
             yield Finding(text, name="change_with_interval")
     if known:
-        # Weighted by the squares of their intervals. Reads and writes of a group are the same runs, and count as one.
-        weight = sum(1 / half**2 for _, half, _ in known)
-        value, half = sum(value / half**2 for value, half, _ in known) / weight, (weight / 2) ** -0.5
-        n, method = sum(n for *_, n in known) // 2, "weighted mean of all groups, reads and writes"
-        yield Estimate("spearman_change_all_groups", value, "", value - half, value + half, LEVEL, n, method)
+        fewest = min(len(moved) for _, moved, _, _ in known)
+        moves = np.stack([moved[:fewest] for _, moved, _, _ in known])
+        observed, halves = np.array([sides for sides, *_ in known]), np.array([half for *_, half, _ in known])
+        value, half, chosen = _strongest_change(observed, moves, halves)
+        method = "of the strongest association, less that of the strongest of runs moved in time"
+        n = known[chosen][3]
+        yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
         "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
         "D_D comes in ever fewer values, which alone lowers what a coefficient can show."

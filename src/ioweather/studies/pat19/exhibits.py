@@ -167,7 +167,10 @@ def observations(
     second = "observation [count]; claim [text]; here [text]; evidence [text]; exhibit [text]"
     yield ResultTable.of("claims", second, claim_rows)
     yield Estimate("observations", len(OBSERVATIONS), "count", method="exact count"), advice, caveats
-    yield "True: every claim is supported by its 90% interval. False: at least one is refuted.", coverage
+    yield (
+        "True: every claim agrees. False: at least one is contradicted. `ioweather claims` has the same results.",
+        coverage,
+    )
 
 
 def _need(name: str, metrics: tuple[str, ...], shape: Literal["matrix", "rollup"], kind: str, filesystem: str) -> Need:

@@ -46,9 +46,16 @@ def _processor_load(
     both = np.stack([load.count, load.total], axis=1)
     yield plain("servers", n, "count")
     yield intervals.estimate(
-        "mean_load_all", "ratio", both, lambda s: s[:, 1].sum(axis=1) / s[:, 0].sum(axis=1), n=int(load.count.sum())
+        "mean_load_all",
+        "ratio",
+        both,
+        lambda s: s[:, 1].sum(axis=1) / s[:, 0].sum(axis=1),
+        n=int(load.count.sum()),
+        scale="logit",
     )
-    highest = intervals.estimate("mean_load", "ratio", both, lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1), n=n)
+    highest = intervals.estimate(
+        "mean_load", "ratio", both, lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1), n=n, scale="logit"
+    )
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
     yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
     yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
@@ -78,7 +85,9 @@ def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
     n, step_ns = len(load.grid.components), load.grid.step_ns
-    yield intervals.estimate("lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n)
+    yield intervals.estimate(
+        "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
+    )
     yield plain("window", step_ns / 1e9, "seconds", method="as set")
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
@@ -121,7 +130,12 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
         sums, top = intervals.sums(there, rate, rate**2), float(np.nanmax(rate))
         mean = intervals.estimate(f"mean_rate_{kind}", "ops_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
         variation = intervals.estimate(
-            f"variation_{kind}", "ratio", sums, lambda s: variation_from_sums(s[:, 0], s[:, 1], s[:, 2]), n=n
+            f"variation_{kind}",
+            "ratio",
+            sums,
+            lambda s: variation_from_sums(s[:, 0], s[:, 1], s[:, 2]),
+            n=n,
+            scale="log",
         )
         yield mean, plain(f"max_rate_{kind}", top, "ops_per_s", n=n, method="maximum"), variation
         yield Finding(

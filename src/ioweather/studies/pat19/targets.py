@@ -76,7 +76,9 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             lasts = f"{words} lasts (rank correlation of the two halves {shown})."
             yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
-    yield intervals.estimate("rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n)
+    yield intervals.estimate(
+        "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
+    )
     order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
     yield table(
         "totals",
@@ -131,9 +133,12 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     wide: dict[tuple[str, int], float] = {}
     for pair, near in NEAREST_LAG.items():
         nearest = climate.targets.nearest[pair]
-        yield intervals.estimate(f"lag{near}_median_{pair}", "", nearest, lambda s: _median(correlation(s)), n=n)
+        name = f"lag{near}_median_{pair}"
+        yield intervals.estimate(name, "", nearest, lambda s: _median(correlation(s)), n=n, scale="fisher")
         name = f"lag{near}_high_ratio_{pair}"
-        high[pair] = intervals.estimate(name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n)
+        high[pair] = intervals.estimate(
+            name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n, scale="logit"
+        )
         yield high[pair]
         for window in WINDOWS[1:]:
             wide[pair, window] = float(_median(lags[pair, window][near]))
@@ -217,7 +222,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
 
     def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
         place = _place(degree, here=here)
-        return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n)
+        return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
     means = []
@@ -226,7 +231,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         counts, sums = _counts(climate, way), _unit_sums(climate, way)
         both += sums
         n = int(counts.histogram.sum())
-        means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n))
+        means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n, scale="log"))
         yield means[-1], [below(sums, degree, f"below_ratio_{way}[{degree}]", n) for degree in (10, 20)]
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
@@ -305,14 +310,17 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
             (f"mean_high_phases_{way}", high[way]),
             (f"mean_{way}[{wide}]", _unit_sums(climate, way, WIDE_TOLERANCE)),
         ]
-        made = [intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum())) for name, s in variants]
+        made = [
+            intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum()), scale="log")
+            for name, s in variants
+        ]
         for window in WINDOWS[1:]:
             rows = _counts(climate, way, TOLERANCE, window).per_interval
             unit, step_ns = max(1, round(intervals.unit / window)), climate.system.step_ns * window
             own = Intervals(rows[:, 0] > 0, step_ns, on=intervals.on, unit=unit, unit_name=intervals.unit_name)
             sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
             name = f"mean_{way}[{climate.span(window)}]"
-            made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum())))
+            made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()), scale="log"))
         means[way] = [estimate.value for estimate in made]
         value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
         text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}"

@@ -21,9 +21,18 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.stats.estimates import Intervals, directed, number, plain
+from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
 from ioweather.stats.grid import Steps
-from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
+from ioweather.stats.phases import (
+    Phases,
+    Side,
+    at_percentile,
+    find_phases,
+    mean_interarrival,
+    mean_length,
+    phase_sums,
+    thresholds,
+)
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums, window_sums
 from ioweather.stats.summary_tables import cdf_table, cumulative_table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span
@@ -43,7 +52,9 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
     yield [plain(f"total_{way}", total, "bytes", n=climate.n) for way, total in zip(WAYS, totals, strict=True)]
     # Consistent over the period, or made by one stretch of it: the share of units in which reads lead, where one does.
     leads = np.stack([sums[:, 0] > sums[:, 1], sums[:, 0] != sums[:, 1]], axis=1).astype(np.float64)
-    steady = intervals.estimate("read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=len(leads))
+    steady = intervals.estimate(
+        "read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=int(leads[:, 1].sum()), scale="logit"
+    )
     rows = _running_totals(climate.system, "")
     if burst_buffer is not None:
         rows += _running_totals(burst_buffer, "burst buffer ")
@@ -98,8 +109,10 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
         known = ~np.isnan(rate)
         sums = climate.intervals.sums(known, rate, rate**2, known & (rate < float(np.nanmean(rate))))
         mean = climate.intervals.estimate(f"mean_rate_{way}", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
-        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n)
-        yield climate.intervals.estimate(f"below_mean_ratio_{way}", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
+        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n, scale="log")
+        yield climate.intervals.estimate(
+            f"below_mean_ratio_{way}", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n, scale="logit"
+        )
         usual = mean.value or 0.0
         references.append(Reference("x", usual, f"mean {way}"))
         text = f"On average {format_bytes(usual * 60)} are {word} per minute ({format_bytes(usual)}/s)."
@@ -134,55 +147,50 @@ def low_phases(climate: Climate) -> Iterator[Piece]:
     yield from _phases(climate, "low")
 
 
-def _phases(climate: Climate, side: str) -> Iterator[Piece]:
+def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     """How long phases last and how often they begin, for reads and writes."""
     seconds, intervals = climate.system.step_seconds, climate.intervals
-    found: dict[tuple[str, str], Phases] = {}
-    sums: dict[tuple[str, str], Floats] = {}
+    states: list[tuple[Side, str]] = [("high", way) for way in WAYS]
+    states += [("low", way) for way in WAYS]
+    cuts = {way: dict(zip(("low", "high"), thresholds(climate.way(way)), strict=True)) for way in WAYS}
+    found = {(kind, way): find_phases(climate.way(way), cuts[way][kind], kind) for kind, way in states}
+    short, on = _SHORT_SECONDS / seconds, intervals.on
+    # (units, states, thresholds, 7): every statistic chooses its threshold in the units drawn.
+    every = np.stack([phase_sums(climate.way(w), k, intervals.unit, short, resampled=on) for k, w in states], axis=1)
+    whole = every.sum(axis=0)
+
+    def estimate(name: str, unit: str, statistic: Statistic, n: int, scale: Scale = "") -> Estimate:
+        return intervals.estimate(name, unit, every, lambda s: statistic(at_percentile(s, whole)), n=n, scale=scale)
+
+    def of(mean: Statistic, at: int) -> Statistic:
+        return lambda s: seconds * mean(s[:, at])
+
+    def over(mean: Statistic, first: int, second: int) -> Statistic:
+        return lambda s: mean(s[:, first]) / mean(s[:, second])
+
     means: dict[str, tuple[Estimate, Estimate]] = {}
+    place = {state: i for i, state in enumerate(states)}
     for way in WAYS:
-        low, high = thresholds(climate.way(way))
-        found["high", way] = find_phases(climate.way(way), high, "high")
-        found["low", way] = find_phases(climate.way(way), low, "low")
-        for kind in ("high", "low"):
-            sums[kind, way] = phase_sums(found[kind, way], climate.system.count, intervals.unit)
-        threshold, phases, own = high if side == "high" else low, found[side, way], sums[side, way]
+        phases, at = found[side, way], place[side, way]
+        n, median = phases.count, seconds * float(np.median(phases.length)) if phases.count else None
         means[way] = (
-            intervals.estimate(
-                f"mean_length_{way}", "seconds", own, lambda s: seconds * s[:, 1] / s[:, 0], n=phases.count
-            ),
-            intervals.estimate(
-                f"mean_interarrival_{way}",
-                "seconds",
-                own,
-                lambda s: seconds * s[:, 3] / s[:, 2],
-                n=len(phases.interarrival),
-            ),
+            estimate(f"mean_length_{way}", "seconds", of(mean_length, at), n),
+            estimate(f"mean_interarrival_{way}", "seconds", of(mean_interarrival, at), n),
         )
-        median = seconds * float(np.median(phases.length)) if phases.count else None
         method = "percentile of all steps"
-        yield plain(f"threshold_{way}", threshold / seconds, "bytes_per_s", n=climate.n, method=method)
-        yield means[way][0], plain(f"median_length[{way}]", median, "seconds", n=phases.count, method="median")
-        yield means[way][1]
-    against = [("over_write", sums[side, "read"], sums[side, "write"])]
+        yield plain(f"threshold_{way}", cuts[way][side] / seconds, "bytes_per_s", n=climate.n, method=method)
+        yield means[way][0], plain(f"median_length[{way}]", median, "seconds", n=n, method="median"), means[way][1]
+    against = [("over_write", (side, "read"), (side, "write"))]
     if side == "low":
-        against += [(f"over_high_{way}", sums["low", way], sums["high", way]) for way in WAYS]
+        against += [(f"over_high_{way}", ("low", way), ("high", way)) for way in WAYS]
     for name, first, second in against:
-        both, n = np.concatenate([first, second], axis=1), int(first[:, 0].sum())
-        yield intervals.estimate(
-            f"length_{name}", "factor", both, lambda s: (s[:, 1] / s[:, 0]) / (s[:, 5] / s[:, 4]), n=n
-        )
-        yield intervals.estimate(
-            f"interarrival_{name}", "factor", both, lambda s: (s[:, 3] / s[:, 2]) / (s[:, 7] / s[:, 6]), n=n
-        )
+        for word, mean in (("length", mean_length), ("interarrival", mean_interarrival)):
+            ratio = over(mean, place[first], place[second])
+            yield estimate(f"{word}_{name}", "factor", ratio, found[first].count)
     chosen = {way: found[side, way] for way in WAYS}
-    short = np.zeros((intervals.units, 2))
-    for phases in chosen.values():
-        of = phases.start // intervals.unit
-        brief = phases.length <= _SHORT_SECONDS / seconds
-        short[:, 0] += np.bincount(of, weights=brief, minlength=intervals.units)
-        short[:, 1] += np.bincount(of, minlength=intervals.units)
-    yield intervals.estimate("short_ratio", "ratio", short, lambda s: s[:, 0] / s[:, 1], n=int(short[:, 1].sum()))
+    own = [place[side, way] for way in WAYS]
+    n = sum(phases.count for phases in chosen.values())
+    yield estimate("short_ratio", "ratio", lambda s: s[:, own, 6].sum(axis=1) / s[:, own, 5].sum(axis=1), n, "logit")
     yield _phase_histograms(chosen, seconds)
     if all(phases.count for phases in chosen.values()):
         for way, (length, between) in means.items():
@@ -197,7 +205,7 @@ def _phases(climate: Climate, side: str) -> Iterator[Piece]:
     percentile = "at or above the 75th" if side == "high" else "below the 25th"
     read_cut, write_cut = (int(phases.cut.sum()) for phases in chosen.values())
     yield climate.caveats
-    yield f"{side.capitalize()} is {percentile} percentile of all steps; intervals take that threshold as given."
+    yield f"{side.capitalize()} is {percentile} percentile of all steps, taken again in each resample."
     yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
     yield climate.coverage()
 
@@ -268,17 +276,22 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) 
             own = Intervals(there, step_ns * window, on=intervals.on, unit=unit, unit_name=intervals.unit_name)
             sums = lagged_sums(left, right, LAGS, unit) if len(left) else np.zeros((1, LAGS + 1, 6))
             n = int(sums[:, 0, 0].sum())
-            value, low, high = own.estimates(sums, correlation)
+            value, low, high = own.estimates(sums, correlation, scale="fisher")
             if pair == "cross":
                 label = f"{first} then {second}"
                 strongest = own.estimate(
                     f"cross[{word}]", "", sums, lambda s: np.abs(correlation(s)).max(axis=1), n=n, bounds=(0.0, 1.0)
                 )
-                together = own.estimate(f"cross_lag0[{word}]", "", sums, lambda s: correlation(s)[:, 0], n=n)
+                together = own.estimate(
+                    f"cross_lag0[{word}]", "", sums, lambda s: correlation(s)[:, 0], n=n, scale="fisher"
+                )
                 estimates += [strongest, together]
             else:
                 label = f"{pair} with itself"
-                estimates.append(own.estimate(f"auto_{pair}[{word}]", "", sums, lambda s: correlation(s)[:, 1], n=n))
+                auto = own.estimate(
+                    f"auto_{pair}[{word}]", "", sums, lambda s: correlation(s)[:, 1], n=n, scale="fisher"
+                )
+                estimates.append(auto)
             rows += [(label, word, lag, *(number(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)]
     columns = "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to"
     title, encoding = "Correlation with later windows", "x=lag y=value low high series=window"

@@ -15,8 +15,8 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
-from ioweather.stats.climatology import chance_bound, rotated_sums
-from ioweather.stats.estimates import LEVEL, Intervals, directed, plain
+from ioweather.stats.climatology import chance_bound, cycle_spread, means_of, rotated_sums
+from ioweather.stats.estimates import Intervals, directed, plain
 from ioweather.stats.grid import MIN_COVERAGE, local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.stats.summary_tables import table
@@ -70,11 +70,6 @@ def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float
     return out
 
 
-def _means(sums: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(sums[..., 1] / sums[..., 0])
-
-
 def _mean_of(values: Floats) -> Floats:
     """Return the mean along the cycle without missing values; NaN without any value."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,14 +105,14 @@ def _cycle(
     # n, sum and sum of squares: (units, places, ways, 3).
     sums = np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
     null = rotated_sums(sums)  # the same without a pattern
-    means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
+    means, variations = (intervals.estimates(sums, of, scale="log") for of in (means_of, _variations))
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
     aside = 1 if noun == "hour" else 0
     others = tuple(place for place in range(len(names)) if place not in chosen)
     differences = []
     for way, name in enumerate(WAYS):
         n, own = int(there[..., way].sum()), sums[:, :, way]
-        yield _spread_estimate(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=on)
+        yield cycle_spread(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=on)
         difference = intervals.estimate(
             f"{word}_variation_difference_{name}",
             "ratio",
@@ -172,40 +167,22 @@ def _cycle(
     yield climate.caveats, f"Local time of {climate.zone_name}.", climate.coverage()
 
 
-def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: int, on: bool) -> Estimate:
-    """sd / mean of the means along the cycle, the `aside` largest left out: 0 is flat. Noise makes means differ too:
-    the lower bound is less the spread of days turned at random; the upper one is the spread itself."""
-
-    def squared(summed: Floats) -> Floats:
-        means = _means(summed)
-        kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
-        return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1)) ** 2
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(np.sqrt(squared(sums.sum(axis=0))))
-    if not on or len(sums) < 2 or not np.isfinite(value):
-        return plain(name, value, "ratio", n=n, method="too few for an interval" if on else NO_INTERVAL)
-    chance = chance_bound(squared(null), (1 + LEVEL) / 2)
-    low = float(np.sqrt(max(0.0, value**2 - chance)))
-    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
-
-
 def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
     """Yield the busiest hour, by reads plus writes, relative to the mean and to the largest mean by chance.
 
     Days rotated at random give the distribution of the largest mean without a daily pattern.
     """
-    means = _means(both.sum(axis=0))
+    means = means_of(both.sum(axis=0))
     hour = int(np.nanargmax(means))
     n = int(both[:, hour, 0].sum())
     yield plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume")
     over = intervals.estimate(
-        "spike_over_mean", "factor", both, lambda s: _means(s)[:, hour] / _mean_of(_means(s)), n=n
+        "spike_over_mean", "factor", both, lambda s: means_of(s)[:, hour] / _mean_of(means_of(s)), n=n
     )
     yield over
     text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume."
     yield Finding(text, name="busiest_hour")
-    value, chance = float(_largest(means)), _largest(_means(null))
+    value, chance = float(_largest(means)), _largest(means_of(null))
     usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
     name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
     if high > 0 and intervals.on:
@@ -219,7 +196,7 @@ def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: s
     """Yield hours or days whose volume or variation exceeds the largest by chance without a pattern."""
     for way, name in enumerate(WAYS):
         for statistic, reason, shown in (
-            (_means, "carry more", format_bytes),
+            (means_of, "carry more", format_bytes),
             (_variations, "vary more in", "{:.0%}".format),
         ):
             own = sums[:, :, way]

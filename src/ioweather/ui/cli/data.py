@@ -77,7 +77,7 @@ Examples:
     "--map",
     "map_file",
     type=click.Path(path_type=Path),
-    help="TOML file: which metric of Prometheus, telegraf, collectd or LDMS is which.",
+    help="TOML file: which metric of Prometheus or telegraf is which.",
 )
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
@@ -462,10 +462,14 @@ def facility() -> None:
 @click.option("--zone", default="UTC", show_default=True, help="Time zone of the facility.")
 @click.option("--force", is_flag=True, help="Overwrite a facility.toml that is there.")
 def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
-    """Write a facility.toml that names what the lake holds, to be edited by hand."""
+    """Write a facility.toml from what the lake and this machine show.
+
+    File systems come from Lustre counters, mounts (of this machine, of logs, of probes), servers and their targets from
+    counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`, peaks from IOR and IO500.
+    """
     from ioweather.core.clock import zone_named
     from ioweather.lake import layout
-    from ioweather.ui.local_setup import draft_facility
+    from ioweather.ui.facility_draft import draft_facility, shared_mounts
 
     zone_named(zone)
     lake = open_lake_at(lake_dir, create=True)
@@ -473,42 +477,45 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     if file.exists() and not force:
         raise UsageError(f"{file} is there already.", hint="Edit it, or overwrite it with --force.")
     with lake.snapshot() as snapshot:
-        text = draft_facility(snapshot, name=name, zone=zone)
+        text = draft_facility(snapshot, shared_mounts(), name=name, zone=zone)
     file.write_text(text, encoding="utf-8")
-    say(f"Wrote {file}. Edit it, then: ioweather facility check")
+    say(f"Wrote {file}. Look it over, then: ioweather facility check")
 
 
 @facility.command(epilog="Example: ioweather facility check --json")
 @lake_option
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def check(lake_dir: str | None, as_json: bool) -> int:
-    """Check facility.toml, and list names in the data that it does not map."""
-    from ioweather.lake.workers import cluster_settings
-    from ioweather.ui.local_setup import systems_of
+    """Check facility.toml; list what it maps, and names, mounts, targets and servers that it does not.
 
-    lake = open_lake_at(lake_dir)
-    known = lake.facility
+    Works before the first ingest too: then the file and the mounts of this machine are checked.
+    """
+    from ioweather.core.facility import load_facility
+    from ioweather.lake import layout
+    from ioweather.lake.workers import cluster_settings
+    from ioweather.ui.facility_draft import check_mapping, mapping_lines, shared_mounts
+
+    root = Path(lake_dir) if lake_dir else default_lake_dir()
+    has_lake = layout.is_lake(root)
+    if not has_lake and not layout.facility_file(root).exists():
+        raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
+    known = load_facility(layout.facility_file(root))
     cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
-    with lake.snapshot() as snapshot:
-        unmapped = sorted(name for name in systems_of(snapshot) if not known.is_mapped(name))
+    if has_lake:
+        with open_lake_at(lake_dir).snapshot() as snapshot:
+            found = check_mapping(known, snapshot, shared_mounts())
+    else:
+        found = check_mapping(known, None, shared_mounts())
     if as_json:
-        body: dict[str, Any] = {
-            "name": known.name,
-            "zone": known.zone,
-            "filesystems": [fs.name for fs in known.filesystems],
-        }
-        body |= {"projects": len(known.projects), "unmapped": unmapped}
+        body: dict[str, Any] = {"name": known.name, "zone": known.zone, "projects": len(known.projects)}
+        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": list(found.filesystems)}
+        body |= {"unmapped": list(found.names), "unmapped_targets": list(found.targets)}
+        body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
         say_json(body)
     else:
-        say(
-            f"{known.name}: {', '.join(fs.name for fs in known.filesystems) or 'no file system'}; "
-            f"project rules: {len(known.projects)}; zone {known.zone or 'not set'}."
-        )
-        for name in unmapped:
-            say(f"  not mapped to a file system: {name}")
-        if not unmapped:
-            say("Every name in the data is mapped.")
-    return 1 if unmapped else 0
+        for line in mapping_lines(known, found, has_lake=has_lake):
+            say(line)
+    return 0 if found.is_whole else 1
 
 
 SQL_EPILOG = """\b

@@ -80,7 +80,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "serve": (_SERVE, "serve", "Serve the dashboard and the API"),
         "mcp": (_SERVE, "mcp", "Answer questions of an AI assistant"),
         "demo": (_SERVE, "demo", "Make a small sample facility and ask it questions"),
-        "simulate": (_SERVE, "simulate", "Make a facility with known truth; score the answers"),
+        "simulate": (_SERVE, "simulate", "Make a facility with known truth"),
         "doctor": (_SERVE, "doctor", "What works here, what is missing, what to do"),
     },
 }

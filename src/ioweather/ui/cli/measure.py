@@ -17,7 +17,7 @@ import click
 
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import format_bytes, parse_duration_ns, parse_size
+from ioweather.core.units import MINUTE_NS, format_bytes, parse_duration_ns, parse_size
 from ioweather.ui.cli.options import converted, lake_option, path_option
 from ioweather.ui.cli.screen import say
 
@@ -187,10 +187,11 @@ def run_agent(
     """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
     not in the lake."""
     from ioweather.agent.agent import Agent
+    from ioweather.agent.command import FIRST_SHIPMENT_NS
     from ioweather.agent.delivery import Shipper
 
     spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
-    shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
+    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
         status = agent.run()

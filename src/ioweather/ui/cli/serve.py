@@ -31,10 +31,9 @@ from ioweather.ui.cli.options import (
     period_options,
     progress_bar,
 )
-from ioweather.ui.cli.screen import say, say_json
+from ioweather.ui.cli.screen import say
 
 if TYPE_CHECKING:
-    from ioweather.simulate.score import Line, ScoreCard
     from ioweather.ui.local_setup import Here
     from ioweather.ui.report.write import Audience
 
@@ -228,6 +227,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.agent.exporter import render
     from ioweather.ingestion.queue_metrics import collect_queue
     from ioweather.lake.lake import open_lake
+    from ioweather.ui.first_page import show_until_measured
     from ioweather.ui.local_setup import measuring
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, check_reach, create_app, running
 
@@ -244,6 +244,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
+        show_until_measured(app, here)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
@@ -301,7 +302,7 @@ def _show_first(here: Here) -> bool:
     if not targets or len(took) < len(targets[0].operations):
         return False
     listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    say(f"First response times: {listed}. What is usual is known in a moment.", wrap=78)
+    say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
     return True
 
 
@@ -410,16 +411,16 @@ def report(
     return 1 if failed else 0
 
 
-@click.group(invoke_without_command=True, epilog="Example: ioweather simulate --preset laptop --out facility")
+@click.command(epilog="Example: ioweather simulate --preset laptop --out facility")
+@click.argument("former", nargs=-1, metavar="")
 @click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
 @click.option("--days", type=int, help="For how long (default: as the preset says).")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another facility of the kind.")
 @click.option("--out", type=click.Path(path_type=Path), help="A new directory for the files.")
 @engine_options("none, in one process")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
-@click.pass_context
 def simulate(
-    context: click.Context,
+    former: tuple[str, ...],
     preset: str,
     days: int | None,
     seed: int,
@@ -428,8 +429,10 @@ def simulate(
     engine: dict[str, Any],
 ) -> None:
     """Make a facility whose truth is known: files as real tools write them."""
-    if context.invoked_subcommand is not None:
-        return
+    if former:
+        where = shlex.join(former[1:]) or "DIR"
+        hint = f"Run: python benchmarks/score.py {where} (in the source distribution)"
+        raise UsageError("`simulate score` is now a script.", hint=hint)
     from ioweather.simulate.generate import generate
     from ioweather.simulate.presets import PRESETS, for_days, preset_named
 
@@ -449,60 +452,7 @@ def simulate(
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."
     )
-    say(f"What was planted is in {made.truth}.", "")
-    say(f"  ioweather simulate score {shlex.quote(str(made.out))}")
-
-
-@simulate.command(epilog="Example: ioweather simulate score facility")
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--question", "questions", multiple=True, help="Only this question; may be given again.")
-@engine_options("none, in one process")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: dict[str, Any]) -> int:
-    """Read the facility in DIRECTORY into a lake, and set every answer beside what was planted.
-
-    Exit code 1: an answer is worse than the stored baseline.
-    """
-    from ioweather.simulate.score import score as run
-
-    with progress_bar() as progress, executor(engine, None, progress) as pool:
-        card = run(directory, questions=questions, executor=pool, progress=progress)
-    if as_json:
-        say_json(card.jsonable())
-    else:
-        _print_score(card)
-    return 1 if card.worse else 0
-
-
-def _print_score(card: ScoreCard) -> None:
-    from ioweather.ui.cli.terminal import print_rows
-
-    rows = [row for line in card.lines if (row := _score_row(line)) is not None]
-    print_rows(("question", "what", "planted", "found", "error", ""), rows, "text")
-    for line in card.lines:
-        if line.item is None:
-            say(f"{line.question}: {line.note}")
-    say("", f"{card.good} of {len(card.scored)} within what is allowed ({card.preset}, seed {card.seed}).")
-    if not card.baseline:
-        say("There is no stored baseline for this facility.")
-    elif card.worse:
-        say("Worse than the stored baseline: " + "; ".join(line.key for line in card.worse) + ".")
-    else:
-        say("Nothing is worse than the stored baseline.")
-
-
-def _score_row(line: Line) -> tuple[str, ...] | None:
-    from ioweather.core.units import format_value
-
-    item = line.item
-    if item is None:
-        return None
-    planted, recovered = (
-        "-" if value is None else format_value(value, item.unit) for value in (item.planted, item.recovered)
-    )
-    error = "-" if item.error is None else f"{item.error:.3f}" if item.measure != "factor" else f"{item.error:.1%}"
-    mark = "worse" if line.worse else "" if item.good else "off"
-    return line.question, item.name, planted, recovered, error, mark
+    say(f"What was planted is in {made.truth}.")
 
 
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")

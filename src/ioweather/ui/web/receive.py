@@ -40,7 +40,8 @@ T = TypeVar("T")
 router = APIRouter(prefix="/api/v1")
 LIMIT_BYTES: Final = 64 * MIB
 STATUS_LIMIT_BYTES: Final = MIB  # twice that of a hundred probed paths
-_THREADS: Final = 4
+# Most of their time is spent waiting for the disk.
+_THREADS: Final = 8
 _MOST_CHECKS_WAITING: Final = 100
 _STATUS_LOCK: Final = threading.Lock()
 _STATUS: Final = TypeAdapter(Status)
@@ -286,11 +287,13 @@ class LakeWriter:
         self._came.set()
 
     def waiting(self) -> Waiting:
-        """Length of the queue, at most a second old."""
-        counted_at, found = self._counted
-        if time.monotonic() - counted_at > _COUNT_EVERY_SECONDS:
+        """Length of the queue, at most a second old, or ten times as old as it took to count a long one."""
+        recount_at, found = self._counted
+        if (began := time.monotonic()) > recount_at:
+            self._counted = (began + _COUNT_EVERY_SECONDS, found)  # one thread counts
             found = waiting(self._root)
-            self._counted = (time.monotonic(), found)
+            now = time.monotonic()
+            self._counted = (now + max(_COUNT_EVERY_SECONDS, 10.0 * (now - began)), found)
         return found
 
     @contextmanager

@@ -1,17 +1,20 @@
 """Score card: ingest a simulated facility, answer questions about it, and compare with the planted truth.
 
-A question is a function that is decorated with `question`.
+    ioweather simulate --preset laptop --out facility
+    python benchmarks/score.py facility [--question NAME ...] [--json]
+
+A question is a function that is decorated with `question`. Exit code 1: an answer is worse than the stored baseline.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeAlias
@@ -21,16 +24,14 @@ import numpy as np
 
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.outcomes import ForecastOutcome
-from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
 from ioweather.facts.file_records import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
-from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.generate import Generated, read_manifest
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
@@ -624,31 +625,19 @@ class ScoreCard:
         }
 
 
-def score(
-    directory: Path,
-    *,
-    questions: Sequence[str] = (),
-    lake_dir: Path | None = None,
-    executor: Executor | None = None,
-    progress: Progress = silent,
-) -> ScoreCard:
-    """Ingest the facility in `directory` into a new lake of its own, and ask the questions, in this process or each as
-    a task of the executor."""
+def score(directory: Path, *, questions: Sequence[str] = (), lake_dir: Path | None = None) -> ScoreCard:
+    """Ingest the facility in `directory` into a new lake of its own, and ask the questions."""
     made = read_manifest(directory)
     wanted = list(questions) or sorted(QUESTIONS)
     for name in wanted:
         if name not in QUESTIONS:
             raise UsageError(f"There is no question {name!r}.", hint=f"There are: {', '.join(sorted(QUESTIONS))}.")
-    lake = ingest_simulated(made, lake_dir or directory / "lake", executor=executor, progress=progress)
-    evidence = Evidence(made, lake)
+    evidence = Evidence(made, ingest_simulated(made, lake_dir or directory / "lake"))
     usual = made.days == preset_named(made.preset).days
     before = stored_baseline().get(f"{made.preset} seed {made.seed}", {}) if usual else {}
     lines: list[Line] = []
-    progress(0, len(wanted), wanted[0])
-    answers = in_order(executor or Serial(), _asked, ((name, evidence) for name in wanted))
-    for place, (items, why) in enumerate(answers):
-        name = wanted[place]
-        progress(place + 1, len(wanted), wanted[place + 1] if place + 1 < len(wanted) else "")
+    for name in wanted:
+        items, why = _asked(name, evidence)
         lines += [Line(name, item, before=before.get(f"{name}: {item.name}")) for item in items]
         if not items:
             lines.append(Line(name, None, why or "this facility has nothing of the kind"))
@@ -678,6 +667,46 @@ def _asked(name: str, evidence: Evidence) -> tuple[list[Item], str]:
 
 def stored_baseline() -> dict[str, dict[str, float | None]]:
     """Return the stored errors by facility and item."""
-    text = files("ioweather.simulate").joinpath("score_baseline.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("score_baseline.json").read_text(encoding="utf-8")
     stored: dict[str, dict[str, float | None]] = json.loads(text)
     return stored
+
+
+def print_card(card: ScoreCard) -> None:
+    """Print one line for each item, then what is worse than the baseline."""
+    for line in card.lines:
+        if (item := line.item) is None:
+            print(f"{line.question}: {line.note}")
+            continue
+        planted, found = ("-" if v is None else format_value(v, item.unit) for v in (item.planted, item.recovered))
+        error = "-" if item.error is None else f"{item.error:.3f}" if item.measure != "factor" else f"{item.error:.1%}"
+        mark = "worse" if line.worse else "" if item.good else "off"
+        print(f"{line.question:18} {item.name:72} {planted:>12} {found:>12} {error:>8} {mark}".rstrip())
+    print(f"\n{card.good} of {len(card.scored)} within what is allowed ({card.preset}, seed {card.seed}).")
+    if not card.baseline:
+        print("There is no stored baseline for this facility.")
+    elif card.worse:
+        print("Worse than the stored baseline: " + "; ".join(line.key for line in card.worse) + ".")
+    else:
+        print("Nothing is worse than the stored baseline.")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--question", dest="questions", action="append", default=[], help="only this; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    given = parser.parse_args()
+    try:
+        card = score(given.directory, questions=given.questions)
+    except UsageError as error:
+        parser.error(str(error))
+    if given.json:
+        print(json.dumps(card.jsonable(), indent=1))
+    else:
+        print_card(card)
+    return 1 if card.worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

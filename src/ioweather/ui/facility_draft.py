@@ -1,0 +1,373 @@
+"""facility.toml from what the lake and this machine show, and what it maps: `ioweather facility init` and `check`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.choices import TRAFFIC, traffic_kind
+from ioweather.core.facility import Facility
+from ioweather.core.safe_files import is_inside
+from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns
+from ioweather.core.words import names_of
+from ioweather.facts.bandwidth import measured_operations
+from ioweather.facts.loads import servers_of
+from ioweather.lake import grid
+from ioweather.lake.snapshot import Snapshot
+
+# Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
+_STACKED: Final = re.compile(r":(dm-|md|loop|ram|zram|sr|scd)\d*|:(sd[a-z]+\d+|vd[a-z]+\d+|nvme\d+n\d+p\d+)$")
+# Types of mounts that several hosts share, and how they are called here.
+_SHARED_KINDS: Final = {
+    **{name: name for name in names_of("lustre gpfs beegfs ceph panfs wekafs pvfs2 orangefs afs cifs nfs")},
+    "nfs4": "nfs",
+    "fuse.ceph": "ceph",
+    "fuse.glusterfs": "glusterfs",
+    "fuse.mfs": "moosefs",
+    "beegfs_ondemand": "beegfs",
+}
+_SERVED: Final = ("ost", "oss", "mdt", "mds")
+
+
+@dataclass
+class _Draft:
+    """One [filesystem.NAME] in the making."""
+
+    kind: str | None = None
+    lustre: list[str] = field(default_factory=list)
+    mounts: list[str] = field(default_factory=list)
+    devices: list[str] = field(default_factory=list)
+    servers: dict[str, list[str]] = field(default_factory=dict)
+    speed: str = ""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system that several hosts share; `name` is what it calls itself, if the mount says."""
+
+    path: str
+    kind: str
+    name: str | None = None
+
+
+def shared_mounts(table: str | None = None) -> list[Mount]:
+    """Return the shared file systems in a table of mounts: by default that of this machine."""
+    if table is None:
+        try:
+            table = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return []
+    rows = [line.split() for line in table.splitlines()]
+    known = [row for row in rows if len(row) > 2 and row[2] in _SHARED_KINDS]
+    return [Mount(row[1].replace("\\040", " "), _SHARED_KINDS[row[2]], _own_name(row[0], row[2])) for row in known]
+
+
+def _own_name(source: str, kind: str) -> str | None:
+    """Lustre mounts `10.1.1.1@o2ib:/scratch/users`, GPFS `/dev/fs1` or `fs1`."""
+    if kind == "lustre" and ":/" in source:
+        return source.rpartition(":/")[2].partition("/")[0] or None
+    return source.rpartition("/")[2] if kind == "gpfs" else None
+
+
+def systems_of(snapshot: Snapshot) -> set[str]:
+    """Raw names of sampled and of probed systems."""
+    return {group.system for group in snapshot.series()} | _probed(snapshot)
+
+
+def _probed(snapshot: Snapshot) -> set[str]:
+    if not snapshot.pinned["responses"].uris:
+        return set()
+    named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
+    return {row[0] for row in snapshot.query(named).fetchall()}
+
+
+def logged_mounts(snapshot: Snapshot) -> list[Mount]:
+    """Return the shared file systems that Darshan logs found mounted."""
+    if not snapshot.pinned["applications"].uris:
+        return []
+    tables = snapshot.query("SELECT DISTINCT mounts FROM applications WHERE mounts IS NOT NULL LIMIT 1000").fetchall()
+    found = {mount: kind for (text,) in tables for mount, kind in json.loads(text).items()}
+    return [Mount(mount, _SHARED_KINDS[kind]) for mount, kind in sorted(found.items()) if kind in _SHARED_KINDS]
+
+
+def draft_facility(snapshot: Snapshot, mounts: Iterable[Mount] = (), *, name: str, zone: str) -> str:
+    """Return a facility.toml: one section per Lustre file system, and per mount that is shared or was probed.
+
+    `mounts` are those of this machine; logs and probes give more. Disks go to the file system whose servers have them,
+    others into a section of their own.
+    """
+    kinds: dict[str, str] = {group.system: group.component_kind for group in snapshot.series()}
+    kinds |= {system: kind for system, kind, _ in _attached(snapshot)}
+    lustre = sorted(system for system, kind in kinds.items() if kind in _SERVED)
+    found: dict[str, _Draft] = {system: _Draft("lustre", [system]) for system in lustre}
+    probed = {system.removeprefix("mount:") for system in _probed(snapshot) if system.startswith("mount:")}
+    seen = {mount.path: mount for mount in (*logged_mounts(snapshot), *mounts)}
+    for path in sorted({*seen, *probed}):
+        mount = seen.get(path)
+        key = _section_of(path, mount, lustre, probed)
+        draft = found.setdefault(key, _Draft())
+        draft.kind = draft.kind or (mount.kind if mount else None)
+        if mount is not None and mount.kind == "lustre" and mount.name and not draft.lustre:
+            draft.lustre = [mount.name]
+        draft.mounts.append(path)
+    _add_servers(snapshot, found)
+    disks = sorted(system for system, kind in kinds.items() if kind == "device" and not _STACKED.search(system))
+    for system, own in _disks_of(snapshot, disks).items():
+        found.setdefault(system, _Draft()).devices = _patterns(own)
+    _add_speeds(snapshot, found)
+    sections = [_section(key, draft) for key, draft in found.items()]
+    if not sections:
+        example = _section("scratch", _Draft("lustre", ["scratch"], ["/scratch"]))
+        sections.append("".join(f"# {line}\n" if line else "\n" for line in example.splitlines()))
+    head = Path(__file__).with_name("facility_head.toml").read_text("utf-8")
+    clusters = json.dumps(_clusters(snapshot))
+    return head.format(name=name, zone=zone, clusters=clusters, filesystems="".join(sections))
+
+
+def _section_of(path: str, mount: Mount | None, lustre: list[str], probed: set[str]) -> str:
+    """The section of a mount: the file system that it names, the Lustre file system of that name, or the only one where
+    nothing else can be meant."""
+    named = path.strip("/").replace("/", "-") or "root"
+    if mount is not None and mount.name:
+        return mount.name
+    if mount is not None and mount.kind != "lustre":
+        return named
+    alike = [name for name in (named, path.rstrip("/").rpartition("/")[2]) if name in lustre]
+    return alike[0] if alike else lustre[0] if len(lustre) == 1 and path not in probed else named
+
+
+def _attached(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    """(system, kind, component) of the topology."""
+    if not snapshot.pinned["components"].uris:
+        return []
+    return snapshot.query("SELECT DISTINCT system, kind, component FROM components ORDER BY ALL").fetchall()
+
+
+def _add_servers(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    parts = [part for part in _attached(snapshot) if part[1] in ("ost", "mdt")]
+    homes = servers_of(snapshot, [component for _, _, component in parts])
+    for system, _, component in parts:
+        if component in homes and system in found:
+            found[system].servers.setdefault(homes[component], []).append(component)
+
+
+def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
+    """Disks by the file system among whose servers their host is; 'disks' where none has it, or several."""
+    servers: dict[str, set[str]] = {}
+    groups = [g for g in snapshot.series() if g.component_kind in ("oss", "mds")]
+    if disks and groups:
+        rows = snapshot.rows("series", {"component_kind": ("oss", "mds")}, days={max(g.day for g in groups)})
+        for system, server in snapshot.bare.execute(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
+            servers.setdefault(server, set()).add(system)
+    if disks and snapshot.pinned["components"].uris:
+        told = "SELECT DISTINCT system, server FROM components WHERE server IS NOT NULL"
+        for system, server in snapshot.query(told).fetchall():
+            servers.setdefault(server, set()).add(system)
+    found: dict[str, list[str]] = {}
+    for disk in disks:
+        of = servers.get(disk.partition(":")[0], set())
+        found.setdefault(next(iter(of)) if len(of) == 1 else "disks", []).append(disk)
+    return found
+
+
+def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    """What a benchmark reached is a peak; else the highest hour, which is none, says how large rates are here."""
+    fastest = _benchmarked(snapshot, {name: draft.mounts for name, draft in found.items() if draft.kind})
+    for name, draft in found.items():
+        if name in fastest:
+            rate, tool = fastest[name]
+            draft.speed = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
+            continue
+        highest = _highest_hour(snapshot, name if draft.lustre else None)
+        if highest is not None:
+            rate, start_ns = highest
+            draft.speed = (
+                f"highest_bytes_per_s = {rate:.4g}  # the highest hour so far ({format_time_ns(start_ns)}): no limit.\n"
+                "# peak_bytes_per_s = 48e9       # what it can do, if you know: for shares of the peak"
+            )
+
+
+def _benchmarked(snapshot: Snapshot, mounts: Mapping[str, list[str]]) -> dict[str, tuple[float, str]]:
+    """By file system, the fastest phase of a benchmark that ran there, as its command says; if there is only one file
+    system, of any."""
+    if not snapshot.pinned["benchmarks"].uris:
+        return {}
+    found: dict[str, tuple[float, str]] = {}
+    for measured in measured_operations(snapshot.frame("benchmarks")):
+        paths = re.findall(r"/[^\s=,'\"]*", str(measured.parameters.get("command") or ""))
+        names = [name for name, own in mounts.items() if any(is_inside(p, mount) for p in paths for mount in own)]
+        if not names and len(mounts) == 1:
+            names = [*mounts]
+        for name in names[:1]:
+            found[name] = max(found.get(name, (0.0, "")), (measured.bytes_per_s, measured.tool.upper()))
+    return found
+
+
+def _highest_hour(snapshot: Snapshot, system: str | None) -> tuple[float, int] | None:
+    """The highest mean rate of an hour, reads and writes together, and when that hour began."""
+    if system is None:
+        return None
+    filesystem = snapshot.facility.filesystem_of(system)
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric in TRAFFIC]
+    if not groups:
+        return None
+    period = (min(g.first_ns for g in groups) // HOUR_NS * HOUR_NS, max(g.end_ns for g in groups))
+    kind = traffic_kind(snapshot, {"filesystem": filesystem})
+    rows = grid.rollup(snapshot.selection(filesystem, kind, TRAFFIC, HOUR_NS, period_ns=period), TRAFFIC)
+    starts, places = np.unique(rows.ints("start_ns"), return_inverse=True)
+    if not len(starts):
+        return None
+    moved = np.bincount(places, np.nan_to_num(rows.floats("value")), len(starts))
+    highest = int(np.argmax(moved))
+    return (float(moved[highest]) / 3600, int(starts[highest])) if moved[highest] > 0 else None
+
+
+def _clusters(snapshot: Snapshot) -> list[str]:
+    if not snapshot.pinned["jobs"].uris:
+        return []
+    named = "SELECT DISTINCT cluster FROM jobs WHERE cluster IS NOT NULL AND cluster <> '' ORDER BY 1"
+    return [row[0] for row in snapshot.query(named).fetchall()]
+
+
+def _section(name: str, draft: _Draft) -> str:
+    lines = ["", f"[filesystem.{_key(name)}]"]
+    lines += [f'kind = "{draft.kind}"'] if draft.kind else []
+    lines += [f"lustre = {json.dumps(draft.lustre)}"]
+    lines += [
+        f"mounts = {json.dumps(draft.mounts)}".ljust(32) + "# where clients see it; the longest matching mount wins"
+    ]
+    lines += [f"devices = {json.dumps(draft.devices)}".ljust(32) + "# host:device globs of its servers' disks"]
+    if draft.mounts:
+        text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
+        lines += [text.ljust(32) + "# directories that agents may write to and probe"]
+    lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # what it can do, for shares of the peak"]
+    if draft.servers:
+        lines += [f"servers.{_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
+    elif draft.lustre:
+        lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']
+    return "\n".join([*lines, ""])
+
+
+def _patterns(disks: list[str]) -> list[str]:
+    """'oss1:sda', 'oss2:sda' -> 'oss*:sda', if that catches nothing else."""
+    grouped: dict[str, list[str]] = {}
+    for disk in disks:
+        host, _, device = disk.partition(":")
+        stem = host.rstrip("0123456789")
+        grouped.setdefault((stem + "*" if stem != host else host) + ":" + device, []).append(disk)
+    return sorted(pattern if len(members) > 1 else members[0] for pattern, members in grouped.items())
+
+
+def _key(system: str) -> str:
+    return system if re.fullmatch(r"[A-Za-z0-9_-]+", system) else f'"{system}"'
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What facility.toml maps of the names in a lake and of the mounts of this machine, and what it does not.
+
+    A mount without a file system is a remark: homes and software need none, and this machine may mount others' file
+    systems.
+    """
+
+    filesystems: tuple[dict[str, Any], ...]
+    names: tuple[str, ...]
+    mounts: tuple[str, ...]
+    targets: tuple[str, ...]
+    servers: tuple[str, ...]
+    mounted_here: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.names or self.targets or self.servers)
+
+
+def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterable[Mount] = ()) -> Mapped:
+    """Compare facility.toml with the names in the lake, if there is one, and with these mounts.
+
+    Not mapped are `names` of systems, `mounts`, `targets` without a server where others of their kind have one,
+    and `servers` of the file whose targets are not in the data.
+    """
+    systems = systems_of(snapshot) if snapshot is not None else set()
+    logged = {mount.path for mount in logged_mounts(snapshot)} if snapshot is not None else set()
+    here = {mount.path for mount in mounts} - logged
+    parts = _parts(snapshot) if snapshot is not None else {}
+    homes = servers_of(snapshot, [*parts]) if snapshot is not None else {}
+    attached: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for name, (system, _) in parts.items():
+        if name in homes:
+            attached[facility.filesystem_of(system)].setdefault(homes[name], []).append(name)
+    with_servers = {part for name, part in parts.items() if name in homes}  # systems and kinds of targets
+    alone = [name for name, part in parts.items() if name not in homes and part in with_servers]
+    named = {server for fs in facility.filesystems for server in fs.servers}
+    idle = named - {*homes.values()} if parts else set()
+    return Mapped(
+        tuple(_described(fs.name, facility, systems, logged | here, attached) for fs in facility.filesystems),
+        tuple(sorted(name for name in systems if not facility.is_mapped(name))),
+        tuple(sorted(path for path in logged if facility.filesystem_of_path(path) is None)),
+        tuple(sorted(alone)),
+        tuple(sorted(idle)),
+        () if facility.simulated else tuple(sorted(p for p in here if facility.filesystem_of_path(p) is None)),
+    )
+
+
+def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    """System and kind of each target with samples or topology."""
+    found = {component: (system, kind) for system, kind, component in _attached(snapshot) if kind in ("ost", "mdt")}
+    days = {group.component_kind: group.day for group in snapshot.series() if group.component_kind in ("ost", "mdt")}
+    if days:
+        rows = snapshot.rows("series", {"component_kind": ("ost", "mdt")}, days={*days.values()})
+        sampled = snapshot.bare.execute(f"SELECT DISTINCT component, system, component_kind FROM ({rows})").fetchall()
+        found |= {component: (system, kind) for component, system, kind in sampled}
+    return found
+
+
+def _described(
+    name: str, facility: Facility, systems: set[str], paths: set[str], attached: Mapping[str, Mapping[str, list[str]]]
+) -> dict[str, Any]:
+    known = facility.filesystem(name)
+    assert known is not None
+    own = attached.get(name, {})
+    return {
+        "name": name,
+        "kind": known.kind,
+        "names": sorted(system for system in systems if facility.filesystem_of(system) == name and system != name)
+        + [name] * (name in systems),
+        "mounts": sorted({*known.mounts, *(p for p in paths if facility.filesystem_of_path(p) is known)}),
+        "servers": len({*own, *known.servers}),
+        "targets": sum(map(len, own.values())),
+        "peak_bytes_per_s": known.peak_bytes_per_s,
+        "highest_bytes_per_s": known.highest_bytes_per_s,
+        "probes": list(known.probes),
+    }
+
+
+def mapping_lines(facility: Facility, found: Mapped, *, has_lake: bool) -> Iterator[str]:
+    """Say what is mapped, and what is not."""
+    names = ", ".join(each["name"] for each in found.filesystems) or "no file system"
+    yield f"{facility.name}: {names}; project rules: {len(facility.projects)}; zone {facility.zone or 'not set'}."
+    for each in found.filesystems:
+        parts = [each["kind"] or "kind not set"]
+        parts.append(f"mounts {', '.join(each['mounts'])}" if each["mounts"] else "no mounts")
+        if each["servers"]:
+            parts.append(f"{each['targets']} targets on {each['servers']} servers")
+        peak, highest = each["peak_bytes_per_s"], each["highest_bytes_per_s"]
+        if peak or highest:
+            parts.append(f"{'peak' if peak else 'highest hour'} {format_bytes(peak or highest)}/s")
+        if each["probes"]:
+            parts.append(f"probed at {', '.join(each['probes'])}")
+        yield f"  {each['name']}: {'; '.join(parts)}"
+    yield from (f"  not mapped to a file system: {name}" for name in found.names)
+    yield from (f"  mount in logs, in no `mounts`: {path}" for path in found.mounts)
+    yield from (f"  mounted on this machine, in no `mounts`: {path}" for path in found.mounted_here)
+    yield from (f"  target without a server: {name}" for name in found.targets)
+    yield from (f"  server without a target in the data: {name}" for name in found.servers)
+    if found.is_whole:
+        yield "Every name in the data is mapped." if has_lake else "The file is correct. There are no data yet."
