@@ -185,7 +185,7 @@ def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, hea
         for exhibit in answer.exhibits
         if not exhibit.charts or not all(any(chart.table is each for each in charted) for chart in exhibit.charts)
     ]
-    return _markup(_RESULTS.answer(rest, level, headed, blocks, exhibits))
+    return _markup(_RESULTS.answer(rest, level, headed, blocks, exhibits, folded=bool(blocks) and not drawn.live))
 
 
 def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:

@@ -457,7 +457,7 @@ def who(view: OwnView) -> str:
     answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
     result = answer.result
     assert isinstance(result, WhoOutcome)
-    said = replace(answer, facts=(), exhibits=(), blocks=())
+    said = replace(answer, facts=(), exhibits=(), findings=())
     return part(
         "place_parts.html",
         up="",
