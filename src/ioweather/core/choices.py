@@ -19,6 +19,7 @@ PATHS: Final = Param(
     "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
 )
 UID: Final = Param("uid", "Of several jobs with this id, the one of this user.", "int", metavar="N")
+CLUSTER: Final = Param("cluster", "Of several jobs with this id, the one of this cluster.")
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
 MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
 

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     NO_LAKE = "no_lake"
     NO_SYSTEM_DATA = "no_system_data"
     NO_IO_TIME = "no_io_time"
+    NO_RUN_TIME = "no_run_time"
     FEW_SIMILAR_RUNS = "few_similar_runs"
     PARTLY_SAMPLED = "partly_sampled"
     COARSE_SAMPLES = "coarse_samples"
@@ -127,7 +128,9 @@ class WhyOutcome(Outcome):
     `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
     `recorded` are the verdicts that were made before, the first as of the run's end. Of a job with several logs `run`
     is the one that is judged, counted from 1 in the order of start; bytes are those of this run. `slowness`: its I/O
-    time over the median of the similar runs."""
+    time over the median of the similar runs. `evidence` is accounting for a job without a log: then `run_seconds` and
+    `usual_run_seconds` were compared, `n` counts similar jobs, `probability` is a lower bound, and the kind is never
+    you or both."""
 
     kind: VerdictKind
     reason: Reason | None
@@ -152,6 +155,9 @@ class WhyOutcome(Outcome):
     read_bytes: int | None = None
     write_bytes: int | None = None
     slowness: float | None = None
+    evidence: Literal["accounting"] | None = None
+    run_seconds: float | None = None
+    usual_run_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,10 +173,10 @@ class AllRuns:
 @dataclass(frozen=True)
 class JobOutcome(Outcome):
     """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
-    a log (`logs` 0) the amounts are what the servers counted. Of a job with several logs they are those of the run that
-    `why` judges, number `run` in the order of start; `all_runs` are their sums. `slowness` and the seconds of `worth`
-    are those of `why`; where the lake cannot tell what is usual, `slowness` is None, and the seconds are at the speed
-    of this run."""
+    a log (`logs` 0) the amounts are what the servers counted, None if they did not. Of a job with several logs they
+    are those of the run that `why` judges, number `run` in the order of start; `all_runs` are their sums. `slowness`
+    and the seconds of `worth` are those of `why`; where the lake cannot tell what is usual, `slowness` is None, and the
+    seconds are at the speed of this run."""
 
     job_id: int | None
     user: str | None
@@ -183,8 +189,8 @@ class JobOutcome(Outcome):
     end_ns: int
     run_seconds: float | None
     io_seconds: float | None
-    read_bytes: int
-    write_bytes: int
+    read_bytes: int | None
+    write_bytes: int | None
     bytes_per_s: float | None
     metadata_ratio: float | None
     files: int
@@ -646,20 +652,24 @@ class StorageOutcome(Outcome):
 class RunOutcome:
     """A job, by its run with the most I/O time: number `run` of `runs_of_job` in the order of start. `slowness`: the
     I/O time over the median of `similar` runs of the same user, program, number of processes and bytes (within 25%).
-    `verdict` is the last one that was recorded; `verdict_as_of` says whether as of the run's end, or revised later."""
+    `verdict` is the last one that was recorded; `verdict_as_of` says whether as of the run's end, or revised later.
 
-    job_id: int
+    A job without a log is `known_by` accounting, or also by the counts of servers: then `program` is its name,
+    `slowness` its run time over the median of similar jobs (same user, name and nodes), and unknown amounts are None.
+    `cluster` is set if the lake has jobs of several clusters."""
+
+    job_id: int | str
     user: str
     project: str | None
     program: str
-    processes: int
+    processes: int | None
     nodes: int | None
     start_ns: int
-    end_ns: int
+    end_ns: int | None
     run_seconds: float | None
     io_seconds: float | None
-    read_bytes: int
-    write_bytes: int
+    read_bytes: int | None
+    write_bytes: int | None
     filesystem: str | None
     slowness: float | None
     similar: int
@@ -667,6 +677,17 @@ class RunOutcome:
     verdict_as_of: Literal["end", "later"] | None = None
     run: int = 1
     runs_of_job: int = 1
+    known_by: Literal["servers", "accounting"] | None = None
+    cluster: str | None = None
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written; 0 if unknown."""
+        return (self.read_bytes or 0) + (self.write_bytes or 0)
+
+    @property
+    def log_words(self) -> str:
+        return {None: "yes", "servers": "no (servers)", "accounting": "no"}[self.known_by]
 
     @property
     def run_words(self) -> str:
@@ -681,8 +702,8 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunsOutcome(Outcome):
-    """`count` are the jobs that match, `all_runs` their runs, and the sums are of all these runs; `runs` are the first
-    of the jobs, each by its main run."""
+    """`count` are the jobs that match, `with_log` those of them with a Darshan log, `all_runs` their runs, and the sums
+    are of all these runs; `runs` are the first of the jobs, each by its main run."""
 
     count: int
     users: int
@@ -691,6 +712,7 @@ class RunsOutcome(Outcome):
     io_seconds: float
     runs: tuple[RunOutcome, ...]
     all_runs: int = 0
+    with_log: int = 0
 
 
 @dataclass(frozen=True)

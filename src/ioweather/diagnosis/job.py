@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ioweather.core.choices import JOB, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_value
 from ioweather.diagnosis.job_screens import job_screen
+from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines, priced
@@ -24,12 +25,15 @@ from ioweather.topics.source import DataSource
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """The I/O of the job, from its logs; without one, from what servers counted of it."""
+    """The I/O of the job, from its logs; without one, accounting and what servers counted of it."""
     if params["file"]:
         source.tables = LOG_TABLES | {"job_operations"}
     try:
         log = named_log(source, params)
     except DataUnavailable:
+        answer = accounted_job_answer(source, params)
+        if answer is not None:
+            return answer
         counted = _counted_alone(source, params)
         if counted is None:
             raise
@@ -110,6 +114,7 @@ QUESTION = Question(
         PROCESSES_PER_NODE,
         PATHS,
         UID,
+        CLUSTER,
         Param("file", "Only files whose name (with a slash: path) fits this pattern.", metavar="PATTERN"),
         Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
     ),
@@ -117,8 +122,8 @@ QUESTION = Question(
     epilog="""\b
 A log is read where it lies: no lake is needed, and nothing is written
 beside it. With --lake, accounting gives the nodes. A job id means the run
-of that job with the most I/O time; where there is no log, what the servers
-counted of it.
+of that job with the most I/O time; where there is no log, its accounting
+and what the servers counted of it.
 With --file one file, or those of a pattern, are looked at as if there were
 no others: --file 'restart.*'. --json and --html also have each target's part.
 Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.

@@ -9,6 +9,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, TriageOutcome, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Next, ResultTable, largest
 from ioweather.core.units import format_seconds, format_span, format_value
+from ioweather.core.words import names_of
 from ioweather.job_io.summary import ALWAYS_SAID
 
 _MOST_ADVICE: Final = 3
@@ -18,16 +19,34 @@ _LEAST_RATIO: Final = 0.02
 _MOST_JOBS: Final = 18
 # Groups of facts on the first screen of `job`, each with its most rows.
 _OF_JOB: Final = {"time": 4, "speed": 3, "files": 3, "accesses": 4}
-_OF_COUNTED_JOB: Final = {"server_volume": 2, "server_operations": 5, "server_requests": 2, "server_targets": 5}
-_NOTES_OF_JOB: Final = ("record_it_whole", "which_run", "slowdown", "one_process_io", "only_these_files")
+_OF_COUNTED_JOB: Final = {
+    "accounting": 8,
+    "server_volume": 2,
+    "server_operations": 5,
+    "server_requests": 2,
+    "server_targets": 5,
+}
+_NOTES_OF_JOB: Final = (
+    "record_next_time",
+    "record_it_whole",
+    "which_run",
+    "slowdown",
+    "one_process_io",
+    "only_these_files",
+)
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
-_COLUMNS_OF_JOBS: Final = ("job_id", "user", "program", "start_ns", "io_seconds", "slowness", "verdict_words")
+_COLUMNS_OF_JOBS: Final = names_of("""
+    job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
+""")
 
 
 def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     """This run beside the usual one, where the extra time went, and what to do."""
     result = answer.result
     assert isinstance(result, WhyOutcome)
+    if result.evidence == "accounting":
+        yield from _without_log(answer, result)
+        return
     yield from _notes(answer, ALWAYS_SAID)
     took, usual = result.io_seconds, result.seconds.usual
     if took and usual is not None and usual.value is not None:
@@ -52,6 +71,21 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     elif result.kind == "system":
         yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
     yield from _notes(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
+
+
+def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
+    """The run time beside that of similar jobs, storage during it, and how to know more next time."""
+    took, usual = result.run_seconds, result.usual_run_seconds
+    if took is not None and usual is not None:
+        most = max(took, usual, 1e-9)
+        note = next((f.note for g in answer.facts for f in g.facts if f.name == "usual_run_time"), "")
+        runs = (
+            Fact("this_job", "this job", took, "seconds", took / most),
+            Fact("usual", "usual", usual, "seconds", usual / most, note),
+        )
+        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+    yield from (group for group in answer.facts if group.name == "busy")
+    yield from (finding for finding in answer.findings if finding.name != "run_time")
 
 
 def _range(low: float, high: float) -> str:
@@ -121,7 +155,7 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if result.logs:
         yield Next(f"ioweather why {params['job']}", "My job or the storage system")
     else:
-        yield Next(f"ioweather job {params['job']} --full", "More")
+        yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
 
 
 def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:

@@ -1,28 +1,32 @@
-"""`runs`: which runs there were: the newest, the slowest against similar ones, the largest."""
+"""`runs`: which jobs there were, with or without a log: the newest, the slowest against similar ones, the largest."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, columns_of
-from ioweather.core.units import format_value
+from ioweather.core.units import NS, format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.diagnosis.job_screens import jobs_screen
+from ioweather.facts.accounted_jobs import SimilarJobs, counted_on_servers, ends, started_jobs, with_log
 from ioweather.facts.file_records import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of, program_of
+from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
 
-_NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
+_NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
 _WORDS: Final = {
     "newest": "the newest first",
@@ -32,7 +36,7 @@ _WORDS: Final = {
 }
 _READ: Final = names_of("""
     job_id user uid project exe nprocs node_count start_ns end_ns run_seconds io_seconds read_bytes write_bytes
-    main_mount run_number run_count
+    main_mount run_number run_count cluster
 """)
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; user [text]; project [text]; program [text]; processes [count]; start_ns: start [time_ns]; "
@@ -40,12 +44,111 @@ _COLUMNS: Final = columns_of(
     "slowness: against similar [factor]"
 )
 _RUN: Final = ResultColumn("run_words", "run", "text")
+_RAN: Final = ResultColumn("run_seconds", "ran", "seconds")
+_LOG: Final = ResultColumn("log_words", "log", "text")
+_CLUSTER: Final = ResultColumn("cluster", "cluster", "text")
 _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 
 def run(source: DataSource, params: Params) -> Answer:
     """The matching jobs in the chosen order."""
-    data = source.fetch(NEEDS, any_time=True, missing=_NO_LOGS)
+    runs, totals = _logged(source, params)
+    unlogged = _Unlogged(source, params)
+    if not runs and not totals.jobs and not unlogged.jobs.rows:
+        raise DataUnavailable(_NO_JOBS)
+    runs = _first([*runs, *unlogged.listed()], params["order"])[: params["most"]]
+    count = totals.wanted + len(unlogged.mine)
+    several = any(run.run_words for run in runs)
+    columns = _shown_columns(runs)
+    rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
+    title = f"{len(runs):,} of {count:,} jobs, {_WORDS[params['order']]}"
+    if several:
+        title += "; each by its run with the most I/O time"
+    users = len(totals.users | unlogged.users)
+    facts: tuple[Fact, ...] = (
+        Fact("jobs", "jobs", count, "count"),
+        Fact("jobs_with_log", "with a Darshan log", totals.wanted, "count"),
+        Fact("users", "users", users, "count"),
+    )
+    if totals.wanted or not count:
+        facts = (
+            *facts,
+            Fact("runs", "runs", totals.runs, "count"),
+            Fact("read_bytes", "read", totals.read_bytes, "bytes"),
+            Fact("write_bytes", "written", totals.write_bytes, "bytes"),
+            Fact("io_seconds", "I/O time, added up", totals.io_seconds, "seconds"),
+        )
+    return Answer(
+        question="Which jobs were there?",
+        headline=_headline(count, totals),
+        facts=(FactGroup("runs", "All that match", facts),),
+        exhibits=(Exhibit("runs", "Jobs", tables=(ResultTable("runs", columns, rows, title),)),),
+        coverage=(
+            Coverage(totals.jobs + unlogged.jobs.rows, count, "jobs in the lake, within what was asked"),
+            Coverage(count, totals.wanted, "jobs", {}, "with a Darshan log"),
+        ),
+        result=RunsOutcome(
+            count,
+            users,
+            totals.read_bytes,
+            totals.write_bytes,
+            totals.io_seconds,
+            tuple(runs),
+            totals.runs,
+            totals.wanted,
+        ),
+    )
+
+
+def _shown_columns(runs: Sequence[RunOutcome]) -> tuple[ResultColumn, ...]:
+    """The columns of the table. Those that only some lists need are left out of the others."""
+    unlogged = any(run.known_by for run in runs)
+    shown = (
+        _COLUMNS[0],
+        *([_CLUSTER] if any(run.cluster for run in runs) else []),
+        *([_RUN] if any(run.run_words for run in runs) else []),
+        *_COLUMNS[1:],
+        *([_RAN, _LOG] if unlogged else []),
+        *([_VERDICT] if any(run.verdict for run in runs) else []),
+    )
+    if unlogged:
+        shown = tuple(c for c in shown if c.name == "job_id" or any(getattr(run, c.name) is not None for run in runs))
+    return shown
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """Jobs with a log in the lake, and of those that match (`wanted`): runs, users and amounts."""
+
+    jobs: int = 0
+    wanted: int = 0
+    runs: int = 0
+    users: frozenset[str] = frozenset()
+    read_bytes: int = 0
+    write_bytes: int = 0
+    io_seconds: float = 0.0
+
+
+def _headline(count: int, totals: _Totals) -> str:
+    if not count:
+        return "No job matches."
+    moved = format_value(totals.read_bytes + totals.write_bytes, "bytes")
+    if not totals.wanted:
+        return f"{count:,} jobs, none of them with a Darshan log."
+    if count > totals.wanted:
+        return f"{count:,} jobs; {totals.wanted:,} of them ({totals.wanted / count:.0%}) have a Darshan log: {moved}."
+    return (
+        f"{count:,} jobs ({totals.runs:,} runs) moved {moved}."
+        if totals.runs > count
+        else f"{count:,} runs moved {moved}."
+    )
+
+
+def _logged(source: DataSource, params: Params) -> tuple[list[RunOutcome], _Totals]:
+    """The first jobs with a log in the chosen order, and the totals of all."""
+    if not source.snapshot.filled(["job_io"]):
+        return [], _Totals()
+    data = source.fetch(NEEDS, any_time=True)
     verdicts = source.frame("verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True)
     facility = source.facility
     every = instances_of(data, facility, {}).frame
@@ -57,35 +160,112 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["order"] == "slowest":
         slowness[mine] = slowdowns(every, jobs.ints("row")[mine], facility)[0]
     first = mine[_order(jobs, slowness, mine, params["order"])][: params["most"]]
-    runs = _listed(jobs.take(first), *slowdowns(every, jobs.ints("row")[first], facility), facility)
+    ratios = slowdowns(every, jobs.ints("row")[first], facility)
+    several = len(set(data.frames["jobs"].text("cluster").tolist())) > 1
+    runs = _listed(jobs.take(first), *ratios, facility, several_clusters=several)
     runs = _with_verdicts(runs, jobs.take(first).text("log_digest"), verdicts)
-    several, judged = (any(getattr(run, name) for run in runs) for name in ("run_words", "verdict"))
-    columns = (_COLUMNS[0], *([_RUN] if several else []), *_COLUMNS[1:], *([_VERDICT] if judged else []))
     count, read, write = (int(jobs.ints(f"all_{name}")[mine].sum()) for name in ("count", "read_bytes", "write_bytes"))
-    io_seconds = float(jobs.floats("all_io_seconds")[mine].sum())
-    users = len(set(jobs.ints("uid")[mine].tolist()))
-    rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
-    title = f"{len(runs):,} of {len(mine):,} jobs, {_WORDS[params['order']]}"
-    if several:
-        title += "; each by its run with the most I/O time"
-    facts = (
-        Fact("jobs", "jobs", len(mine), "count"),
-        Fact("runs", "runs", count, "count"),
-        Fact("users", "users", users, "count"),
-        Fact("read_bytes", "read", read, "bytes"),
-        Fact("write_bytes", "written", write, "bytes"),
-        Fact("io_seconds", "I/O time, added up", io_seconds, "seconds"),
-    )
-    moved = format_value(read + write, "bytes")
-    who = f"{len(mine):,} jobs ({count:,} runs)" if count > len(mine) else f"{len(mine):,} runs"
-    return Answer(
-        question="Which runs were there?",
-        headline=f"{who} moved {moved}." if len(mine) else "No run with a Darshan log matches.",
-        facts=(FactGroup("runs", "All that match", facts),),
-        exhibits=(Exhibit("runs", "Runs", tables=(ResultTable("runs", columns, rows, title),)),),
-        coverage=(Coverage(jobs.rows, len(mine), "jobs in the lake, within what was asked"),),
-        result=RunsOutcome(len(mine), users, read, write, io_seconds, tuple(runs), count),
-    )
+    users = frozenset(_users(jobs.take(mine)))
+    seconds = float(jobs.floats("all_io_seconds")[mine].sum())
+    return runs, _Totals(jobs.rows, len(mine), count, users, read, write, seconds)
+
+
+class _Unlogged:
+    """The jobs of accounting without a log that match; none where only file systems or single runs are asked for."""
+
+    def __init__(self, source: DataSource, params: Params) -> None:
+        self._snapshot, self._params = source.snapshot, params
+        self._clusters = 1
+        self.jobs, self.mine = Frame({}), np.zeros(0, np.int64)
+        self.users: frozenset[str] = frozenset()
+        if params["every_run"] or params["filesystem"] or not source.snapshot.filled(["jobs"]):
+            return
+        source.note_tables(("jobs",))
+        every = started_jobs(source.snapshot)
+        self._clusters = len(set(every.text("cluster").tolist()))
+        logs = source.snapshot.frame("applications", ("log_digest", "job_id", "uid", "start_ns", "end_ns"))
+        self.jobs = every.take(~with_log(every, logs))
+        self._alike = SimilarJobs(self.jobs)
+        owners = zip(self.jobs.text("account").tolist(), self.jobs.array("uid").tolist(), strict=True)
+        self._projects = [source.facility.project_of(account=account, uid=uid, exe=None) for account, uid in owners]
+        self.mine = self._matching(source.period_ns)
+        self.users = frozenset(_users(self.jobs.take(self.mine)))
+
+    def _matching(self, period: tuple[int, int]) -> Ints:
+        jobs, params = self.jobs, self._params
+        wanted = (jobs.ints("start_ns") < period[1]) & (ends(jobs) > period[0])
+        columns: dict[str, Sequence[str | None]] = {
+            "user": _users(jobs),
+            "project": self._projects,
+            "program": _texts(jobs, "name"),
+        }
+        columns["cluster"] = _texts(jobs, "cluster")
+        for name, column in columns.items():
+            if params[name] is not None:
+                wanted &= np.array([text == params[name] for text in column], np.bool_)
+        words = (params["words"] or "").lower().split()[:8]
+        if words:
+            texts = zip(_texts(jobs, "job_id"), *columns.values(), strict=True)
+            wanted &= np.array([all(w in " ".join(map(str, each)).lower() for w in words) for each in texts], np.bool_)
+        return np.flatnonzero(wanted)
+
+    def listed(self) -> list[RunOutcome]:
+        """The first ones in the chosen order."""
+        order, most = self._params["order"], self._params["most"]
+        if not len(self.mine):
+            return []
+        value = self.jobs.ints("start_ns").astype(np.float64)
+        if order == "slowest":
+            value = np.full(self.jobs.rows, -np.inf)
+            value[self.mine] = np.nan_to_num(self._alike.ratios(self.mine)[0], nan=-np.inf)
+        elif order == "longest":
+            value = np.nan_to_num(self._alike.seconds, nan=-np.inf)
+        first = self.mine[np.lexsort((-self.jobs.ints("start_ns")[self.mine], -value[self.mine]))]
+        if order != "largest":  # the servers' counts decide that
+            first = first[:most]
+        jobs = self.jobs.take(first)
+        counted = counted_on_servers(self._snapshot, jobs)
+        found = zip(jobs.records(), first.tolist(), counted, *self._alike.ratios(first), strict=True)
+        return [self._outcome(row, self._projects[at], *rest) for row, at, *rest in found]
+
+    def _outcome(
+        self, row: dict[str, Any], project: str | None, counted: ServerIo | None, ratio: float, similar: int
+    ) -> RunOutcome:
+        ended = row["end_ns"] is not None
+        return RunOutcome(
+            row["raw_job_id"] if row["raw_job_id"] is not None else row["job_id"],
+            row["user"] or f"uid {row['uid']}",
+            project,
+            row["name"] or "",
+            None,
+            row["node_count"],
+            row["start_ns"],
+            row["end_ns"],
+            (row["end_ns"] - row["start_ns"]) / NS if ended else None,
+            None,
+            None if counted is None else counted.read_bytes,
+            None if counted is None else counted.write_bytes,
+            None,
+            float(ratio) if np.isfinite(ratio) else None,
+            int(similar),
+            known_by="accounting" if counted is None else "servers",
+            cluster=row["cluster"] if self._clusters > 1 else None,
+        )
+
+
+def _first(runs: list[RunOutcome], order: str) -> list[RunOutcome]:
+    """All jobs in the chosen order; ties newest first, unknown values last."""
+
+    def key(run: RunOutcome) -> tuple[float, int]:
+        value = {
+            "newest": run.start_ns,
+            "slowest": run.slowness,
+            "largest": None if run.read_bytes is None else run.moved_bytes,
+            "longest": run.io_seconds if run.known_by is None else run.run_seconds,
+        }[order]
+        return (-np.inf if value is None else value), run.start_ns
+
+    return sorted(runs, key=key, reverse=True)
 
 
 def _cell(run: RunOutcome, name: str) -> Any:
@@ -139,6 +319,8 @@ def _wanted(runs: Frame, facility: Facility, params: Params, period: tuple[int, 
             wanted &= np.array([text == params[name] for text in column], np.bool_)
     if params["program"] is not None:
         wanted &= np.array([program_of(text or "") == params["program"] for text in _texts(runs, "exe")], np.bool_)
+    if params["cluster"] is not None:
+        wanted &= runs.text("cluster").equals(params["cluster"])
     if params["filesystem"] is not None:
         on = {mount: _filesystem(facility, mount) for mount in {*_texts(runs, "main_mount")}}
         wanted &= np.array([on[mount] == params["filesystem"] for mount in _texts(runs, "main_mount")], np.bool_)
@@ -174,7 +356,9 @@ def _order(runs: Frame, slowness: Floats, mine: Indices, by: str) -> Indices:
     return np.lexsort((-runs.ints("start_ns")[mine], -np.nan_to_num(value, nan=-np.inf)))
 
 
-def _listed(runs: Frame, slowness: Floats, similar: Ints, facility: Facility) -> list[RunOutcome]:
+def _listed(
+    runs: Frame, slowness: Floats, similar: Ints, facility: Facility, *, several_clusters: bool
+) -> list[RunOutcome]:
     def known(value: float | None) -> float | None:
         return None if value is None or not np.isfinite(value) else float(value)
 
@@ -198,6 +382,7 @@ def _listed(runs: Frame, slowness: Floats, similar: Ints, facility: Facility) ->
             n,
             run=row["run_number"],
             runs_of_job=row["run_count"],
+            cluster=row["cluster"] if several_clusters else None,
         )
         for row, ratio, n in zip(runs.select(_READ).records(), slowness.tolist(), similar.tolist(), strict=True)
     ]
@@ -221,21 +406,24 @@ QUESTION = Question(
     name="runs",
     result=RunsOutcome,
     run=run,
-    tables=frozenset({"applications", "job_io", "jobs", "verdicts"}),
+    tables=frozenset({"applications", "job_io", "job_operations", "jobs", "verdicts"}),
     params=(
         Param("words", "Only runs with all these words in job id, user, project or program.", metavar="TEXT"),
         Param("user", "Only runs of this user."),
         Param("project", "Only runs of this project."),
         Param("program", "Only runs of this program."),
+        Param("cluster", "Only jobs of this cluster."),
         Param("filesystem", "Only runs whose I/O went mainly to this file system."),
         Param("order", "Which come first.", default="newest", choices=_ORDERS),
         Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
         Param("most", "How many to list.", "int", default=50, least=1),
     ),
-    help="""List runs with a Darshan log: the newest, the slowest against similar runs, the largest, the longest.
+    help="""List jobs: the newest, the slowest against similar ones, the largest, the longest.
 
     A job with several runs is listed by the one with the most I/O time, as in `job` and `why`. Similar runs are those
-    of the same user, program, number of processes and file system, with bytes within 25%. Verdicts are those on
+    of the same user, program, number of processes and file system, with bytes within 25%. Jobs without a Darshan log
+    come from accounting: their run time is compared with that of jobs of the same user, name and nodes, and amounts are
+    those that servers counted (job_stats), where they do. Verdicts are those on
     record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
     epilog="Example: ioweather jobs --order slowest --from yesterday",
     table="runs",

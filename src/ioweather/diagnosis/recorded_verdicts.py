@@ -21,11 +21,14 @@ from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.foreign_text import one_line
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
+from ioweather.facts.accounting import match_jobs
+from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
@@ -294,7 +297,13 @@ def _bar(label: str, seconds: float, whole: float) -> str:
 
 
 def job_text(
-    lake: Lake | str | Path | None, job: str, uid: int | None = None, *, files: bool = True, recorded: bool = False
+    lake: Lake | str | Path | None,
+    job: str,
+    uid: int | None = None,
+    *,
+    cluster: str | None = None,
+    files: bool = True,
+    recorded: bool = False,
 ) -> JobText:
     """Text of the recorded verdict on a job id, else of a verdict made now.
 
@@ -304,18 +313,18 @@ def job_text(
 
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
         with lake_at(lake).snapshot() as snapshot:
-            found = recorded_text(snapshot, job, uid)
+            found = recorded_text(snapshot, job, uid, cluster)
         if found is not None:
             return found
     if recorded:
         raise DataUnavailable(
             f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
         )
-    answer = ask("why", lake, {"job": job, "uid": uid}, files=files)
+    answer = ask("why", lake, {"job": job, "uid": uid, "cluster": cluster}, files=files)
     return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
 
 
-def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobText | None:
+def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None, cluster: str | None = None) -> JobText | None:
     """Text of the recorded verdict on a job; None if there is none."""
     if not snapshot.pinned["verdicts"].uris:
         return None
@@ -323,10 +332,19 @@ def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None) -> JobTe
         where: dict[str, Any] = {"raw_job_id": raw_id_of(snapshot, job)}
     except DataUnavailable:
         return None
-    rows = snapshot.frame("verdicts", where=where | ({} if uid is None else {"uid": uid})).records()
-    if not rows:
-        return None
+    found = snapshot.frame("verdicts", where=where | ({} if uid is None else {"uid": uid}))
+    clusters = clusters_of(snapshot, found)
+    rows = [row for row, on in zip(found.records(), clusters, strict=True) if cluster in (None, on)]
+    if not rows or (cluster is None and len(set(clusters) - {None}) > 1):
+        return None  # of several clusters: the question says which there are
     return text_of_row(max(rows, key=lambda row: (row["io_seconds"] or 0.0, row["as_of_ns"])), job)
+
+
+def clusters_of(snapshot: Snapshot, verdicts: Frame) -> list[str | None]:
+    """Return the cluster of each verdict's job by its id, user and time; None if accounting does not tell."""
+    ids = tuple(sorted({*verdicts.ints("raw_job_id").tolist()}))
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": ids})
+    return match_jobs(verdicts.with_columns(job_id=verdicts.ints("raw_job_id")), jobs).text("cluster").tolist()
 
 
 def text_of_row(row: dict[str, Any], job: str) -> JobText:

@@ -239,10 +239,10 @@ def _select_servers(
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
-    return Servers(name, kind, step_ns or _choose_step(snapshot, name, kind, start, end))
+    return Servers(name, kind, step_ns or choose_step(snapshot, name, kind, start, end))
 
 
-def _choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
+def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
     """The sampling interval around a short run if finer than a minute; else a minute."""
     intervals = [
         g.interval_ns
@@ -293,7 +293,7 @@ def run_conditions(
     components = targets.components
     own = own_target_bytes(records, components)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
-    slowdowns_of_probes = probe_slowdowns(_probe_means(snapshot, servers.filesystem, *ends), runs.rows, own, components)
+    slowdowns_of_probes = probe_slowdowns(probe_times(snapshot, servers.filesystem, *ends), runs.rows, own, components)
     near, count = _neighbours(runs, ends, all_runs, servers.step_ns)
     sick = _health_events_of(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
@@ -358,7 +358,7 @@ _PROBED: Final = specs_of("place=int64 start_ns=int64 duration_ns=int64")
 _SERIES: Final = specs_of("place=int64 op=text component=text?")
 
 
-def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
+def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
     """Mean durations of probes and samplers of the file system around each run's I/O, by series."""
     days = {
         utc_day(t)

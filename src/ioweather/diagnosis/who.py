@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from ioweather.core.choices import UID
+from ioweather.core.choices import CLUSTER, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import (
@@ -426,6 +426,7 @@ QUESTION = Question(
         Param("by", "Add up I/O by this.", default="job", choices=_GROUPINGS),
         Param("top", "So many of those that do most I/O.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
         UID,
+        CLUSTER,
         Param("detail", "The tables too.", "flag", default=True, shown=False),
     ),
     help="Say which jobs and users slowed others, by how much, and who does most I/O.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ioweather.core.choices import JOB, UID
+from ioweather.core.choices import CLUSTER, JOB, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.job_screens import why_screen
+from ioweather.diagnosis.jobs_without_log import accounted_why_answer
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict import with_recorded
@@ -19,8 +20,14 @@ from ioweather.topics.source import DataSource
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """Compare the job with similar runs, and name what slowed it."""
-    view = named_log(source, params)
+    """Compare the job with similar runs, and name what slowed it; without a log, from its run time."""
+    try:
+        view = named_log(source, params)
+    except DataUnavailable:
+        answer = accounted_why_answer(source, params)
+        if answer is None:
+            raise
+        return answer
     reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
     found = slowed = None
     try:
@@ -46,6 +53,7 @@ QUESTION = Question(
         Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
         Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
         UID,
+        CLUSTER,
     ),
     help="Was it my job or the storage system? Compares a run with similar runs.",
     epilog="""\b
@@ -54,6 +62,8 @@ processes, bytes within 25%), at the state the servers were in. Verdicts:
 normal, system, you, both, unexplained (slower, and nothing measured says
 why), unknown. Without samples of the system it is still compared, and only
 the cause is unknown.
+A job without a log is judged by its run time against similar jobs in
+accounting (same user, name and nodes): a weaker verdict, and never "you".
 Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 2 not a log, or unclear.
 

@@ -350,7 +350,7 @@ def instances_of(data: StudyData, facility: Facility, params: Params) -> Runs:
     job_io, applications, matches = _aligned(data)
     joined = job_io.with_columns(
         **{name: applications[name] for name in ("job_id", "uid", "exe")},
-        **{name: matches[name] for name in ("state", "account", "user", "node_count")},
+        **{name: matches[name] for name in ("state", "cluster", "account", "user", "node_count")},
         instance_count=np.ones(job_io.rows, np.int64),
         job_number=job_numbers(applications, matches),
     )

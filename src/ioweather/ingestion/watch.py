@@ -28,7 +28,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
-from ioweather.diagnosis.recorded_verdicts import counts, judge_due, text_of_row
+from ioweather.diagnosis.recorded_verdicts import clusters_of, counts, judge_due, text_of_row
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.reading import UNREADABLE, context_of
@@ -151,12 +151,14 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
     since = max(state.told_ns, at_ns - _TOLD_NS)
     with lake.snapshot() as snapshot:
         found = snapshot.frame("verdicts", where={"judged_ns >": since}, period_ns=(at_ns - _TOLD_NS, at_ns + 1))
-    rows = [row for row in found.records() if row["as_of_ns"] == row["end_ns"] and (row["raw_job_id"] or 0) > 0]
+        clusters = clusters_of(snapshot, found)
+    every = [{**row, "cluster": on} for row, on in zip(found.records(), clusters, strict=True)]
+    rows = [row for row in every if row["as_of_ns"] == row["end_ns"] and (row["raw_job_id"] or 0) > 0]
     for row in sorted(rows, key=lambda row: row["judged_ns"]):
         job = str(row["raw_job_id"])
         try:
             ended = subprocess.run(
-                [str(program), job, text_of_row(row, job).line()],
+                [str(program), job, text_of_row(row, job).line(), row["cluster"] or ""],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -190,16 +190,22 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_of_cluster(params)})
+    if params.get("cluster") is not None:
+        state = match_jobs(applications, jobs).text("state")
+        applications = applications.take(state.equals("matched"))
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id} here.",
             hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
-    numbers = job_numbers(applications, match_jobs(applications, jobs))
+    matches = match_jobs(applications, jobs)
+    numbers = job_numbers(applications, matches)
     if numbers.max() > 0:
-        raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
+        clusters = matches.text("cluster").tolist()
+        question = _question(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
+        raise UsageError(question, hint="Say which with --cluster, --uid, --from or --to.")
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
@@ -250,7 +256,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
+    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_of_cluster(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -258,7 +264,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
         if len(several) > 1:
             raise UsageError(
                 f"Job id {job_id} stands for jobs of {len(several)} {what}: {', '.join(several)}.",
-                hint="Say which with --uid, --from or --to.",
+                hint="Say which with --cluster, --uid, --from or --to.",
             )
     found = server_io(rows)
     return None if found is None else _accounted(found, snapshot, raw_id)
@@ -331,8 +337,12 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     return ids[0]
 
 
-def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
-    """List the jobs of one id: start, user, program and number of logs."""
+def _of_cluster(params: Params) -> dict[str, str]:
+    return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
+
+
+def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
+    """List the jobs of one id: start, user, program and number of logs, and cluster if they differ."""
     start = applications.ints("start_ns")
     uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
     lines = []
@@ -341,7 +351,8 @@ def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
         first = int(mine[0])
         program = printable(program_of(exe[first] or "")) or "unnamed"
         logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
-        lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}")
+        on = f", cluster {printable(clusters[first] or 'not known')}" if clusters else ""
+        lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}{on}")
     more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
     listed = "\n".join([*lines[:_MOST_LISTED], *more])
     return f"Job id {job_id} stands for {len(lines)} jobs in the lake:\n{listed}\n"

@@ -1,7 +1,7 @@
 """Maintenance of a lake: sealing closed days, retention, removing a file's rows, and vacuum.
 
 A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written too: which
-groups the day has, whether they fill a grid, so that matrices need no scatter and inventories no scan; and their sums.
+groups the day has and their components, so that inventories need no scan; and their sums.
 
 Files that came in together share their rows' `ingest_id`, and are removed together. Rows are removed first and the
 ledger entry last: an interrupted removal is completed by running it again.
@@ -156,14 +156,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     names: list[list[str]] = [[] for _ in found]
     for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
-    groups = [
-        {
-            "group": asdict(group),
-            "component_names": own,
-            "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own),
-        }
-        for group, own in zip(found, names, strict=True)
-    ]
+    groups = [{"group": asdict(group), "component_names": own} for group, own in zip(found, names, strict=True)]
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)

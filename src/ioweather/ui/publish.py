@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -19,7 +20,7 @@ from ioweather.core.papers.claims import comparison_table
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
-from ioweather.core.units import format_time_ns, format_value
+from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
 from ioweather.lake.lake import Lake
 from ioweather.topics.question_catalogue import QUESTIONS, TITLES
 
@@ -46,30 +47,70 @@ _TEX: Final = {
 }
 
 
-def to_latex(tables: Sequence[ResultTable], origin: str) -> str:
-    """Each table a `table` with a `tabular`, which no package is needed for; `origin` is its caption."""
-    return "\n".join(_latex_table(table, origin) for table in tables)
+# A column of a printed table has one unit, in its head: the units to choose from, the smallest first.
+_PRINTED_UNITS: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
+    "bytes": (("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", TIB), ("PiB", PIB)),
+    "bytes_per_s": (("B/s", 1), ("KiB/s", KIB), ("MiB/s", MIB), ("GiB/s", GIB), ("TiB/s", TIB)),
+    "seconds": (("µs", 1e-6), ("ms", 1e-3), ("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)),
+    "ns": (("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 6e10), ("h", 3.6e12), ("d", 8.64e13)),
+    "ratio": (("%", 0.01),),
+    "mib_per_s_per_node": (("MiB/s/node", 1),),
+    "ops_per_s": (("1/s", 1),),
+}
+_LONG_TEXT: Final = 40  # letters; longer cells are set in lines
 
 
-def _latex_table(table: ResultTable, origin: str) -> str:
-    sides = "".join("r" if _is_number(table, i) else "l" for i in range(len(table.columns)))
-    lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _shown(table)]
-    caption = _tex(". ".join(filter(None, [table.title, origin])))
+def to_latex(tables: Sequence[ResultTable], origin: str, label: str = "") -> str:
+    """Return each table as a `table` with booktabs rules, a label, and units in the head; `origin` ends its caption."""
+    labels = [f"tab:{label}" + (f"-{table.name}" if number else "") for number, table in enumerate(tables)]
+    body = "\n".join(_latex_table(table, origin, name) for table, name in zip(tables, labels, strict=True))
+    return f"% \\usepackage{{booktabs}}\n{body}"
+
+
+def _latex_table(table: ResultTable, origin: str, label: str) -> str:
+    columns = [_printed_column(table, i) for i in range(len(table.columns))]
+    sides = "".join(side for _, _, side in columns)
+    head, *lines = [" & ".join(cells) + r" \\" for cells in zip(*([h, *cells] for h, cells, _ in columns), strict=True)]
+    caption = ". ".join(filter(None, [table.title, f"Data: {origin}" if origin else ""]))
     return "\n".join(
         [
             r"\begin{table}",
-            rf"\caption{{{caption}}}",
+            r"\centering",
+            rf"\caption{{{_tex(caption)}.}}",
+            rf"\label{{{label}}}",
             rf"\begin{{tabular}}{{{sides}}}",
-            r"\hline",
-            lines[0],
-            r"\hline",
-            *lines[1:],
-            r"\hline",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
             "",
         ]
     )
+
+
+def _printed_column(table: ResultTable, place: int) -> tuple[str, list[str], str]:
+    """Head, cells and side of one column."""
+    column, values = table.columns[place], [row[place] for row in table.rows]
+    if not _is_number(table, place):
+        texts = [format_value(value, column.unit) for value in values]
+        long = max(map(len, texts), default=0) > _LONG_TEXT
+        return _tex(column.heading), list(map(_tex, texts)), r"p{0.3\linewidth}" if long else "l"
+    units = _PRINTED_UNITS.get(column.unit)
+    if units is None:
+        return _tex(column.heading), [_tex(format_value(value, column.unit)) for value in values], "r"
+    sizes = sorted(abs(float(value)) for value in values if isinstance(value, (int, float)) and value)
+    middle = sizes[len(sizes) // 2] if sizes else 0.0
+    unit, factor = next((each for each in reversed(units) if middle >= each[1]), units[0])
+    cells = ["--" if value is None else _digits(float(cast(float, value)) / factor) for value in values]
+    return _tex(f"{column.heading} ({unit})"), cells, "r"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    return "--" if not math.isfinite(value) else f"{float(f'{value:.3g}'):,.10f}".rstrip("0").rstrip(".")
 
 
 def _tex(text: str) -> str:
@@ -156,7 +197,9 @@ def write_exhibit(
         tables = [table for table in (*exhibit.tables, *([compared] if compared else [])) if table.rows]
         if not tables:
             raise UsageError(f"{exhibit.id} has no table.", hint="Write it as .svg, .png or .pdf.")
-        data = FORMS[ending](tables, origin).encode()
+        titled = [replace(table, title=table.title or exhibit.title) for table in tables]
+        text = to_latex(titled, origin, exhibit.id) if ending == ".tex" else FORMS[ending](tables, origin)
+        data = text.encode()
     else:
         if not exhibit.charts:
             raise UsageError(

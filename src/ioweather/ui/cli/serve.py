@@ -382,6 +382,7 @@ Example: ioweather report --for director --from 7d --out week.pdf
 )
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
+@path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
 @engine_options("none, in one process")
 def report(
     out: Path,
@@ -391,17 +392,27 @@ def report(
     audience: Audience,
     only: tuple[str, ...],
     anonymous: bool,
+    bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
     """Write what the lake can tell as one file, HTML or PDF: a sheet for the director, one for operators, and all
     exhibits with their methods as an appendix that folds."""
+    from ioweather.ui.report.bundle import check_bundle, write_bundle
     from ioweather.ui.report.write import write_report
 
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
+    if bundle is not None:
+        check_bundle(bundle)
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
         write = partial(write_report, period_ns=period, audience=audience, only=only, anonymous=anonymous)
         material = write(lake, out, executor=pool, progress=progress)
+        if bundle is not None:
+            times = [f"--{word} {text}" for word, text in (("from", from_text), ("to", to_text)) if text]
+            hidden = ["--anonymous"] if anonymous else []
+            again = " ".join(["ioweather report --bundle DIR", *hidden, *times, *(f"--only {each}" for each in only)])
+            files = write_bundle(material, bundle, command=again, anonymous=anonymous, progress=progress)
+            say(f"Wrote {bundle}: {files} files. Check it: sha256sum --check SHA256SUMS.")
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")

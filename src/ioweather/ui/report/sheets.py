@@ -81,7 +81,7 @@ class Found:
     def moved_bytes(self) -> float:
         """By the servers' count; by the runs' own where no server is sampled."""
         servers = sum(state.read_bytes + state.write_bytes for state in self.states)
-        return servers or float(sum(run.read_bytes + run.write_bytes for run in self.runs))
+        return servers or float(sum(run.moved_bytes for run in self.runs))
 
     @property
     def slow_share(self) -> float | None:
@@ -123,7 +123,7 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
             Found(
                 (low, high),
                 storage,
-                tuple(run for run in runs if run.start_ns < high and run.end_ns > low),
+                tuple(run for run in runs if run.start_ns < high and (run.end_ns is None or run.end_ns > low)),
                 tuple(e for e in events if e.start_ns < high and (e.end_ns is None or e.end_ns > low)),
                 _slowdowns(storage),
             )
@@ -149,7 +149,10 @@ def lost_seconds(run: RunOutcome) -> float:
 
 
 def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
-    return any(e.start_ns < run.end_ns and (e.end_ns is None or e.end_ns > run.start_ns) for e in events)
+    return any(
+        (run.end_ns is None or e.start_ns < run.end_ns) and (e.end_ns is None or e.end_ns > run.start_ns)
+        for e in events
+    )
 
 
 def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
@@ -242,7 +245,7 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
             sum(run.io_seconds or 0.0 for run in mine),
             sum(run.run_seconds or 0.0 for run in mine),
             sum(map(lost_seconds, mine)),
-            sum(run.read_bytes + run.write_bytes for run in mine),
+            sum(run.moved_bytes for run in mine),
             max(mine, key=lambda run: run.io_seconds or 0.0),
         )
         for name, mine in of.items()

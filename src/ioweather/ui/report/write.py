@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import zlib
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 from markupsafe import Markup
 
 from ioweather._version import __version__
@@ -26,7 +31,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns
-from ioweather.lake.caches import CachedLake, LakeCache
+from ioweather.lake.caches import CachedLake, LakeCache, LakeRecords
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import Serial, WorkersDied, in_order
@@ -41,6 +46,7 @@ from ioweather.topics.analyse import (
 )
 from ioweather.ui.charts import Drawn, exhibit_section, figure_html, html_page, provenance_html, table_html
 from ioweather.ui.charts.page import templates
+from ioweather.ui.charts.render import DRAWINGS
 from ioweather.ui.report.aliases import aliases_of
 from ioweather.ui.report.sheets import Sheet, actions, director_sheet, find, operator_sheet
 
@@ -345,6 +351,7 @@ def _coverage_part(material: Material) -> str:
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE_SECONDS: Final = 120
 _ROOM_BYTES: Final = 256 << 20
+_DRAWINGS: Final = "drawings"
 
 
 def pdf_printer(out: Path) -> str:
@@ -408,7 +415,8 @@ def write_report(
     sheets = front_sheets(kept, material, operator=audience != "director")
     if anonymous:
         material, sheets = anonymised(lake, material, sheets)
-    page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
+    with _stored_drawings(lake):
+        page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
     try:
         if browser is None:
             write_whole(out, page.encode())
@@ -417,6 +425,23 @@ def write_report(
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
     return material
+
+
+@contextmanager
+def _stored_drawings(lake: Lake) -> Iterator[None]:
+    """Draw again only what is not in the last report of this lake."""
+    records = LakeRecords(lake.root)
+    known = records.get(_DRAWINGS, "svg", lambda stored: json.loads(zlib.decompress(bytes(stored["drawings"])))) or {}
+    drawn: ChainMap[str, str] = ChainMap({}, known)
+    mark = DRAWINGS.set(drawn)
+    try:
+        yield
+    finally:
+        DRAWINGS.reset(mark)
+    used = dict(drawn.maps[0])
+    if not used.keys() <= known.keys():
+        packed = zlib.compress(json.dumps(used).encode(), 1)
+        records.put(_DRAWINGS, "svg", {"drawings": np.frombuffer(packed, np.uint8)})
 
 
 def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Sheet]:

@@ -61,6 +61,7 @@ _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
 }
 JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
+Cluster = Annotated[str, Query(max_length=200, description="Of several jobs with this id, the one of this cluster.")]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -216,7 +217,7 @@ def jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Response | dict[str, Any]:
-    """Runs with a Darshan log, the newest first."""
+    """Runs with a Darshan log, and jobs without one from accounting; the newest first."""
     with view.lake.snapshot() as snapshot:
         found = find_jobs(snapshot, q, limit)
     made: Response | dict[str, Any] = _table("jobs", found, JOB_COLUMNS, form)
@@ -233,15 +234,15 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
 
 
 @router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
-def job(view: OwnView, job_id: JobId) -> Response:
-    """Why the job took as long as it did, and what it did. Without a log `why` is null."""
+def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
+    """Why the job took as long as it did, and what it did. Without a log from accounting; else `why` is null."""
 
     def make() -> bytes:
-        reason, facts = job_answers(view, job_id)
+        reason, facts = job_answers(view, job_id, cluster)
         why = None if reason is None else answered(reason)
         return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}).encode()
 
-    data = view.facilities.answered(view.name, ("job json", view.key, job_id), make)
+    data = view.facilities.answered(view.name, ("job json", view.key, job_id, cluster), make)
     return Response(data, media_type="application/json")
 
 
@@ -250,14 +251,16 @@ def job(view: OwnView, job_id: JobId) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def job_as_text(view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line") -> PlainTextResponse:
+def job_as_text(
+    view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line", cluster: Cluster = ""
+) -> PlainTextResponse:
     """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
 
     def make() -> bytes:
-        found = job_text(view.lake, job_id, files=False)
+        found = job_text(view.lake, job_id, cluster=cluster or None, files=False)
         return (f"{found.line()}\n" if form == "line" else found.block()).encode()
 
-    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, form), make))
+    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, cluster, form), make))
 
 
 @router.get("/projects/{name}")

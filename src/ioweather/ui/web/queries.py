@@ -17,12 +17,13 @@ from typing import Any, Final, cast
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from ioweather.core.errors import Busy, CorruptInput, EmptyInput, IoweatherError, UsageError
+from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import SCHEMA_VERSION, Answer
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
+from ioweather.facts.accounting import GRACE_NS
 from ioweather.lake.inventory import overlaps
 from ioweather.lake.lake import Lake
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
@@ -33,7 +34,9 @@ from ioweather.topics.source import SharedResults
 from ioweather.ui.web.visible import View
 
 _MOST_JOBS = 200
-JOB_COLUMNS = names_of("job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds")
+JOB_COLUMNS = names_of("""
+    job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds cluster name log
+""")
 
 
 @dataclass(frozen=True)
@@ -100,28 +103,42 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict[str, Any]]:
-    """Runs with a log, the newest first; every word must be in the job id, the program, the user or the account."""
-    if not snapshot.pinned["applications"].uris:
+    """Runs with a log and jobs without one, the newest first; every word must be in the job id, the program or name,
+    the user, the account or the cluster. `log` tells whether there is a log."""
+    if not snapshot.pinned["applications"].uris and not snapshot.pinned["jobs"].uris:
         return []
-    text = "concat_ws(' ', a.job_id::VARCHAR, a.exe, j.user, j.account, j.name, 'uid ' || a.uid)"
+    text = "concat_ws(' ', job_id, exe, name, \"user\", account, cluster, 'uid ' || uid)"
     wanted = words.split()[:8]
     where = " AND ".join([f"contains(lower({text}), lower(?))" for _ in wanted] or ["TRUE"])
     sql = f"""
-        WITH j AS (SELECT raw_job_id, any_value(user) AS user, any_value(account) AS account, any_value(name) AS name
-                   FROM jobs WHERE step = '' GROUP BY raw_job_id)
-        SELECT a.job_id, j.user, j.account, a.uid, a.exe, a.nprocs, a.start_ns, a.end_ns, m.read_bytes, m.write_bytes,
-               m.io_seconds
-        FROM applications a LEFT JOIN j ON j.raw_job_id = a.job_id LEFT JOIN job_io m ON m.log_digest = a.log_digest
-        WHERE {where} ORDER BY a.start_ns DESC LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
+        WITH accounted AS (
+            SELECT cluster, raw_job_id, job_id, submit_ns, uid, "user", account, name, start_ns, end_ns
+            FROM jobs WHERE step = '' AND start_ns IS NOT NULL),
+        matched AS (
+            SELECT a.log_digest, j.* FROM applications a JOIN accounted j ON j.raw_job_id = a.job_id
+                AND (j.uid IS NULL OR j.uid = a.uid) AND a.start_ns >= j.start_ns - {GRACE_NS}
+                AND (j.end_ns IS NULL OR a.start_ns <= j.end_ns + {GRACE_NS})),
+        of_log AS (FROM matched QUALIFY count(*) OVER (PARTITION BY log_digest) = 1),
+        listed AS (
+            SELECT a.job_id::VARCHAR AS job_id, j.cluster, j."user", j.account, a.uid, a.exe, j.name, a.nprocs,
+                a.start_ns, a.end_ns, m.read_bytes, m.write_bytes, m.io_seconds, TRUE AS log
+            FROM applications a LEFT JOIN of_log j USING (log_digest) LEFT JOIN job_io m USING (log_digest)
+            UNION ALL
+            SELECT coalesce(raw_job_id::VARCHAR, job_id), cluster, "user", account, uid, NULL, name, NULL, start_ns,
+                end_ns, NULL, NULL, NULL, FALSE
+            FROM accounted WHERE (cluster, job_id, submit_ns) NOT IN (SELECT (cluster, job_id, submit_ns) FROM of_log))
+        SELECT {", ".join(f'"{name}"' for name in JOB_COLUMNS)} FROM listed WHERE {where}
+        ORDER BY start_ns DESC, job_id LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
     found = snapshot.query(sql, wanted)
-    return [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]
+    rows = [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]
+    return [{**row, "job_id": int(row["job_id"])} if row["job_id"].isdigit() else row for row in rows]
 
 
 JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
 
 
-def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
-    """The answers of `why` (None for a job without a log) and `job`, cached in compressed form.
+def job_answers(view: View, job_id: str, cluster: str = "") -> tuple[Answer | None, Answer]:
+    """The answers of `why` (None for a job of which only servers know) and `job`, cached in compressed form.
 
     Only ids are accepted: a path would be read from the disk of the server.
     """
@@ -130,12 +147,18 @@ def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
 
     def make() -> bytes:
         shared = SharedResults()  # the job is looked up once
-        facts = view.ask("job", {"job": job_id}, shared=shared)
+        asked = {"job": job_id, **({"cluster": cluster} if cluster else {})}
+        facts = view.ask("job", asked, shared=shared)
         has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
-        reason = view.ask("why", {"job": job_id}, shared=shared) if has_log else None
+        try:
+            reason = view.ask("why", asked, shared=shared)
+        except DataUnavailable:
+            if has_log:
+                raise
+            reason = None
         return zlib.compress(pickle.dumps((reason, facts)), 1)
 
-    made = view.facilities.answered(view.name, ("job", view.key, job_id), make, queued=False)
+    made = view.facilities.answered(view.name, ("job", view.key, job_id, cluster), make, queued=False)
     found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
     return found
 

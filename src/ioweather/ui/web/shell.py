@@ -277,7 +277,7 @@ def items_part(place: Place, found: Items) -> Markup:
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
     columns = headed("""job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes];
-        I/O time [seconds]; × similar [factor]; verdict""")
+        I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster""")
     rows = [
         (
             str(r.job_id),
@@ -291,13 +291,19 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
             r.io_seconds,
             r.slowness,
             r.verdict_words,
+            r.run_seconds,
+            r.log_words,
+            r.cluster,
         )
         for r in runs
     ]
-    judged = any(r.verdict for r in runs)
-    shown = [i for i in ((0, 1, 3, 5, 8, 9, 10) if brief else range(len(columns))) if judged or i < 10]
+    shown = list((0, 1, 3, 5, 8, 9) if brief else range(10))
+    shown += [10] if any(r.verdict for r in runs) else []
+    shown += [11, 12] if any(r.known_by for r in runs) else []
+    shown += [13] if any(r.cluster for r in runs) else []
+    several = 13 in shown
     links = {
-        "job": lambda row: place.to("jobs", row[0]),
+        "job": lambda row: place.to("jobs", row[0], cluster=(row[-1] or "") if several else ""),
         "user": lambda row: place.to("users", row[1]),
         "project": lambda row: place.to("projects", row[2]),
         "program": lambda row: place.to("programs", row[2 if brief else 3]),
@@ -307,7 +313,7 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
         [columns[i] for i in shown],
         [tuple(row[i] for i in shown) for row in rows],
         links,
-        "No run with a Darshan log matches. Choose a longer period, or ingest logs: ioweather ingest LOGS",
+        "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES",
         "brief" if brief else "all",
     )
 

@@ -49,6 +49,7 @@ _MAIN: Final = 0.66  # the main column's share of a page
 _PANEL_PX: Final = 40  # borders of a panel
 _PICTURE_PX: Final = 200
 Name = Annotated[str, Query(max_length=1000)]
+Cluster = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/jobs")
@@ -68,26 +69,27 @@ def former_address(_: PublicView, request: Request, job_id: str = "") -> Redirec
 
 
 @router.get("/jobs/{job_id}")
-def job_page(view: PublicView, job_id: str) -> Html:
+def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
     crumbs = [("Jobs", place.link("/jobs"))]
-    address = place.to("fragments/jobs", job_id)
+    address = place.to("fragments/jobs", job_id, cluster=cluster)
     return page("job.html", view, f"/jobs/{job_id}", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}")
 @cached_part("Job {job_id}")
-def job(view: OwnView, job_id: str) -> str:
+def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
 
-    below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
-    return _job_parts(view, *job_answers(view, job_id), below)
+    address = Place(view, "").link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
+    below = lazy_part(address, "Drawing the evidence…")
+    return _job_parts(view, *job_answers(view, job_id, cluster), below)
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
 @cached_part()
-def evidence(view: OwnView, job_id: str) -> str:
-    return _evidence(view, *job_answers(view, job_id), job_id)
+def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
+    return _evidence(view, *job_answers(view, job_id, cluster), job_id)
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
@@ -222,7 +224,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
 
 def _most_used(charts: Sequence[Chart], result: JobOutcome) -> Chart:
     """Of reads and writes of a component the one that the job did more of."""
-    place = 1 if result.write_bytes > result.read_bytes and len(charts) > 1 else 0
+    place = 1 if (result.write_bytes or 0) > (result.read_bytes or 0) and len(charts) > 1 else 0
     return charts[place]
 
 
@@ -427,6 +429,6 @@ def runs(
     kinds = ("newest", "slowest", "largest", "longest")
     address = partial(place.link, "/fragments/runs", **query, days=days_asked)
     orders = [(name, address(order=name), name == order) for name in kinds]
-    title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
+    title = f"{len(result.runs):,} of {result.count:,} jobs, the {order} first"
     judged = any(run.verdict for run in result.runs)
     return part("runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title))

@@ -1,0 +1,491 @@
+"""Jobs without a Darshan log: what accounting, servers and probes say about one, and whether storage slowed it.
+
+A job counts as slow if its run time exceeds the median of similar jobs (same cluster, user, name and nodes). It counts
+as exposed if a measure of the system during it was far above the usual value of similar jobs. The excess fraction
+1 - P(slow | not exposed) / P(slow | exposed), over all jobs around that time, is a lower bound of the probability that
+a slow exposed job would have been on time otherwise (Robins and Greenland 1989, "The probability of causation"). The
+inside of the job is unknown, so there is no verdict on what the job itself did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core import choices
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.contracts import Params
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.foreign_text import one_line
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
+from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_bytes, format_seconds, format_time_ns
+from ioweather.diagnosis.now import SLOW
+from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
+from ioweather.facts.accounted_jobs import (
+    LEAST_SIMILAR,
+    SimilarJobs,
+    counted_on_servers,
+    ends,
+    one_job,
+    run_seconds,
+    started_jobs,
+    without_log,
+)
+from ioweather.facts.loads import loads
+from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
+from ioweather.facts.server_io import ServerIo
+from ioweather.facts.system_activity import Stretches
+from ioweather.job_io.job_query import JOB_ID, raw_id_of
+from ioweather.job_io.server_counts import server_answer
+from ioweather.lake import grid
+from ioweather.lake.snapshot import Snapshot
+from ioweather.stats.grid import MIN_COVERAGE
+from ioweather.topics.source import DataSource
+
+# The job is slow from this share of the usual run time, or this many MADs of similar jobs. [ours]
+_HARM_SHARE: Final = 0.15
+_HARM_MADS: Final = 2.0
+# Schedulers record whole seconds.
+_LEAST_HARM_SECONDS: Final = 1.0
+# A measure is unusual from this many standard deviations, estimated from values below the median; in logarithms. [ours]
+_EXPOSED: Final = 2.0
+_LEAST_SPREAD: Final = 0.1
+_MAD_TO_SD: Final = 1.4826
+# Jobs as exposed as this one, at least; and jobs in the comparison, nearest in time. [ours]
+_LEAST_EXPOSED: Final = 8
+_MOST_JOBS: Final = 400
+_REACH_DAYS: Final = 10
+_MEASURES: Final = {
+    "service": "requests at its slowest target",
+    "probe_data": "reads and writes of the probe",
+    "probe_metadata": "metadata operations of the probe",
+}
+_MOST_BUSY: Final = 3
+_NO_LOG: Final = "There is no Darshan log of this job: files, requests and time spent in I/O are not known."
+
+
+@dataclass(frozen=True)
+class JobVerdict:
+    """Verdict from the run time of a job. `probability` is a lower bound, None where jobs show no relation.
+
+    `factor` is how many times longer `measure` took than usual. `slow_exposed` of `exposed` jobs at such times were
+    slow, `slow_others` of `others` at other times.
+    """
+
+    kind: VerdictKind
+    usual_seconds: float | None = None
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    similar: int = 0
+    measure: str = ""
+    factor: float | None = None
+    is_exposed: bool = False
+    probability: float | None = None
+    exposed: int = 0
+    slow_exposed: int = 0
+    others: int = 0
+    slow_others: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class AccountedJob:
+    """One job of accounting without a log: its row of `jobs`, and what the servers counted of it."""
+
+    job: Frame
+    counted: ServerIo | None
+
+    @property
+    def name(self) -> str:
+        """The job id as users know it."""
+        return str(self.job.text("job_id").tolist()[0])
+
+
+def find_accounted_job(source: DataSource, params: Params) -> AccountedJob | None:
+    """Return the job that the parameter `job` names, from accounting; None if it is not there."""
+    if JOB_ID.fullmatch(params["job"]) is None or source.place.snapshot_if_there() is None:
+        return None
+    snapshot = source.snapshot
+    where: dict[str, Any]
+    try:
+        where = {"raw_job_id": raw_id_of(snapshot, params["job"])}
+    except DataUnavailable:
+        where = {"job_id": params["job"]}
+    where |= {name: params[name] for name in ("uid", "cluster") if params.get(name) is not None}
+    jobs = without_log(snapshot, where)
+    low, high = source.period_ns
+    jobs = jobs.take((jobs.ints("start_ns") < high) & (ends(jobs) > low))
+    if not jobs.rows:
+        return None
+    source.note_tables(("jobs",))
+    source.note_logs("job")
+    job = one_job(jobs, params["job"])
+    (counted,) = counted_on_servers(snapshot, job)
+    return AccountedJob(job, counted)
+
+
+def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
+    """The answer to `job` without a log: accounting, and the servers' counts if there are any."""
+    found = source.shared(find_accounted_job, params)
+    if found is None:
+        return None
+    row = found.job.records()[0]
+    about = FactGroup("accounting", "From accounting", tuple(_accounting_facts(row)))
+    facility = source.facility
+    project = facility.project_of(account=row["account"], uid=row["uid"], exe=None)
+    seconds = float(run_seconds(found.job)[0])
+    known = JobOutcome(
+        job_id=row["raw_job_id"],
+        user=_user(row),
+        project=project,
+        program=one_line(row["name"] or ""),
+        logs=0,
+        processes=None,
+        nodes=row["node_count"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"] or row["start_ns"],
+        run_seconds=seconds if math.isfinite(seconds) else None,
+        io_seconds=None,
+        read_bytes=None,
+        write_bytes=None,
+        bytes_per_s=None,
+        metadata_ratio=None,
+        files=0,
+    )
+    if found.counted is not None:
+        answer = server_answer(found.name, found.counted, detail=params["detail"])
+        counted = found.counted
+        result = replace(known, read_bytes=counted.read_bytes, write_bytes=counted.write_bytes)
+        facts = tuple(group for group in answer.facts if group.name != "job")
+        return replace(answer, facts=(about, *facts), result=result)
+    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
+    headline = f"Job {found.name} ({one_line(row['name'] or 'without a name')} of {_user(row)}) {took}; it has no log."
+    return Answer("job", headline, (about,), findings=(_record_next(),), caveats=(_NO_LOG,), result=known)
+
+
+def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
+    """The answer to `why` without a log: run time against similar jobs, and the system during the job."""
+    found = source.shared(find_accounted_job, params)
+    if found is None:
+        return None
+    # Times of other users' jobs enter as counts alone.
+    snapshot = source.snapshot.whole
+    job = found.job.records()[0]
+    if job["end_ns"] is None:
+        return Answer(
+            f"Was storage slow during job {found.name}?",
+            f"Job {found.name} is still running: its run time is not known yet.",
+            result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
+        )
+    jobs, this = _jobs_around(snapshot, job)
+    filesystem = params.get("filesystem") or _filesystem(snapshot, found)
+    measures, coverage = _measure(snapshot, jobs, this, filesystem, params.get("resolution"))
+    verdict = judge_run_time(jobs, measures, this)
+    seconds = float(run_seconds(jobs)[this])
+    groups = (
+        FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
+        FactGroup("system", f"What {filesystem or 'storage'} did during the job", tuple(_system_facts(verdict))),
+        FactGroup("busy", "Jobs that moved most meanwhile", tuple(_busy_facts(source.snapshot, job))),
+        FactGroup("accounting", "From accounting", tuple(_accounting_facts(job))),
+    )
+    return Answer(
+        f"Was it job {found.name}, or the system?",
+        _headline(verdict),
+        tuple(group for group in groups if group.facts),
+        findings=tuple(_findings(snapshot, verdict, job, seconds, filesystem, found)),
+        caveats=("This verdict is from run time alone and weaker than one with a log.",),
+        coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
+        result=WhyOutcome(
+            verdict.kind,
+            _reason(verdict),
+            likeliest=verdict.kind,
+            probability=verdict.probability,
+            filesystem=filesystem,
+            n=verdict.similar,
+            coverage=coverage,
+            read_bytes=None if found.counted is None else found.counted.read_bytes,
+            write_bytes=None if found.counted is None else found.counted.write_bytes,
+            run_seconds=seconds,
+            usual_run_seconds=verdict.usual_seconds,
+            evidence="accounting",
+        ),
+    )
+
+
+def _reason(verdict: JobVerdict) -> Reason | None:
+    if verdict.similar < LEAST_SIMILAR:
+        return Reason.FEW_SIMILAR_RUNS
+    return Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
+
+
+def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> JobVerdict:
+    """Return the verdict on row `this`, from run times and from measures of the system (logarithms) during each job."""
+    alike = SimilarJobs(jobs)
+    seconds, similar = alike.seconds, alike.of(this)
+    if len(similar) < LEAST_SIMILAR:
+        return JobVerdict("unknown", similar=len(similar))
+    low, usual, high = (float(v) for v in np.quantile(seconds[similar], (0.25, 0.5, 0.75)))
+    found = JobVerdict("unknown", usual, low, high, len(similar))
+    slow, comparable = _slow_jobs(alike)
+    exposure = {name: _exposure(column, alike.group) for name, column in measures.items()}
+    known = [name for name, column in exposure.items() if np.isfinite(column[this])]
+    if not known:
+        return found if slow[this] else replace(found, kind="normal")
+    most = np.nanmax(np.nan_to_num(np.stack([exposure[name] for name in known]), nan=-np.inf), axis=0)
+    measure = max(known, key=lambda name: float(exposure[name][this]))
+    usual_measure = float(np.nanmedian(measures[measure][np.append(similar, this)]))
+    is_exposed = bool(most[this] >= _EXPOSED)
+    found = replace(
+        found, measure=measure, factor=math.exp(float(measures[measure][this]) - usual_measure), is_exposed=is_exposed
+    )
+    if not slow[this]:
+        return replace(found, kind="normal")
+    if not is_exposed:
+        return replace(found, kind="unexplained")
+    others = comparable & np.isfinite(most)
+    others[this] = False
+    highest = np.sort(most[others])[::-1]
+    as_exposed = max(_EXPOSED, min(float(most[this]), float(highest[min(_LEAST_EXPOSED, len(highest)) - 1])))
+    exposed, calm = others & (most >= as_exposed), others & (most < _EXPOSED)
+    counts = [int(each.sum()) for each in (exposed, exposed & slow, calm, calm & slow)]
+    # Jeffreys' estimates, so that a few jobs without a slow one among them do not mean never.
+    at_risk, usually = (counts[1] + 0.5) / (counts[0] + 1), (counts[3] + 0.5) / (counts[2] + 1)
+    probability = max(0.0, 1.0 - usually / at_risk) if counts[0] and counts[2] else None
+    kind: VerdictKind = "system" if probability else "unknown"
+    exposed_count, slow_exposed, calm_count, slow_calm = counts
+    return replace(
+        found,
+        kind=kind,
+        probability=probability or None,
+        exposed=exposed_count,
+        slow_exposed=slow_exposed,
+        others=calm_count,
+        slow_others=slow_calm,
+    )
+
+
+def _slow_jobs(alike: SimilarJobs) -> tuple[Bools, Bools]:
+    """(jobs slower than similar ones, jobs with enough similar ones)."""
+    seconds = alike.seconds
+    slow, comparable = np.zeros(len(seconds), np.bool_), np.zeros(len(seconds), np.bool_)
+    for row in np.flatnonzero(alike.group >= 0).tolist():
+        similar = alike.of(row)
+        if len(similar) < LEAST_SIMILAR:
+            continue
+        usual = float(np.median(seconds[similar]))
+        spread = float(np.median(np.abs(seconds[similar] - usual)))
+        least = max(_HARM_SHARE * usual, _HARM_MADS * spread, _LEAST_HARM_SECONDS)
+        slow[row], comparable[row] = seconds[row] - usual >= least, True
+    return slow, comparable
+
+
+def _exposure(measure: Floats, group: Ints) -> Floats:
+    """Distance of a measure from the median of similar jobs, in standard deviations of the values below it."""
+    found = np.full(len(measure), np.nan)
+    for number in np.unique(group[group >= 0]).tolist():
+        members = np.flatnonzero((group == number) & np.isfinite(measure))
+        if len(members) < LEAST_SIMILAR:
+            continue
+        values = measure[members]
+        median = float(np.median(values))
+        below = median - values[values < median]
+        spread = _MAD_TO_SD * float(np.median(below)) if len(below) else 0.0
+        found[members] = (values - median) / max(spread, _LEAST_SPREAD)
+    return found
+
+
+def _jobs_around(snapshot: Snapshot, job: dict[str, Any]) -> tuple[Frame, int]:
+    """The ended jobs nearest in time to one, and its row; similar ones first."""
+    jobs = started_jobs(snapshot, {"cluster": str(job["cluster"])})
+    key = [job[name] for name in ("job_id", "submit_ns")]
+    this = next(i for i, row in enumerate(jobs.select(("job_id", "submit_ns")).records()) if list(row.values()) == key)
+    start = jobs.ints("start_ns")
+    distance = np.abs(start - start[this])
+    near = distance <= _REACH_DAYS * DAY_NS
+    similar = SimilarJobs(jobs).of(this)
+    order = np.argsort(distance, kind="stable")
+    chosen = np.unique(np.concatenate([[this], similar, order[near[order]][:_MOST_JOBS]]))
+    return jobs.take(chosen), int(np.searchsorted(chosen, this))
+
+
+def _filesystem(snapshot: Snapshot, found: AccountedJob) -> str | None:
+    """The file system on which the servers counted the job, else the busiest."""
+    if found.counted is not None and found.counted.systems:
+        return snapshot.facility.filesystem_of(found.counted.systems[0])
+    return choices.busiest_filesystem(snapshot) or next(iter(_probed(snapshot)), None)
+
+
+def _probed(snapshot: Snapshot) -> list[str]:
+    rows = snapshot.rows("responses", columns=("system",))
+    systems = snapshot.bare.execute(f"SELECT DISTINCT system FROM ({rows}) WHERE system IS NOT NULL").fetchall()
+    return sorted({snapshot.facility.filesystem_of(system) for (system,) in systems})
+
+
+def _measure(
+    snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None, step_ns: int | None
+) -> tuple[dict[str, Floats], float]:
+    """(measures of the file system during each job, share of job `this` in which it was measured)."""
+    if filesystem is None:
+        return {}, 0.0
+    start, end = jobs.ints("start_ns"), np.maximum(ends(jobs), jobs.ints("start_ns") + 1)
+    end = np.where(end > start + _REACH_DAYS * DAY_NS, start + 1, end)  # still running
+    found: dict[str, Floats] = {}
+    coverage = 0.0
+    means = probe_times(snapshot, filesystem, start, end)
+    probed = probe_slowdowns(means, jobs.rows, np.zeros((jobs.rows, 0)), ())
+    found |= {name: probed[name] for name in ("probe_data", "probe_metadata") if np.isfinite(probed[name]).any()}
+    if any(np.isfinite(column[this]) for column in found.values()):
+        coverage = 1.0
+    try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
+        step = step_ns or choose_step(snapshot, filesystem, kind, int(start[this]), int(end[this]))
+        servers = Servers(filesystem, kind, step)
+        metrics = (*BUSY, *BUSY.values())
+        windows = merged_windows(start, end, step)
+        samples = grid.component_cells(servers.selection(snapshot, metrics, step, windows=windows), metrics)
+    except DataUnavailable:
+        return found, coverage
+    first, last = start // step, (end - 1) // step
+    stretches = Stretches(np.arange(jobs.rows), first, last, jobs.rows)
+    targets = target_amounts(samples, stretches, (first * step, (last + 1) * step))
+    if not targets.amounts:
+        return found, coverage
+    service = service_slowdown(targets, np.ones((jobs.rows, len(targets.components)), np.bool_))
+    sampled = np.unique(samples.start_ns)
+    inside = np.searchsorted(sampled, (last + 1) * step) - np.searchsorted(sampled, first * step)
+    share = inside / np.maximum(last + 1 - first, 1)
+    found["service"] = np.where(share >= MIN_COVERAGE - 1e-9, service, np.nan)
+    return found, max(coverage, float(min(share[this], 1.0)))
+
+
+def _headline(verdict: JobVerdict) -> str:
+    without = "without a Darshan log we cannot look inside the job."
+    if verdict.kind == "system":
+        sure = verdict.probability or 0.0
+        word = "probably" if sure >= 0.5 else "perhaps"
+        return f"Storage was {word} part of it (at least {sure:.0%} sure); {without}"
+    if verdict.kind == "normal":
+        slow = " Storage was slow during it." if verdict.is_exposed else ""
+        return f"It ran about as long as similar jobs do.{slow}"
+    if verdict.kind == "unexplained":
+        return f"It ran longer than similar jobs, and storage was as usual: the cause is not known; {without}"
+    if verdict.similar < LEAST_SIMILAR:
+        return f"Not known: {verdict.similar} similar jobs, {LEAST_SIMILAR} are needed; {without}"
+    if verdict.is_exposed:
+        return f"Not known: it was slow while storage was slow, but jobs here show no such relation; {without}"
+    return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
+
+
+def _comparison_facts(verdict: JobVerdict, seconds: float) -> Iterator[Fact]:
+    yield Fact("run_time", "this job", seconds, "seconds")
+    if verdict.usual_seconds is not None and verdict.low_seconds is not None and verdict.high_seconds is not None:
+        middle = f"half of them {format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
+        yield Fact("usual_run_time", "usual", verdict.usual_seconds, "seconds", note=middle)
+        yield Fact("run_time_ratio", "this over usual", seconds / max(verdict.usual_seconds, 1e-9), "factor")
+    yield Fact("similar_jobs", "similar jobs", verdict.similar, "count", note="same user, name and nodes")
+
+
+def _system_facts(verdict: JobVerdict) -> Iterator[Fact]:
+    if verdict.factor is not None:
+        note = f"{_MEASURES[verdict.measure]}, against similar jobs"
+        yield Fact("slowdown", "slowest measure", verdict.factor, "factor", note=note)
+    if verdict.exposed:
+        for name, label, slow, every in (
+            ("slow_then", "slow jobs at such times", verdict.slow_exposed, verdict.exposed),
+            ("slow_else", "slow jobs at other times", verdict.slow_others, verdict.others),
+        ):
+            yield Fact(name, label, slow / max(every, 1), "ratio", note=f"{slow:,} of {every:,}")
+
+
+def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
+    """Visible jobs that the servers counted most bytes of during this job."""
+    if not snapshot.pinned["job_operations"].uris:
+        return
+    low, high = job["start_ns"], job["end_ns"]
+    rows = snapshot.rows("job_operations", {"start_ns <": high})
+    own = -1 if job["raw_job_id"] is None else job["raw_job_id"]
+    sql = f"""SELECT job_key, sum(bytes) FROM ({rows}) WHERE start_ns + interval_ns > {low} AND bytes > 0
+        AND job_id IS DISTINCT FROM {own} GROUP BY job_key ORDER BY 2 DESC, 1 LIMIT {_MOST_BUSY}"""
+    for number, (key, moved) in enumerate(snapshot.bare.execute(sql).fetchall(), 1):
+        yield Fact(f"busy_{number}", one_line(str(key)) or "without an id", float(moved), "bytes")
+
+
+def _findings(
+    snapshot: Snapshot,
+    verdict: JobVerdict,
+    job: dict[str, Any],
+    seconds: float,
+    filesystem: str | None,
+    found: AccountedJob,
+) -> Iterator[Finding]:
+    if verdict.low_seconds is not None and verdict.high_seconds is not None:
+        usual = f"{format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
+        text = f"It ran {format_seconds(seconds)}; half of {verdict.similar} similar jobs took {usual}."
+        yield Finding(text, name="run_time")
+    if filesystem is not None and verdict.factor is not None and verdict.is_exposed:
+        text = f"During it, {_MEASURES[verdict.measure]} on {filesystem} took {verdict.factor:.1f} times the usual time"
+        slow = _slow_minutes(snapshot, filesystem, job)
+        yield Finding(f"{text}{slow}.", name="storage_slow")
+    elif filesystem is not None and verdict.factor is not None:
+        yield Finding(f"Storage ({filesystem}) was as usual during it.", name="storage_usual")
+    if verdict.kind == "system" and verdict.exposed:
+        then, else_ = verdict.slow_exposed / verdict.exposed, verdict.slow_others / max(verdict.others, 1)
+        count = f"{verdict.slow_exposed} of {verdict.exposed}"
+        text = f"At such times {then:.0%} of jobs are slow ({count}), at other times {else_:.0%}."
+        yield Finding(text, name="follows_system")
+    if found.counted is not None:
+        read, wrote = (format_bytes(each) for each in (found.counted.read_bytes, found.counted.write_bytes))
+        yield Finding(f"The servers counted {read} read and {wrote} written by it.", name="servers_counted")
+    others = _others_running(snapshot, job)
+    if others:
+        yield Finding(f"{others:,} other jobs ran at the same time.", name="others_running")
+    yield _record_next()
+
+
+def _record_next() -> Finding:
+    text = "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log)."
+    return Finding(text, name="record_next_time")
+
+
+def _slow_minutes(snapshot: Snapshot, filesystem: str, job: dict[str, Any]) -> str:
+    """Such as: for 40 of 52 minutes; empty for a short job, or without probes."""
+    low, high = job["start_ns"], job["end_ns"]
+    if high - low < 30 * MINUTE_NS:
+        return ""
+    try:
+        slowness = loads(snapshot, filesystem, (low, high)).slowness
+    except DataUnavailable:
+        return ""
+    slow = sum(int((each.ratio >= SLOW).sum()) for each in slowness)
+    steps = sum(int(np.isfinite(each.ratio).sum()) for each in slowness)
+    return f" (slow in {slow} of {steps} intervals of 10 min)" if slow else ""
+
+
+def _others_running(snapshot: Snapshot, job: dict[str, Any]) -> int:
+    rows = snapshot.rows("jobs", {"step": ""})
+    low, high = job["start_ns"], job["end_ns"]
+    sql = f"SELECT count(*) - 1 FROM ({rows}) WHERE start_ns < {high} AND coalesce(end_ns, {high}) > {low}"
+    return max(0, int(snapshot.bare.execute(sql).fetchall()[0][0]))
+
+
+def _accounting_facts(row: dict[str, Any]) -> Iterator[Fact]:
+    yield Fact("user", "user", "", note=_user(row))
+    for name, label in (("account", "account"), ("name", "name"), ("cluster", "cluster"), ("state", "state")):
+        if row[name]:
+            yield Fact(name, label, "", note=one_line(str(row[name])))
+    start, end = row["start_ns"], row["end_ns"]
+    assert isinstance(start, int)
+    yield Fact("start", "started", "", note=format_time_ns(start))
+    if isinstance(end, int):
+        yield Fact("run_seconds", "run time", "", note=format_seconds((end - start) / NS))
+    if isinstance(row["node_count"], int):
+        yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,}")
+
+
+def _user(row: dict[str, Any]) -> str:
+    return one_line(str(row["user"] or f"uid {row['uid']}"))

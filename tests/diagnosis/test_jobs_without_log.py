@@ -1,0 +1,199 @@
+"""Jobs of the scheduler without a Darshan log: listed, shown and judged from accounting, servers and probes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ioweather
+from ioweather.core.errors import UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import JobOutcome, RunsOutcome, WhyOutcome
+from ioweather.core.tables import TABLES, encode_text
+from ioweather.core.units import NS
+from ioweather.diagnosis.jobs_without_log import judge_run_time
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.ui.cli.main import run as command
+
+BEGIN = 1_700_000_000 * NS
+
+
+def job_rows(
+    ids: list[int], seconds: list[float], *, cluster: str = "one", user: str = "ada", gap: float = 100.0
+) -> Frame:
+    count = len(ids)
+    start = [BEGIN + int(i * gap * NS) for i in range(count)]
+    return TABLES["jobs"].frame(
+        {
+            "cluster": [cluster] * count,
+            "raw_job_id": ids,
+            "step": [""] * count,
+            "restart": [0] * count,
+            "job_id": [str(each) for each in ids],
+            "array_job_id": [None] * count,
+            "het_offset": [None] * count,
+            "uid": [1000] * count,
+            "user": [user] * count,
+            "account": ["proj"] * count,
+            "name": ["climate"] * count,
+            "state": ["COMPLETED"] * count,
+            "submit_ns": start,
+            "start_ns": start,
+            "end_ns": [s + int(t * NS) for s, t in zip(start, seconds, strict=True)],
+            "node_count": [4] * count,
+            "cpu_count": [16] * count,
+            "nodes": ["n[1-4]"] * count,
+        }
+    )
+
+
+def operations(job_id: int, at: int, *, read: int, write: int, cluster: str | None = None) -> Frame:
+    names = ("read", "write")
+    return TABLES["job_operations"].frame(
+        {
+            "start_ns": [BEGIN + at * NS] * 2,
+            "interval_ns": [10 * NS] * 2,
+            "system": ["scratch"] * 2,
+            "component_kind": ["ost"] * 2,
+            "component": ["scratch-OST0000"] * 2,
+            "job_key": [str(job_id)] * 2,
+            "job_id": [job_id] * 2,
+            "cluster": [cluster] * 2,
+            "uid": [None] * 2,
+            "exe": [None] * 2,
+            "host": [None] * 2,
+            "operation": list(names),
+            "count": [10] * 2,
+            "bytes": [read, write],
+            "time_ns": [None] * 2,
+            "histogram": [None] * 2,
+            "quality": [0] * 2,
+        }
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = open_lake(tmp_path / "lake", create=True)
+    made.append("jobs", job_rows(list(range(1, 13)), [60.0] * 11 + [180.0]), source="sacct")
+    made.append("job_operations", operations(3, 205, read=4096, write=1024), source="lustre")
+    return made
+
+
+def test_jobs_are_listed_from_accounting_alone(lake: Lake) -> None:
+    found = ioweather.runs(lake=lake).result
+    assert isinstance(found, RunsOutcome)
+    assert (found.count, found.with_log, len(found.runs)) == (12, 0, 12)
+    by_id = {run.job_id: run for run in found.runs}
+    assert by_id[3].read_bytes == 4096
+    assert by_id[3].known_by == "servers"
+    assert by_id[1].read_bytes is None
+    assert by_id[1].known_by == "accounting"
+    assert by_id[12].slowness == pytest.approx(3.0)
+    slowest = ioweather.runs(lake=lake, order="slowest", most=1).result
+    assert isinstance(slowest, RunsOutcome)
+    assert [run.job_id for run in slowest.runs] == [12]
+
+
+def test_job_shows_accounting_and_server_counts(lake: Lake) -> None:
+    shown = ioweather.job(3, lake=lake).result
+    assert isinstance(shown, JobOutcome)
+    assert (shown.user, shown.nodes, shown.run_seconds, shown.logs) == ("ada", 4, 60.0, 0)
+    assert (shown.read_bytes, shown.write_bytes) == (4096, 1024)
+    without = ioweather.job(1, lake=lake).result
+    assert isinstance(without, JobOutcome)
+    assert without.read_bytes is None
+
+
+def test_why_without_samples_of_storage_is_unknown_or_normal(lake: Lake) -> None:
+    slow, usual = (ioweather.why(each, lake=lake).result for each in (12, 5))
+    assert isinstance(slow, WhyOutcome)
+    assert isinstance(usual, WhyOutcome)
+    assert (slow.kind, slow.reason, slow.n, slow.evidence) == ("unknown", "no_system_data", 11, "accounting")
+    assert (slow.run_seconds, slow.usual_run_seconds) == (180.0, 60.0)
+    assert usual.kind == "normal"
+
+
+def test_screens_fit_80_columns(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["jobs"], ["job", "3"], ["why", "12"], ["why", "12", "--full"]):
+        assert command([*words, "--lake", str(lake.root)]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    assert command(["why", "99", "--lake", str(lake.root)]) == 1
+
+
+def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
+    lake.append("jobs", job_rows([3, 4], [500.0, 60.0], cluster="two", user="bob", gap=1000.0), source="sacct")
+    with pytest.raises(UsageError, match="2 jobs in accounting") as error:
+        ioweather.job(3, lake=lake)
+    assert "--cluster" in error.value.hint
+    for cluster, user, seconds in (("one", "ada", 60.0), ("two", "bob", 500.0)):
+        shown = ioweather.job(3, lake=lake, cluster=cluster).result
+        assert isinstance(shown, JobOutcome)
+        assert (shown.user, shown.run_seconds) == (user, seconds)
+    listed = ioweather.runs(lake=lake, cluster="two").result
+    assert isinstance(listed, RunsOutcome)
+    assert {(run.job_id, run.cluster) for run in listed.runs} == {(3, "two"), (4, "two")}
+
+
+def test_own_jobs_only_without_a_log_too(lake: Lake) -> None:
+    from ioweather.core.facility import Owner
+
+    lake.append("jobs", job_rows([50], [60.0], user="bob"), source="sacct")
+    seen = ioweather.runs(lake=lake.seen_by(Owner("bob"))).result
+    assert isinstance(seen, RunsOutcome)
+    assert [run.job_id for run in seen.runs] == [50]
+
+
+def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray], np.ndarray]:
+    """300 jobs of five names; a tenth meet storage three times as slow, which multiplies their time by `effect`."""
+    rng = np.random.default_rng(seed)
+    count = 300
+    bad = rng.random(count) < 0.1
+    seconds = np.round(600.0 * np.exp(rng.normal(0.0, 0.05, count)) * np.where(bad, effect, 1.0))
+    # Some are slow for reasons of their own.
+    own = rng.random(count) < 0.1
+    seconds = np.where(own, seconds * 2.0, seconds)
+    frame = job_rows(list(range(count)), seconds.tolist())
+    frame = frame.with_columns(name=encode_text([f"app{i % 5}" for i in range(count)]))
+    measure = rng.normal(0.0, 0.1, count) + np.where(bad, np.log(3.0), 0.0)
+    return frame, {"service": measure}, bad
+
+
+def test_slow_jobs_at_slow_times_are_found_and_others_are_not() -> None:
+    frame, measures, bad = _planted(1, effect=1.6)
+    verdicts = [judge_run_time(frame, measures, row) for row in range(frame.rows)]
+    said = np.array([verdict.kind == "system" for verdict in verdicts])
+    assert said[bad].mean() >= 0.8
+    assert said[~bad].mean() <= 0.02
+    probabilities = [verdict.probability or 0.0 for verdict, hit in zip(verdicts, said & bad, strict=True) if hit]
+    # All exposed jobs are slow and a tenth of the others: nine in ten would have been on time.
+    assert np.median(probabilities) == pytest.approx(0.9, abs=0.05)
+    assert {verdict.kind for verdict in verdicts} <= {"system", "normal", "unexplained", "unknown"}
+
+
+def test_storage_that_slows_nobody_is_no_cause() -> None:
+    frame, measures, bad = _planted(2, effect=1.0)
+    verdicts = [judge_run_time(frame, measures, row) for row in range(frame.rows)]
+    sure = [verdict.probability or 0.0 for verdict in verdicts if verdict.kind == "system"]
+    assert len(sure) <= 0.02 * len(verdicts)
+    assert bad.any()
+
+
+def test_excess_fraction_is_that_of_a_table_by_hand() -> None:
+    # Exposed: 9 of 10 slow; not exposed: 4 of 40. Without the judged job 8 of 9 and 4 of 40.
+    slow = [True] * 9 + [False] + [True] * 4 + [False] * 36
+    exposed = [True] * 10 + [False] * 40
+    frame = job_rows(list(range(50)), [200.0 if each else 100.0 for each in slow])
+    measures = {"service": np.array([5.0 if each else 0.01 * (i % 3) for i, each in enumerate(exposed)])}
+    found = judge_run_time(frame, measures, 0)
+    assert (found.slow_exposed, found.exposed, found.slow_others, found.others) == (8, 9, 4, 40)
+    assert found.probability == pytest.approx(1 - (4.5 / 41) / (8.5 / 10))
+
+
+def test_json_of_a_job_without_a_log(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["jobs", "--json", "--most", "1", "--lake", str(lake.root)]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert (result["count"], result["with_log"]) == (12, 0)
