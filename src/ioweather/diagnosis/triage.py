@@ -1,4 +1,4 @@
-"""`triage`: the programs where a fix wins most, or that cost others most, one line each, and what was fixed since."""
+"""`triage`: the programs where a fix saves most, or that slow others most, one line each, and what was fixed since."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ QUESTION = Question(
         Param("since", "Runs of so much time before the newest one.", "duration", default="7d", metavar="TIME"),
         Param("most", "Of all runs those with most I/O time are judged: so many.", "int", default=500, least=1),
     ),
-    help="""List the programs where a fix wins most I/O time, those that cost others most, one line each, and what was
+    help="""List the programs where a fix saves most I/O time, those that slow others most, one line each, and what was
     fixed since.
 
     Fixed is a pattern that runs of a program had, and later runs of as many processes have no more, and are faster.""",

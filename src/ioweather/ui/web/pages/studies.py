@@ -217,7 +217,7 @@ def climate_page(view: OwnView) -> Html:
 @router.get("/responses", response_model=None)
 @router.get("/contents", response_model=None)
 @router.get("/health", response_model=None)
-def former_subject(view: PublicView, request: Request) -> RedirectResponse:
+def former_subject(view: OwnView, request: Request) -> RedirectResponse:
     """Groups of exhibits had pages of their own; components are on the page of storage."""
     slug = request.url.path.strip("/")
     place = Place(view, "")
