@@ -71,6 +71,7 @@ def parse_duration_ns(text: str) -> int:
 
 
 def format_bytes(value: float) -> str:
+    """Bytes for people, in binary units: 1.5 GiB."""
     magnitude = abs(value)
     power = 0 if magnitude < KIB or math.isinf(value) else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
     scaled = value / (1 << (10 * power))
@@ -78,6 +79,7 @@ def format_bytes(value: float) -> str:
 
 
 def format_seconds(value: float) -> str:
+    """A duration for people: 3.2 ms, 4.1 min."""
     magnitude = abs(value)
     if magnitude < 5e-10:  # no clock here is finer: what remains is rounding
         return "0 s"
@@ -104,6 +106,7 @@ def _digits(value: float) -> str:
 
 
 def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime:
+    """The moment in a zone, to the microsecond."""
     seconds, rest = divmod(value, NS)
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
@@ -143,6 +146,7 @@ def format_moment(value: int) -> str:
 
 
 def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
+    """A moment for people: in the zone set for them, else in `zone` (default: UTC) with its offset."""
     shown = _zone_of_people.get()
     if zone is None and shown is not None:
         return f"{ns_to_datetime(value, shown):%Y-%m-%d %H:%M}"

@@ -278,9 +278,6 @@ def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
 
 # Notes of every view: without them the figures mislead.
 ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
-# The heat map shrinks until everything fits on one screen, down to its fewest rows.
-SCREEN_LINES: Final = 44
-_FEWEST_ROWS: Final = 4
 _COMMAND_CHARACTERS: Final = 62
 # Width of the notes to the right of bars.
 _NOTE_CHARACTERS: Final = 26
@@ -294,11 +291,8 @@ _NODE_WORDS: Final = {
 }
 
 
-def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
-    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest.
-
-    `lines_beside` is the number of lines that something else needs on the same screen.
-    """
+def job_answer(view: JobView) -> Answer:
+    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
     title = "Files" if row["nprocs"] == 1 else "Files (unique: used by one process; shared: by all)"
     groups = (
@@ -310,13 +304,11 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
     )
     facts = tuple(group for group in groups if group.facts)
     said = numbered(notes(view, row))
-    # Headline and axis take about five lines, a group two more than its facts.
-    used = 5 + sum(len(group.facts) + 2 for group in facts) + len(said)
     return Answer(
         question=f"What I/O did {view.label} do?",
         headline=headline(view, row),
         facts=facts,
-        exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
+        exhibits=tuple(_activity(view)),
         findings=said,
         coverage=recorded_whole(_partial(view)),
         name="job",
@@ -522,10 +514,9 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
 
 
-def _activity(view: JobView, rows: int) -> Iterator[Exhibit]:
+def _activity(view: JobView) -> Iterator[Exhibit]:
     heat = busiest(view.heat_maps)
     if heat is not None:
-        heat = heat.within(rows)
         ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"
         origin = ", from the trace" if heat.origin == "trace" else ""
         yield Exhibit("job.activity", ranks, charts=(heat_chart(heat, f"{ranks}, {heat.module}{origin}", split=False),))

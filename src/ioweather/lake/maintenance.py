@@ -27,7 +27,7 @@ from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, not_written, rewrite_day
-from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.database import WRITER_MEMORY, connection, literal, quote
 from ioweather.lake.delta_tables import Table, TableFault, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_file, seal_of, write_totals
 from ioweather.lake.lake import Lake
@@ -111,7 +111,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     files = table.files()
     uris = files.days().get(day, [])
     require_undamaged(uris)
-    con = connection()
+    con = connection(WRITER_MEMORY)
     try:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
