@@ -32,7 +32,7 @@ MEASURES: Final = (
     ("random_share", "share of requests out of order", 1.2),
     ("sync_share", "syncs per file", 1.5),
 )
-REQUEST_BYTES, BYTES_MOVED = 0, 3  # columns
+REQUEST_BYTES, FILES, BYTES_MOVED = 0, 1, 3  # columns
 FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 # Length scale of each measure, in logarithms: changes that are farther from each other are of different kinds. [ours]
 SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
@@ -144,6 +144,9 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
         members = np.flatnonzero(group == number)
         known = members[members != row]
         difference[members] = pattern[members] - usual_pattern(pattern[known] if len(known) else pattern[members])
+    # Bytes are not a change but growth, and as many more files as bytes belong to it.
+    difference[:, FILES] -= np.clip(difference[:, FILES], *_between_zero_and(difference[:, BYTES_MOVED]))
+    difference[:, BYTES_MOVED] = 0.0
     columns = np.abs(difference) > FACTORS + 1e-9
     changed = columns.any(axis=1)
     difference = np.where(changed[:, None], difference, 0.0)
@@ -152,6 +155,10 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
     distance = np.maximum(length[:, None] + length[None] - 2.0 * points @ points.T, 0.0)
     both = changed[:, None] & changed[None]
     return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0), np.maximum(difference * COSTS, 0.0))
+
+
+def _between_zero_and(values: Floats) -> tuple[Floats, Floats]:
+    return np.minimum(values, 0.0), np.maximum(values, 0.0)
 
 
 def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
@@ -183,7 +190,7 @@ _MOST_OTHERS: Final = 200
 _LEAST_GROUP: Final = 4
 _NO_MOUNT, _UNKNOWN = -1, -2
 # Logarithms of slowdowns in `conditions`.
-SLOWNESS: Final = ("service", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
+SLOWNESS: Final = ("service", "queue", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +284,8 @@ def select_runs(runs: Frame, row: int) -> tuple[Ints, Ints]:
     start = runs.ints("start_ns")
     distance = np.abs(start - start[row])
     similar = find_similar_runs(runs, row)
+    if len(similar) <= LEAST_SIMILAR:  # runs of its program with other bytes say what is usual for its size
+        ((_, similar),) = find_peers(runs, np.array([row]))
     nearest = _nearest(start, similar[similar != row], row)
     rest = np.setdiff1d(np.arange(runs.rows), np.append(similar, row))
     rest = rest[np.argsort(distance[rest], kind="stable")[: 4 * _MOST_OTHERS]]
