@@ -402,8 +402,10 @@ def write_report(
     `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
     if out.suffix.lower() not in (".html", ".htm", ".pdf"):
         raise UsageError(f"--out {out}: the ending must be .html or .pdf.")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}.")
+    try:
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: its folder cannot be made: {error.strerror}.") from None
     browser = pdf_printer(out) if out.suffix.lower() == ".pdf" else None
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
