@@ -120,9 +120,16 @@ def screen(path: Path) -> Dimensions:
             raise RuntimeError(f"ioweather job {path}: exit code {code}")
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    begins = [number for number, line in enumerate(lines) if line.startswith(("Worth changing", "Also seen", "Seen"))]
-    part = lines[begins[0] :] if begins else []
-    return frozenset(rule.dimension for rule in RULES if any(line.startswith(f"  {rule.headline} ") for line in part))
+    steps = re.findall(r"^ +\d+\. +(.+)$", text.getvalue(), re.MULTILINE)
+    _, _, also = " ".join(" ".join(lines).split()).partition("Also seen: ")
+    others = also.partition(".")[0].split(", ")
+    return frozenset(
+        rule.dimension
+        for rule in RULES
+        if rule.headline in others
+        or any(step.startswith(f"{rule.headline} in ") for step in steps)
+        or any(step.startswith(f"{rule.headline}:") for step in steps)
+    )
 
 
 def by_drishti(program: Path, paths: Sequence[Path]) -> dict[str, Dimensions]:

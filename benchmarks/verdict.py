@@ -1,6 +1,6 @@
 """How good the verdict is on real runs with known causes: leave one out, by the way that `ioweather why` goes.
 
-    python benchmarks/verdict.py ../shared/data/causes ../shared/data/contention ../shared/data/testbed
+    python benchmarks/verdict.py ../shared/data/{causes,contention,testbed,testbed3}
     python benchmarks/verdict.py --half 1 ../shared/data/testbed     # those whose id's hash is odd
 
 A folder holds Darshan logs, samples of the devices, and truth.json. It is read into a lake of its own, and every run is
@@ -8,13 +8,14 @@ asked about there. Truth is by harm, not by exposure. In `causes` and `contentio
 which nothing was planted, h = max(0.15 B, 2 MAD of these); a run in small requests has J = median of such runs without
 background - B; what background adds is S; slow without either is unexplained. In `testbed` the labels are those of
 truth.json, at 15%: runs with a hidden incident are unexplained, or 'you' where their own change alone costs 15%;
-`noise` is listed beside, `layout` left out. Unknown counts as wrong unless said otherwise. The peers are 'always
-normal', and 'slow is the system's'.
+`noise` and `grow` (twice the bytes) are beside, `layout` left out. Unknown counts as wrong unless said otherwise.
+The peers are 'always normal', and 'slow is the system's'.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import itertools
 import json
@@ -29,10 +30,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from ioweather.core.results import to_jsonable
+from ioweather.core.results import Answer, to_jsonable
+from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
-from ioweather.ingestion.mappings import select_of
+from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
 from ioweather.lake.lake import open_lake
@@ -48,6 +50,9 @@ class Judged:
     said: Verdict
     half: int
     seconds: float
+    run: dict[str, Any] | None = None
+    told: str = ""
+    culprits: tuple[int | None, ...] = ()
 
 
 def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
@@ -55,12 +60,18 @@ def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
     lake = place / folder.name
     common = ["ingest", "--lake", str(lake), "--raw", "--workers", "1"]
     if (folder / "targets_map.toml").exists():
-        logs = folder / ("logs_layout" if layout else "logs")
+        logs = logs_of(folder)[0].parent if layout else folder / "logs"
         lake.mkdir(parents=True)
         (lake / "facility.toml").write_bytes((folder / "facility.toml").read_bytes())
         assert command([*common, str(logs), str(folder / "probe"), str(folder / "jobs.txt")]) == 0
+        packed = folder / "diskstats.log.gz"
+        if packed.exists():  # as a site has them
+            unpacked = place / "diskstats.log"
+            unpacked.write_bytes(gzip.decompress(packed.read_bytes()))
+            assert command([*common, str(unpacked)]) == 0
+            return lake
         sql = place / "targets.sql"
-        sql.write_text(select_of(tomllib.loads((folder / "targets_map.toml").read_text())) or "")
+        sql.write_text(select_of(tomllib.loads((folder / "targets_map.toml").read_text())))
         as_series = ["--as", "series", "--select", str(sql), str(folder / "targets.csv")]
         assert command([*common, *as_series]) == 0
     else:
@@ -68,29 +79,59 @@ def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
     return lake
 
 
+def select_of(mapping: dict[str, Any]) -> str:
+    """The SELECT for a table of counters that a mapping of columns describes."""
+    parts = []
+    for row in mapping["rows"]:
+        columns = {**mapping["columns"], **row}
+        cells = (
+            f"{c['from']} AS {name}" if "from" in c else f"'{c['value']}' AS {name}" for name, c in columns.items()
+        )
+        parts.append(f"SELECT {', '.join(cells)} FROM input")
+    return " UNION ALL ".join(parts)
+
+
 def logs_of(folder: Path) -> list[Path]:
-    inner = folder / "logs_layout"
-    return sorted((inner if inner.exists() else folder).glob("*.darshan"))
+    inner = next((each for name in ("logs_layout", "logs") if (each := folder / name).exists()), folder)
+    return sorted(path for path in inner.glob("*.darshan") if not path.stem.endswith("_uname"))
 
 
 def judged_runs(folder: Path, place: Path) -> list[Judged]:
     truth = json.loads((folder / "truth.json").read_text())
     began, cpu = time.perf_counter(), time.process_time()
     found: list[tuple[str, int, int, Verdict]] = []
+    told: dict[int, Answer] = {}
     known = {run["job_id"] for run in truth["runs"]} if isinstance(truth, dict) else None
     with open_lake(made_lake(folder, place)).snapshot() as snapshot:
         for log in logs_of(folder):
             view = view_of_log(log, "keep", SCREEN)
             job = int(view.applications.array("job_id")[0])
             if known is None or job in known:
-                said = judge(conditions(similar_runs(view, snapshot), snapshot).pool, 0)
+                similar = similar_runs(view, snapshot)
+                state = conditions(similar, snapshot)
+                said = judge(state.pool, 0)
+                slowed = slowed_run(snapshot, similar, state.filesystem)
+                told[job] = with_culprits(explain(view, view.main_run, state), slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))
     spent = f"{wall:.2f} s, processor {busy:.2f} s"
     print(f"\n{folder.name}: {len(found)} runs, each {spent} with its share of reading")
     if isinstance(truth, dict):
         labels = {run["job_id"]: testbed_label(run) for run in truth["runs"]}
-        return [Judged(str(job), labels[job], said, half_of(str(job)), said.io_seconds) for _, job, _, said in found]
+        planted = {run["job_id"]: run for run in truth["runs"]}
+        return [
+            Judged(
+                str(job),
+                labels[job],
+                said,
+                half_of(str(job)),
+                said.io_seconds,
+                planted[job],
+                " ".join([told[job].headline, *(finding.text for finding in told[job].findings)]),
+                tuple(each.job_id for each in getattr(told[job].result, "culprits", ())),
+            )
+            for _, job, _, said in found
+        ]
     rows = [next(t for t in truth if t["start_ns"] <= start <= t["end_ns"]) for _, _, start, _ in found]
     labels_by_harm = harm_labels(np.array([said.io_seconds for *_, said in found]), rows)
     return [
@@ -105,6 +146,10 @@ def half_of(name: str) -> int:
 
 def testbed_label(run: dict[str, Any]) -> str:
     label = str(run["label"])
+    if run["own_change"] == "grow" and label in ("you", "both"):
+        return "grow"
+    if run["planted"] in ("hidden", "mount") and "hidden_how" not in run:
+        return {"system": "unexplained", "both": "you"}.get(label, label)
     if run.get("hidden_how") and run["ratio"] >= HARM and label not in ("noise", "layout", "normal"):
         return "unexplained" if run["own_factor"] < HARM else "you"
     return label
@@ -156,9 +201,47 @@ def table(name: str, runs: list[Judged]) -> None:
             for run in known]  # fmt: skip
     share = np.mean([(("system" if late else "normal") == run.truth) for run, late in zip(known, slow, strict=True)])
     normal = np.mean([run.truth == "normal" for run in known])
+    naive = [
+        np.mean(
+            [
+                ("system" if late else "normal") == kind
+                for run, late in zip(known, slow, strict=True)
+                if run.truth == kind
+            ]
+        )
+        for kind in KINDS
+        if any(run.truth == kind for run in known)
+    ]
+    print(
+        f"\nbalanced: ours {balanced(known):.3f}; always normal {1 / len(naive):.3f}; "
+        f"slow is the system's {np.mean(naive):.3f}"
+    )
+    named(runs)
     print(
         f"\nright of all: ours {right / len(known):.3f}; always normal {normal:.3f}; slow is the system's {share:.3f}"
     )
+
+
+def named(runs: list[Judged]) -> None:
+    """Sick or loaded targets and culprits that the answer names, of the runs that these harmed."""
+    harmed = [run for run in runs if run.run is not None and run.truth in ("system", "both")]
+    sick = [run for run in harmed if run.run["on_sick_target"]]  # type: ignore[index]
+    right = sum(any(name in run.told for name in target_names(run.run)) for run in sick)  # type: ignore[arg-type]
+    beside = [run for run in harmed if run.run["culprits"]]  # type: ignore[index]
+    found = sum(any(job in run.run["culprits"] for job in run.culprits) for run in beside)  # type: ignore[index]
+    wrong = sum(any(job not in run.run["culprits"] for job in run.culprits) for run in runs if run.run is not None)
+    calm = [run for run in runs if run.run is not None and run.run["planted"] == "quiet"]
+    names = {name for run in runs if run.run is not None for name in target_names(run.run)}
+    invented = sum(any(name in run.told for name in names) for run in calm)
+    print(
+        f"\nsick target named in {right} of {len(sick)} harmed runs; a target named in {invented} of {len(calm)} quiet "
+        f"runs; a true culprit named in {found} of {len(beside)}, an innocent job in {wrong} of {len(runs)} runs"
+    )
+
+
+def target_names(run: dict[str, Any]) -> tuple[str, ...]:
+    target = run.get("sick_target")
+    return () if target is None else (f"brick{target}", f"OST{int(target):04x}")
 
 
 def calibration(pairs: list[tuple[Verdict, str]]) -> None:

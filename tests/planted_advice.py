@@ -410,6 +410,11 @@ PLANTED: tuple[Planted, ...] = (
         "POSIX": [shared(**requests("WRITE", 100, LARGE, 30.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=10.0)]}),
     Planted("data_sieving", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                    "POSIX": [shared(**MPIIO_BELOW)]}),
+    # 10 s in calls of 4 MiB, 4 s in the requests below.
+    Planted("exchange", 6.0, {"MPI-IO": [shared(**requests("READ", 100, LARGE, 40.0, "MPI-IO"))],
+                              "POSIX": [shared(4.0, 3.0, **requests("READ", 100, LARGE, 14.0))]}),
+    Planted("exchange", None, {"MPI-IO": [shared(**requests("READ", 100, LARGE, 40.0, "MPI-IO"))],
+                               "POSIX": [shared(7.0, 3.0, **requests("READ", 100, LARGE, 26.0))]}),
     # Two threads of one process wait for a pipe for the whole run.
     Planted("waiting_opens", 0.0, {"POSIX": [
         own(0, file=i + 1, **requests("READ", 1, SMALL, 0.1, F_META_TIME=90.0)) for i in range(2)]}, nprocs=1),

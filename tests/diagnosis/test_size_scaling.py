@@ -39,19 +39,23 @@ def test_times_that_do_not_follow_bytes_are_left_alone():
     assert found.usual.value == pytest.approx(100, rel=0.05)
 
 
-def test_bytes_that_are_the_change_keep_their_time():
+def test_a_run_that_grew_is_told_so_and_its_extra_time_is_its_own():
     pool = growing(planted_pool(seconds=200.0), 0.7)
-    sized = scale_to_size(pool, find_changes(pool.pattern, pool.group, 0), 0)
+    sized, growth = scale_to_size(pool, find_changes(pool.pattern, pool.group, 0), 0)
     assert sized.io_seconds[0] == pytest.approx(200.0)
     assert np.median(sized.io_seconds[1:41]) == pytest.approx(100, rel=0.05)
+    assert growth.factor == pytest.approx(2.0, rel=0.1)
+    found = judge(pool, 0)
+    assert (found.kind, found.growth.factor) == ("you", growth.factor)
+    assert found.usual.value + found.own.value == pytest.approx(200, rel=0.1)
 
 
 def test_one_wild_run_does_not_bend_the_exponent():
     size = np.linspace(-0.2, 0.2, 30)
     times = size + 0.02 * np.random.default_rng(1).standard_normal(30)
     times[-1] += 3.0
-    assert fit_size_exponent(size, times) == pytest.approx(1.0, abs=0.15)
+    assert fit_size_exponent(size, times)[0] == pytest.approx(1.0, abs=0.15)
 
 
 def test_runs_of_one_size_have_the_exponent_of_before():
-    assert fit_size_exponent(np.zeros(5), np.log([90.0, 100.0, 101.0, 99.0, 300.0])) == pytest.approx(1.0)
+    assert fit_size_exponent(np.zeros(5), np.log([90.0, 100.0, 101.0, 99.0, 300.0]))[0] == pytest.approx(1.0)

@@ -106,7 +106,7 @@ def test_no_such_job(lake):
 
 def test_windows_that_nearly_meet_are_one():
     start, end = np.array([0, 10_000_000, 100]), np.array([50, 10_000_050, 160])
-    assert merged_windows(start, end, 10) == [(-10, 180), (9_999_990, 10_000_070)]
+    assert merged_windows(start, end, 10) == [(-40, 210), (9_999_960, 10_000_100)]
 
 
 def test_the_command(lake, tmp_path, capsys):

@@ -7,18 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Cells, Frame, Text
 from ioweather.core.tables import APPLICATIONS, FILES, TABLES
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.file_records import file_records
 from ioweather.facts.run_targets import (
-    neighbour_slowdown,
+    longest_queue,
     own_target_bytes,
+    place_by_traffic,
     probe_means,
     probe_slowdowns,
+    probe_that_stands_out,
+    queue_that_stands_out,
+    runs_beside,
     sick_during,
     target_number,
 )
+from ioweather.facts.system_activity import Stretches
 
 COMPONENTS = ("fs-OST0000", "fs-OST0001", "fs-OST000a")
 
@@ -68,12 +73,13 @@ def text(values):
     return Text(np.array([-1 if v is None else known.index(v) for v in values], np.int32), tuple(known))
 
 
-def means(rows):
+def means(rows, places=None):
     """rows: (run, series, op, component, seconds)."""
     run, series, op, component, seconds = zip(*rows, strict=True) if rows else ([],) * 5
     return Frame({
         "run": np.array(run, np.int64), "series": np.array(series, np.int64), "op": text(op),
-        "component": text(component), "log_seconds": np.log(np.array(seconds, float)),
+        "component": text(component), "place": text(places or ["fs"] * len(rows)),
+        "log_seconds": np.log(np.array(seconds, float)),
     })  # fmt: skip
 
 
@@ -96,15 +102,63 @@ def test_no_probes():
     assert all(np.isnan(values).all() for values in found.values())
 
 
+def test_of_probed_places_on_unknown_targets_the_slowest_counts():
+    places = ["/gv/a", "/gv/b"] * 3
+    rows = [(run, place, "read", None, 1.0) for run in range(2) for place in range(2)]
+    rows += [(2, 0, "read", None, 1.1), (2, 1, "read", None, 8.0)]
+    found = probe_slowdowns(means(rows, places), 3, np.zeros((3, 0)), ())
+    assert np.exp(found["probe_targets"]) == pytest.approx([1, 1, 8])
+    assert probe_that_stands_out(means(rows, places)) is None  # not during run 0
+    first = [(2 - run, *rest) for run, *rest in rows]
+    seen = probe_that_stands_out(means(first, places))
+    assert (seen.name, round(seen.value, 3), round(seen.next_value, 3)) == ("/gv/b", 8.0, 1.1)
+    assert probe_that_stands_out(means(first)) is None  # one place alone has no peer
+
+
 def test_runs_of_other_programs_at_that_time():
     first, last, program = np.array([100, 1000]), np.array([200, 1100]), np.array([7, 7])
     others = (
-        np.array([150, 0, 205, 90, 500, 160]), np.array([160, 95, 300, 400, 600, 170]), np.array([1, 2, 3, 7, 1, 4]),
-        np.array([1.0, 2.0, 4.0, 99.0, 5.0, np.nan]),
+        np.array([150, 0, 205, 90, 500, 160]), np.array([160, 95, 300, 400, 600, 170]), np.array([1, 2, 3, 7, 1, 4])
     )  # fmt: skip
-    found, count = neighbour_slowdown((first, last, program), others, np.array([10, 10]))
-    assert (found[0], count[0]) == (2.0, 3)
-    assert (math.isnan(found[1]), count[1]) == (True, 0)
+    found = runs_beside((first, last, program), others, np.array([10, 10]))
+    assert {run: sorted(rows.tolist()) for run, rows in found} == {0: [0, 1, 2, 5], 1: []}
+
+
+def traffic(rows):
+    values = np.array(rows, float)
+    return Cells(np.arange(len(values)) * NS, NS, COMPONENTS, {"write_bytes": values}, {})
+
+
+def placed(rows, moved, first, last):
+    steps = Stretches(np.zeros(1, np.int64), np.array([first]), np.array([last]), 1)
+    stamps = np.array([first * NS]), np.array([(last + 1) * NS])
+    return place_by_traffic({"write_bytes": np.array([moved], float)}, traffic(rows), steps, stamps)[0].tolist()
+
+
+def test_a_run_without_a_layout_is_placed_where_traffic_rose_with_it():
+    busy = [50, 0, 0]  # others write to one target all the time
+    alone = [busy] * 5 + [[50, 30, 0], [50, 30, 0]] + [busy] * 5
+    assert placed(alone, 60, 5, 6) == pytest.approx([0, 60, 0])
+    # Half of its bytes are nowhere but on the busy target.
+    assert placed(alone, 120, 5, 6) == pytest.approx([60, 60, 0])
+    assert placed(alone, 1000, 5, 6) == [0, 0, 0]  # most bytes stayed in caches
+    assert placed(alone, 5, 5, 6) == [0, 0, 0]  # others did most of what rose
+    assert placed(alone, 60, 0, 1) == [0, 0, 0]  # nothing is known of the time before
+
+
+def test_the_target_with_the_longest_queue_is_told_if_neither_its_peers_nor_similar_runs_had_one():
+    usual = np.full((11, 3), 0.5)
+    used, similar = np.ones((11, 3), bool), np.arange(11) > 0
+    usual[0] = [0.5, 6.0, 0.4]
+    seen = queue_that_stands_out(usual, used, similar, COMPONENTS)
+    assert (seen.name, seen.value, seen.next_value, seen.usual) == ("fs-OST0001", 6.0, 0.5, pytest.approx(0.5))
+    busy = usual.copy()
+    busy[0] = [6.0, 6.0, 6.0]
+    assert queue_that_stands_out(busy, used, similar, COMPONENTS) is None
+    busy[1:] = 6.0
+    busy[0] = [0.5, 6.0, 0.4]
+    assert queue_that_stands_out(busy, used, similar, COMPONENTS) is None
+    assert np.exp(longest_queue(usual, used))[:2] == pytest.approx([6.5, 1.0])
 
 
 def test_sick_components_during_a_run():
@@ -129,10 +183,11 @@ def test_probes_near_a_run_are_those_that_a_look_at_each_finds():
     order = rng.permutation(600)
     probes = Frame({
         "start_ns": np.concatenate(starts)[order], "duration_ns": np.concatenate(took)[order],
-        "place": np.repeat(places, 200)[order],
+        "number": np.repeat(places, 200)[order],
     })  # fmt: skip
     names = {"op": Text(np.array([0, 1, 0]), ("read", "stat")), "component": Text(np.array([-1, -1, 0]), ("OST0001",))}
-    series = Frame({"place": np.array(places), **names})
+    names["place"] = Text(np.array([0, 0, 0]), ("/fs",))
+    series = Frame({"number": np.array(places), **names})
     first = rng.integers(0, 2 * DAY_NS, 30)
     last = first + rng.integers(0, 20 * MINUTE_NS, 30)
     last[7] = 0  # did no I/O

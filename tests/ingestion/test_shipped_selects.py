@@ -1,4 +1,4 @@
-"""SELECTs that come with ioweather: capacity of Lustre targets and GPFS disks, counters by LDMS and collectd."""
+"""SELECTs that come with ioweather: capacity and quotas of Lustre and GPFS, counters by LDMS and collectd."""
 
 from __future__ import annotations
 
@@ -32,6 +32,30 @@ mmdf:nsd:0:1:::nsd_a:system:1048576:-1:yes:yes:524288:
 mmdf:nsd:0:1:::nsd_b:data:2097152:-1:no:yes:1048576:
 mmdf:poolTotal:0:1:::system:1048576:524288:
 """
+LFS_QUOTA = """\
+1794724380
+Disk quotas for usr anna (uid 1000):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+       /scratch     100     200     300       -       1       2       3       -
+uid 1000 is using default block quota setting
+Disk quotas for grp hpc (gid 500):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+       /scratch 1500000* 1000000 2000000  5d22h     120       0       0       -
+Disk quotas for prj 1001 (pid 1001):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+/lustre/a/long/mount/point
+                 400000  300000       0       -      90      50     100       -
+Disk quotas for grp free (gid 501):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+       /scratch      12       0       0       -       3       0       0       -
+"""
+MMREPQUOTA = """\
+1794724380
+mmrepquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:quota:defQuota:fid:filesetname:
+mmrepquota::0:1:::fs1:USR:1000:anna:5:10:20:0:none:1:0:0:0:none:i:on:off:0:root:
+mmrepquota::0:1:::fs1:GRP:500:hpc:1000:0:4000:0:none:7:0:70:0:none:e:on:off:::
+mmrepquota::0:1:::fs1:FILESET:3:proj:9000:8000:0:0:none:5:0:0:0:none:e:on:off:::
+"""
 KIB = 1024.0
 
 
@@ -64,6 +88,32 @@ KIB = 1024.0
                 ("fs1", "device", "nsd_b", "free_bytes", 1_048_576 * KIB),
             },
         ),
+        (
+            "lfs_quota",
+            LFS_QUOTA,
+            (),
+            {
+                ("mount:/scratch", "quota", "group:hpc", "capacity_bytes", 2_000_000 * KIB),
+                ("mount:/scratch", "quota", "group:hpc", "free_bytes", 500_000 * KIB),
+                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_bytes", 300_000 * KIB),
+                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_bytes", 0.0),
+                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_files", 100.0),
+                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_files", 10.0),
+            },
+        ),
+        (
+            "mmrepquota",
+            MMREPQUOTA,
+            (),
+            {
+                ("fs1", "quota", "group:hpc", "capacity_bytes", 4000 * KIB),
+                ("fs1", "quota", "group:hpc", "free_bytes", 3000 * KIB),
+                ("fs1", "quota", "group:hpc", "capacity_files", 70.0),
+                ("fs1", "quota", "group:hpc", "free_files", 63.0),
+                ("fs1", "quota", "fileset:proj", "capacity_bytes", 8000 * KIB),
+                ("fs1", "quota", "fileset:proj", "free_bytes", 0.0),
+            },
+        ),
     ],
 )
 def test_shipped_select_reads_capacity(
@@ -83,7 +133,7 @@ def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.Ca
     file.write_text(LFS_DF)
     command = ["ingest", "--lake", str(tmp_path / "lake"), "--as", "series", "--select", "lfs-df", str(file)]
     assert run(command) == 2
-    assert "collectd, ldms, lfs_df, mmdf" in capsys.readouterr().err
+    assert "collectd, ldms, lfs_df, lfs_quota, mmdf, mmrepquota" in capsys.readouterr().err
 
 
 LUSTRE = (

@@ -144,15 +144,6 @@ def test_many_operations_go_in_pieces(monkeypatch):
     assert np.allclose(whole.write_bytes, pieces.write_bytes)
 
 
-def test_fewer_rows_add_up_neighbours():
-    heat = bins([[rank, 1] for rank in range(8)])
-    assert heat is not None
-    fewer = heat.within(3)
-    assert fewer.rank_step == 3
-    assert fewer.read_bytes.tolist() == [[3, 3], [12, 3], [13, 2]]
-    assert heat.within(8).read_bytes.tolist() == heat.read_bytes.tolist()
-
-
 def of(module, moved):
     return HeatMap(module, "heat map", 2, 1, 1.0, np.full((2, 2), moved / 4), np.zeros((2, 2)))
 

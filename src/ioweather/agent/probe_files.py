@@ -64,6 +64,9 @@ class ProbeFolder:
         before.
         """
         target, required = self._target, self._required_mount
+        if required is not None and is_inside(mount_point(os.path.realpath(target)), os.path.realpath(required)):
+            with suppress(OSError):  # the next check says so
+                Path(target).mkdir(exist_ok=True)
         if not Path(target).is_dir():
             raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
         mount = mount_point(os.path.realpath(target))

@@ -52,6 +52,7 @@ def traffic_kind(inventory: Inventory, values: Params) -> str:
 
 
 def burst_buffer_kind(inventory: Inventory, values: Params) -> str:
+    """Kind of component whose traffic is used of the burst buffer."""
     return _first_kind(_traffic(inventory, values["burst_buffer"]), _TARGET_KINDS)
 
 

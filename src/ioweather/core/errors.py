@@ -6,7 +6,10 @@ others go on. `DataUnavailable` is a state, not a failure.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self  # from Python 3.11 on; the one-file agent runs on 3.9
 
 
 class IoweatherError(Exception):

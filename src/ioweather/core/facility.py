@@ -134,6 +134,7 @@ class Visibility:
 
 
 def parse_visibility(section: Any) -> Visibility:
+    """The section [visibility] of facility.toml. Raises FacilityError."""
     where = "[visibility]"
     if not isinstance(section, Mapping):
         raise FacilityError(f"{where} must be a table.")
@@ -348,6 +349,7 @@ def facility_data(path: Path) -> dict[str, Any]:
 
 
 def parse_facility(data: Mapping[str, Any]) -> Facility:
+    """The facility of a parsed facility.toml. Raises FacilityError."""
     _known(data, _TOP_KEYS, "the top level")
     zone = data.get("zone")
     if zone is not None:

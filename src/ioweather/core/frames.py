@@ -40,7 +40,7 @@ class Text:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> object:
         # polars takes a Frame for a dictionary, and asks each column.
-        return text_to_arrow(self).__arrow_c_array__(requested_schema)
+        return _text_to_arrow(self).__arrow_c_array__(requested_schema)
 
     def equals(self, value: str) -> Bools:
         """Mask of the rows with this value."""
@@ -73,8 +73,8 @@ class Frame(Tabular, Mapping[str, Column]):
     def nbytes(self) -> int:
         """Approximate bytes in memory."""
         texts = [column for column in self.values() if isinstance(column, Text)]
-        held = sum(column.nbytes for column in self.values() if not isinstance(column, Text))
-        return held + sum(text.codes.nbytes + _TEXT_BYTES * len(text.categories) for text in texts)
+        array_bytes = sum(column.nbytes for column in self.values() if not isinstance(column, Text))
+        return array_bytes + sum(text.codes.nbytes + _TEXT_BYTES * len(text.categories) for text in texts)
 
     def _table(self) -> Frame:
         return self
@@ -236,6 +236,7 @@ def needed(package: str, instead: str) -> Any:
 
 
 def to_pandas(frame: Frame) -> Any:
+    """A pandas.DataFrame of the frame."""
     pandas = needed("pandas", "`.records()`")
     kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
 
@@ -251,16 +252,18 @@ def to_pandas(frame: Frame) -> Any:
 
 
 def to_polars(frame: Frame) -> Any:
+    """A polars.DataFrame of the frame."""
     return needed("polars", "`.records()`").DataFrame(to_arrow(frame))
 
 
 def to_arrow(frame: Frame) -> Any:
+    """An arro3.core.Table of the frame."""
     arro = needed("arro3.core", "`.records()`")
     types = {"f": arro.DataType.float64(), "b": arro.DataType.bool()}
 
     def column(values: Column) -> Any:
         if isinstance(values, Text):
-            return text_to_arrow(values)
+            return _text_to_arrow(values)
         kind = values.dtype.kind
         if np.ma.is_masked(values) or (kind == "f" and np.isnan(values).any()):
             cells = [None if cell != cell else cell for cell in values.tolist()]
@@ -270,7 +273,7 @@ def to_arrow(frame: Frame) -> Any:
     return arro.Table({name: column(values) for name, values in frame.items()})
 
 
-def text_to_arrow(text: Text) -> Any:
+def _text_to_arrow(text: Text) -> Any:
     arro = needed("arro3.core", "`.tolist()`")
     return arro.Array(text.tolist(), type=arro.DataType.utf8())
 

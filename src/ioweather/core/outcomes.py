@@ -11,7 +11,7 @@ VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained
 
 
 class Reason(StrEnum):
-    """Why there is no verdict."""
+    """Why there is no verdict; `node`: why a run is unexplained."""
 
     NO_LAKE = "no_lake"
     NO_SYSTEM_DATA = "no_system_data"
@@ -22,6 +22,7 @@ class Reason(StrEnum):
     COARSE_SAMPLES = "coarse_samples"
     COST_NOT_KNOWN = "cost_not_known"
     LOW_PROBABILITY = "low_probability"
+    NODE = "node"
 
 
 @dataclass(frozen=True)

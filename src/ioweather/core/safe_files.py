@@ -69,6 +69,7 @@ def file_system_of(path: str, mountinfo: str | None = None) -> tuple[str | None,
 
 
 def mount_point(path: str, mountinfo: str | None = None) -> str:
+    """Where the file system of a path is mounted."""
     return file_system_of(path, mountinfo)[0] or "/"
 
 
@@ -293,6 +294,7 @@ class PrivateDirectory:
 
 
 def write_all(fd: int, data: bytes) -> None:
+    """Write all bytes, however few the system takes at a time."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

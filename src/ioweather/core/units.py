@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Final
 
 from ioweather.core.foreign_text import one_line
@@ -70,6 +71,7 @@ def parse_duration_ns(text: str) -> int:
 
 
 def format_bytes(value: float) -> str:
+    """Bytes for people, in binary units: 1.5 GiB."""
     magnitude = abs(value)
     power = 0 if magnitude < KIB or math.isinf(value) else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
     scaled = value / (1 << (10 * power))
@@ -77,6 +79,7 @@ def format_bytes(value: float) -> str:
 
 
 def format_seconds(value: float) -> str:
+    """A duration for people: 3.2 ms, 4.1 min."""
     magnitude = abs(value)
     if magnitude < 5e-10:  # no clock here is finer: what remains is rounding
         return "0 s"
@@ -103,23 +106,24 @@ def _digits(value: float) -> str:
 
 
 def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime:
+    """The moment in a zone, to the microsecond."""
     seconds, rest = divmod(value, NS)
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
 # The zone that people read times in; None: UTC, marked as such. Surfaces for people set it and name it once.
-_zone_of_people: dt.tzinfo | None = None
+_zone_of_people: ContextVar[dt.tzinfo | None] = ContextVar("zone_of_people", default=None)
 
 
 def show_times_in(zone: dt.tzinfo | None) -> None:
-    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name."""
-    global _zone_of_people
-    _zone_of_people = zone
+    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name, in this command
+    or request."""
+    _zone_of_people.set(zone)
 
 
 def shown_zone() -> dt.tzinfo:
     """The zone of times that people read."""
-    return _zone_of_people or dt.timezone.utc
+    return _zone_of_people.get() or dt.timezone.utc
 
 
 def format_span(start_ns: int, end_ns: int | None) -> str:
@@ -142,8 +146,10 @@ def format_moment(value: int) -> str:
 
 
 def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
-    if zone is None and _zone_of_people is not None:
-        return f"{ns_to_datetime(value, _zone_of_people):%Y-%m-%d %H:%M}"
+    """A moment for people: in the zone set for them, else in `zone` (default: UTC) with its offset."""
+    shown = _zone_of_people.get()
+    if zone is None and shown is not None:
+        return f"{ns_to_datetime(value, shown):%Y-%m-%d %H:%M}"
     moment = ns_to_datetime(value, zone or dt.timezone.utc)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix

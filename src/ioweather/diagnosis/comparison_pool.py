@@ -32,7 +32,7 @@ MEASURES: Final = (
     ("random_share", "share of requests out of order", 1.2),
     ("sync_share", "syncs per file", 1.5),
 )
-REQUEST_BYTES, BYTES_MOVED = 0, 3  # columns
+REQUEST_BYTES, FILES, BYTES_MOVED = 0, 1, 3  # columns
 FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 # Length scale of each measure, in logarithms: changes that are farther from each other are of different kinds. [ours]
 SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
@@ -42,7 +42,7 @@ COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
 # The request size after the change matters too: 16 MiB to 4 MiB differs from 64 KiB to 16 KiB. Length scale in
 # logarithms. [ours]
 _ABSOLUTE_SCALE: Final = 2.8
-_SAME_KIND: Final = 0.5
+SAME_KIND: Final = 0.5
 # Most frequent patterns that may be the usual one: ten thousand runs of a group have few distinct patterns.
 _MOST_CANDIDATES: Final = 500
 # Runs of one pattern that make a usual time.
@@ -134,7 +134,7 @@ class Changes:
 
     def count_similar(self, row: int) -> int:
         """Number of other runs with the same kind of change."""
-        return int((self.similarity[row] >= _SAME_KIND).sum()) - int(self.changed[row])
+        return int((self.similarity[row] >= SAME_KIND).sum()) - int(self.changed[row])
 
 
 def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
@@ -144,6 +144,9 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
         members = np.flatnonzero(group == number)
         known = members[members != row]
         difference[members] = pattern[members] - usual_pattern(pattern[known] if len(known) else pattern[members])
+    # Bytes are not a change but growth, and as many more files as bytes belong to it.
+    difference[:, FILES] -= np.clip(difference[:, FILES], *_between_zero_and(difference[:, BYTES_MOVED]))
+    difference[:, BYTES_MOVED] = 0.0
     columns = np.abs(difference) > FACTORS + 1e-9
     changed = columns.any(axis=1)
     difference = np.where(changed[:, None], difference, 0.0)
@@ -152,6 +155,10 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
     distance = np.maximum(length[:, None] + length[None] - 2.0 * points @ points.T, 0.0)
     both = changed[:, None] & changed[None]
     return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0), np.maximum(difference * COSTS, 0.0))
+
+
+def _between_zero_and(values: Floats) -> tuple[Floats, Floats]:
+    return np.minimum(values, 0.0), np.maximum(values, 0.0)
 
 
 def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
@@ -183,7 +190,7 @@ _MOST_OTHERS: Final = 200
 _LEAST_GROUP: Final = 4
 _NO_MOUNT, _UNKNOWN = -1, -2
 # Logarithms of slowdowns in `conditions`.
-SLOWNESS: Final = ("service", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
+SLOWNESS: Final = ("service", "queue", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +212,7 @@ class Pool:
 
     `slowness` are logarithms of slowdowns, NaN if unknown. `coverage_ratio` is the sampled share of each run,
     `inside_ratio` the share of its sampling intervals with I/O between its first and last I/O. `split` is the logarithm
-    of metadata over data time, NaN if one of them is 0.
+    of metadata over data time, NaN if one of them is 0. `start_ns` may be empty.
     """
 
     io_seconds: Floats
@@ -216,6 +223,7 @@ class Pool:
     coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     split: Floats = field(default_factory=lambda: np.zeros(0))
+    start_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def rows(self) -> int:
@@ -236,8 +244,9 @@ class Pool:
         """The pool of some runs."""
         loads = {name: load.take(rows) for name, load in self.loads.items()}
         slowness = {name: column[rows] for name, column in self.slowness.items()}
-        optional = (each[rows] if len(each) else each for each in (self.coverage_ratio, self.inside_ratio, self.split))
-        return Pool(self.io_seconds[rows], self.group[rows], self.pattern[rows], loads, slowness, *optional)
+        names = ("coverage_ratio", "inside_ratio", "split", "start_ns")
+        optional = {name: each[rows] if len(each := getattr(self, name)) else each for name in names}
+        return Pool(self.io_seconds[rows], self.group[rows], self.pattern[rows], loads, slowness, **optional)
 
 
 def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
@@ -247,7 +256,7 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     with np.errstate(divide="ignore"):
         split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
     if system is None:
-        return Pool(seconds, group, pattern, split=split)
+        return Pool(seconds, group, pattern, split=split, start_ns=job_io.ints("start_ns"))
     own = {
         "bytes": job_io.floats("read_bytes") + job_io.floats("write_bytes"),
         "ops": job_io.floats("fs_read_count") + job_io.floats("fs_write_count"),
@@ -269,6 +278,7 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
         coverage_ratio=system.floats("coverage_ratio"),
         inside_ratio=quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
         split=split,
+        start_ns=job_io.ints("start_ns"),
     )
 
 
@@ -277,6 +287,8 @@ def select_runs(runs: Frame, row: int) -> tuple[Ints, Ints]:
     start = runs.ints("start_ns")
     distance = np.abs(start - start[row])
     similar = find_similar_runs(runs, row)
+    if len(similar) <= LEAST_SIMILAR:  # runs of its program with other bytes say what is usual for its size
+        ((_, similar),) = find_peers(runs, np.array([row]))
     nearest = _nearest(start, similar[similar != row], row)
     rest = np.setdiff1d(np.arange(runs.rows), np.append(similar, row))
     rest = rest[np.argsort(distance[rest], kind="stable")[: 4 * _MOST_OTHERS]]

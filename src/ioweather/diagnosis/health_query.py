@@ -177,7 +177,7 @@ def list_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
         timed = [g for g in groups if _describes_server(g.component_kind, g.metric)]
         # A single component has no peers: the local disks of a thousand nodes are a thousand of these.
-        if not timed or (len({g.component_kind for g in timed}) == 1 and max(g.components for g in timed) == 1):
+        if not timed or (len({g.component_kind for g in timed}) == 1 and _count_components(timed) == 1):
             continue
         sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)

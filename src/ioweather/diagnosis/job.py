@@ -15,7 +15,7 @@ from ioweather.diagnosis.job_screens import job_screen
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
-from ioweather.job_io.advisor.advise import advise, advised_answer, brief_lines, priced
+from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import page_exhibits
 from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.server_counts import beside_log, server_answer
@@ -44,7 +44,7 @@ def run(source: DataSource, params: Params) -> Answer:
     counted = None if params["file"] else _counted_beside(source, log)
     judged = None if params["file"] else _judged(source, params, log)
     advised = advise(view) if judged is None else priced(advise(view), judged)
-    found = job_answer(view, lines_beside=brief_lines(advised))
+    found = job_answer(view)
     if judged is not None and isinstance(found.result, JobOutcome):
         found = replace(
             found,
@@ -59,7 +59,7 @@ def run(source: DataSource, params: Params) -> Answer:
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
         note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
         found = replace(found, findings=(note, *found.findings))
-    return advised_answer(found, advised, brief=True)
+    return advised_answer(found, advised)
 
 
 def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ioweather.core.contracts import Params
 from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, TriageOutcome, Unhealthy, WhyOutcome
-from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Next, ResultTable, largest
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, ResultTable, largest
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.core.words import names_of
 from ioweather.job_io.summary import ALWAYS_SAID
@@ -33,6 +33,7 @@ _NOTES_OF_JOB: Final = (
     "slowdown",
     "one_process_io",
     "only_these_files",
+    "waiting_opens",
 )
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
 _COLUMNS_OF_JOBS: Final = names_of("""
@@ -120,17 +121,43 @@ def _sickness(each: Unhealthy) -> str:
 
 
 def _advice(worth: Sequence[AdviceItem]) -> Items | None:
-    """What to change, the largest saving first."""
+    """What to change, the largest saving first, one of each dimension, with what the log shows and what to type."""
     if not worth:
         return None
+    shown = _one_of_each(worth)[:_MOST_ADVICE]
     items = []
-    for each in worth[:_MOST_ADVICE]:
+    for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
-        saves = f"saves about {format_seconds(each.seconds)}" if each.seconds else "saving not measured"
-        between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
-        items.append(Item("", f"{each.headline}{where}: {saves}{between}", note="; ".join(each.fix[:2])))
-    more = f"{len(worth) - _MOST_ADVICE} smaller ones: --full" if len(worth) > _MOST_ADVICE else ""
-    return Items("What you can do", tuple(items), numbered=True, more=more)
+        evidence, _, _ = each.evidence.partition(";")
+        note = "  ".join(filter(None, (*each.fix[:1], each.note)))
+        items.append(
+            Item("", f"{each.headline}{where}: {_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note)
+        )
+    left = len(worth) - len(shown)
+    return Items("What you can do", tuple(items), numbered=True, more=f"{left} smaller ones: --full" if left else "")
+
+
+def _saving(each: AdviceItem) -> str:
+    """The expected saving with its interval; "up to" where no such change was measured."""
+    if not each.seconds:
+        return f"saves up to {format_seconds(each.high)}"
+    between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+    return f"saves about {format_seconds(each.seconds)}{between}"
+
+
+def _one_of_each(items: Sequence[AdviceItem]) -> list[AdviceItem]:
+    """The first of each dimension: patterns of one dimension mostly have one cause."""
+    first: dict[str, AdviceItem] = {}
+    for each in items:
+        first.setdefault(each.dimension, each)
+    return list(first.values())
+
+
+def _also_seen(result: JobOutcome) -> Iterator[Block]:
+    """Name one pattern of each dimension that has no advice."""
+    named = {each.dimension for each in _one_of_each(result.worth)[:_MOST_ADVICE]}
+    if others := [each for each in _one_of_each(result.seen) if each.dimension not in named]:
+        yield Finding(f"Also seen: {', '.join(each.headline for each in others)}.", name="also_seen")
 
 
 def _notes(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
@@ -149,6 +176,7 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
             yield shown
     if steps := _advice(result.worth):
         yield steps
+    yield from _also_seen(result)
     yield from _notes(answer, _NOTES_OF_JOB, ("alarm", "undecided"))
     if result.logs:
         yield Next(f"ioweather why {params['job']}", "My job or the storage system")

@@ -19,7 +19,7 @@ from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Cells, Frame
+from ioweather.core.frames import Cells, Column, Frame, Text
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
@@ -36,27 +36,34 @@ from ioweather.diagnosis.comparison_pool import (
 )
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
+from ioweather.facts.accounting import match_jobs
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
-from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, on_mounts
+from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
 from ioweather.facts.run_targets import (
     BUSY,
+    StandsOut,
     TargetAmounts,
     found_healthy,
-    neighbour_slowdown,
+    longest_queue,
     on_busiest_target,
     on_targets,
     own_target_bytes,
+    place_by_traffic,
     probe_means,
     probe_slowdowns,
+    probe_that_stands_out,
+    queue_that_stands_out,
+    runs_beside,
     service_slowdown,
     shared_contrast,
     sick_during,
     target_amounts,
     target_contrast,
+    target_queues,
     used_targets,
 )
-from ioweather.facts.runs import find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, group_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.job_query import find_named_log
 from ioweather.job_io.view import JobView
@@ -78,6 +85,7 @@ _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns
 _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 # Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
 _MERGED_STEPS: Final = 360
+_STEPS_ASIDE: Final = 4
 # Runs of others count within this share of the run's length, or this many sampling intervals. [ours]
 _NEAR_SHARE: Final = 0.5
 _NEAR_STEPS: Final = 2
@@ -127,9 +135,46 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     ((slowdown,), _) = slowdowns(runs, np.zeros(1, np.int64), snapshot.facility)
     rows, group = select_runs(runs, 0)
     runs = runs.take(rows)
-    files = _read_files(view, runs, snapshot)
+    files = _rows_of_logs("files", view.files.select(FILE_COLUMNS), runs, snapshot)
+    elsewhere = _elsewhere(runs, files, snapshot.facility)
+    if elsewhere.any():
+        runs = _without_files_elsewhere(view, runs, files.text("log_digest")[elsewhere], snapshot)
+        files = files.take(~elsewhere)
     runs = runs.with_columns(sync_count=sync_counts(runs, files))
     return SimilarRuns(view, runs, group, files, all_runs, float(slowdown))
+
+
+def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
+    """Files that are not on the file system with most bytes of their run.
+
+    A Python program imports hundreds of files from a local disk: these say nothing of the file system it works on.
+    """
+    numbers: dict[str, int] = {}
+
+    def systems(mounts: Text) -> Ints:
+        known = ((facility.filesystem_of_path(mount), mount) for mount in mounts.categories)
+        found = [mount if system is None else system.name for system, mount in known]
+        return np.array([*(numbers.setdefault(each, len(numbers)) for each in found), -1], np.int64)[mounts.codes]
+
+    main, run = systems(runs.text("main_mount")), rows_of(runs.text("log_digest"), files.text("log_digest"))
+    return np.asarray((run >= 0) & (main[run] >= 0) & (systems(files.text("mount")) != main[run]))
+
+
+def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
+    """The runs, with the metrics of those with logs in `mixed` from their files on the main file system alone."""
+    chosen = runs.take(np.isin(np.arange(runs.rows), rows_of(runs.text("log_digest"), mixed)))
+    applications, files = (
+        _rows_of_logs(table, own, chosen, snapshot)
+        for table, own in (("applications", view.applications), ("files", view.files))
+    )
+    files = files.take(~_elsewhere(chosen, files, snapshot.facility))
+    again, rows = job_io(applications, files), rows_of(runs.text("log_digest"), applications.text("log_digest"))
+    columns: dict[str, NDArray[Any]] = {}
+    for name in _METRICS:
+        if not isinstance(runs[name], Text):
+            columns[name] = np.ma.array(runs.array(name))
+            columns[name][rows] = again.array(name)
+    return runs.with_columns(**columns)
 
 
 def runs_in(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
@@ -160,12 +205,11 @@ def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
     return np.array([*same, True], np.bool_)[mounts.codes]
 
 
-def _read_files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
-    """Files of the runs; a log from outside the lake brings its own."""
+def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Frame:
+    """Rows of the runs' logs; a log from outside the lake brings its own."""
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in runs.array("start_ns")}
-    stored = snapshot.frame("files", FILE_COLUMNS, {"log_digest": digests}, days=days)
-    own = view.files.select(FILE_COLUMNS)
+    stored = snapshot.frame(table, tuple(own), {"log_digest": digests}, days=days)
     is_new = rows_of(stored.text("log_digest"), own.text("log_digest")) < 0
     return concat([stored, own.take(is_new)]) if is_new.any() else stored
 
@@ -206,7 +250,7 @@ def conditions(
     rows = np.flatnonzero(group == 0)
     try:
         servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
-        state, unhealthy = run_conditions(snapshot, runs, similar.files, similar.all_runs, servers)
+        found = run_conditions(snapshot, runs, similar.files, similar.all_runs, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
             raise
@@ -214,13 +258,15 @@ def conditions(
     start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
     return Explained(
         runs=runs.take(rows),
-        system=state.take(rows),
+        system=found.state.take(rows),
         this=0,
-        pool=make_pool(runs, state, group),
+        pool=make_pool(runs, found.state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,
         slowdown=similar.slowdown,
-        unhealthy=unhealthy,
+        unhealthy=found.unhealthy,
+        queue=found.queue,
+        probe=found.probe,
         week_before=week_before(snapshot, servers, start, end),
     )
 
@@ -260,16 +306,26 @@ def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """State of the system during runs; of the first also what was unhealthy, or stood out from its peers."""
+
+    state: Frame
+    unhealthy: tuple[Unhealthy, ...]
+    queue: StandsOut | None
+    probe: StandsOut | None
+
+
 def run_conditions(
-    snapshot: Snapshot, runs: Frame, files: Frame, all_runs: Frame, servers: Servers
-) -> tuple[Frame, tuple[Unhealthy, ...]]:
-    """Return (state of the system during each run, unhealthy components during the first).
+    snapshot: Snapshot, runs: Frame, files: Frame, all_runs: Frame, servers: Servers, similar: Bools | None = None
+) -> Conditions:
+    """Return the state of the system during each run; `similar` are those to compare the first with (default: all).
 
     The state has the columns of `job_system`, and on the targets of each run (all, if unknown), in whole steps with its
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
     `device_busiest`, `own_busiest`, `peak_busiest`, and of others there `target_bytes_per_s`. Logarithms of slowdowns:
     `service` of requests on the slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`, `neighbours`. Counts: `neighbour_count`, and `sick_count` of unhealthy components.
+    `probe_metadata`, `neighbours`, `node`. `sick_count`: unhealthy components.
     There must be samples during the first run. `all_runs` are the runs around that time.
     """
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
@@ -292,23 +348,59 @@ def run_conditions(
     targets = target_amounts(samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
     components = targets.components
     own = own_target_bytes(records, components)
+    unplaced = own.sum(axis=1) == 0
+    if unplaced.any():
+        counted = _bytes_counted_by_servers(snapshot, runs, servers.filesystem, components)
+        own = np.where(unplaced[:, None], counted, own)
+        unplaced = own.sum(axis=1) == 0
+        moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
+        own = own + place_by_traffic(moved, samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
-    slowdowns_of_probes = probe_slowdowns(probe_times(snapshot, servers.filesystem, *ends), runs.rows, own, components)
-    near, count = _neighbours(runs, ends, all_runs, servers.step_ns)
+    probed = probe_times(snapshot, servers.filesystem, *ends)
+    slowdowns_of_probes = probe_slowdowns(probed, runs.rows, own, components)
+    beside = _neighbours(snapshot, runs, ends, all_runs, servers.step_ns)
     sick = _health_events_of(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
     hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
-    state = state.with_columns(
-        **on_own_targets, neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns_of_probes
+    state = state.with_columns(**on_own_targets, **beside, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
+    if similar is None:
+        similar = np.ones(runs.rows, np.bool_)
+    similar = similar & (np.arange(runs.rows) > 0)
+    queues = target_queues(targets, state.ints("d_d_steps"))
+    return Conditions(
+        state,
+        tuple(event for event, during in zip(events, hit[0], strict=True) if during),
+        queue_that_stands_out(queues, used_targets(own), similar, components),
+        probe_that_stands_out(probed),
     )
-    return state, tuple(event for event, during in zip(events, hit[0], strict=True) if during)
+
+
+def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, components: Sequence[str]) -> Floats:
+    """Bytes by (run, component) as servers counted them for its job; those of a job with several runs are divided."""
+    found = np.zeros((runs.rows, len(components)))
+    if not snapshot.pinned["job_operations"].uris:
+        return found
+    jobs, moved = runs.ints("job_id"), runs.floats("read_bytes") + runs.floats("write_bytes")
+    days = {utc_day(moment) for name in ("start_ns", "end_ns") for moment in runs.ints(name).tolist()}
+    where = {"job_id": tuple(np.unique(jobs).tolist()), "filesystem": filesystem, "component_kind": "ost"}
+    rows = snapshot.rows("job_operations", where, days=days)
+    place = {name: column for column, name in enumerate(components)}
+    run_of: dict[int, list[int]] = {}
+    for row, job in enumerate(jobs.tolist()):
+        run_of.setdefault(job, []).append(row)
+    sql = f"SELECT job_id, component, sum(bytes) FROM ({rows}) WHERE bytes > 0 GROUP BY ALL"
+    for job, component, counted in snapshot.bare.execute(sql).fetchall():
+        if component in place:
+            mine = np.array(run_of[job])
+            found[mine, place[component]] = float(counted) * moved[mine] / max(moved[mine].sum(), 1.0)
+    return found
 
 
 def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
-    """Times of the runs with a step on either side, on the grid; close windows are merged."""
-    low, high = (start // step - 1) * step, (end // step + 2) * step
+    """Times of the runs with some steps on either side, on the grid; close windows are merged."""
+    low, high = (start // step - _STEPS_ASIDE) * step, (end // step + 1 + _STEPS_ASIDE) * step
     gap = _MERGED_STEPS * step
     return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
@@ -348,14 +440,15 @@ def _target_columns(
         "peak_ops": peak_ops,
         "target_bytes_per_s": np.maximum(busiest - own_busiest, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
         "service": service_slowdown(targets, used),
+        "queue": longest_queue(target_queues(targets, steps), used),
         "contrast": shared_contrast(contrast, ends, used, targets.step_seconds),
     }
 
 
 _SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
-# `place` is a hash of the key of a series.
-_PROBED: Final = specs_of("place=int64 start_ns=int64 duration_ns=int64")
-_SERIES: Final = specs_of("place=int64 op=text component=text?")
+# `number` is a hash of the key of a series.
+_PROBED: Final = specs_of("number=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = specs_of("number=int64 op=text component=text? place=text")
 
 
 def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
@@ -372,25 +465,52 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
     # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
     rows = sum(counts.values())
     sampled = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
-    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS place
+    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number
         FROM ({snapshot.rows("responses", {"system": systems, "status": "ok"}, days=days)})
         WHERE duration_ns > 0 AND cached IS NOT TRUE{sampled}"""
-    names = f"SELECT place, any_value(op) AS op, any_value(component) AS component FROM ({sql}) GROUP BY place"
+    names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
+        any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
     probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
-    series = fetch_frame(snapshot.bare, f"{names} ORDER BY place", _SERIES, keep="many")
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES, keep="many")
     return probe_means(probes, series, first, last)
 
 
-def _neighbours(runs: Frame, ends: tuple[Ints, Ints], all_runs: Frame, step_ns: int) -> tuple[Floats, Ints]:
-    """(slowdown of runs of other programs near each run, their number)."""
-    if not all_runs.rows:
-        return np.full(runs.rows, np.nan), np.zeros(runs.rows, np.int64)
-    _, code = np.unique(np.array([*program_names(runs), *program_names(all_runs)]), return_inverse=True)
-    program = np.asarray(code, np.int64)
-    first, last = io_times(all_runs)
-    slow = run_slowdowns(all_runs, group_runs(all_runs, "similar"))
-    near_ns = np.maximum(((ends[1] - ends[0]) * _NEAR_SHARE).astype(np.int64), _NEAR_STEPS * step_ns)
-    return neighbour_slowdown((*ends, program[: runs.rows]), (first, last, program[runs.rows :], slow), near_ns)
+def _neighbours(
+    snapshot: Snapshot, runs: Frame, ends: tuple[Ints, Ints], all_runs: Frame, step_ns: int
+) -> dict[str, Column]:
+    """Slowdown of runs of other programs beside each run: `neighbours` elsewhere, `node` on one of its nodes.
+
+    Where no accounting tells nodes they count as elsewhere.
+    """
+    elsewhere, node = np.full(runs.rows, np.nan), np.full(runs.rows, np.nan)
+    if all_runs.rows:
+        slow = run_slowdowns(all_runs, group_runs(all_runs, "similar"))
+        all_runs, slow = all_runs.take(np.isfinite(slow)), slow[np.isfinite(slow)]
+        _, code = np.unique(np.array([*program_names(runs), *program_names(all_runs)]), return_inverse=True)
+        program = np.asarray(code, np.int64)
+        near_ns = np.maximum(((ends[1] - ends[0]) * _NEAR_SHARE).astype(np.int64), _NEAR_STEPS * step_ns)
+        others = (*io_times(all_runs), program[runs.rows :])
+        beside = dict(runs_beside((*ends, program[: runs.rows]), others, near_ns))
+        near = np.unique(np.concatenate(list(beside.values()))) if beside else np.zeros(0, np.int64)
+        nodes = nodes_of_runs(snapshot, concat([runs.select(_RUN_COLUMNS), all_runs.take(near).select(_RUN_COLUMNS)]))
+        of_near = dict(zip(near.tolist(), nodes[runs.rows :], strict=True))
+        for row, rows in beside.items():
+            here = np.array([not nodes[row].isdisjoint(of_near[other]) for other in rows.tolist()], np.bool_)
+            for column, chosen in ((elsewhere, rows[~here]), (node, rows[here])) if len(rows) else ():
+                column[row] = float(np.median(slow[chosen])) if len(chosen) else np.nan
+    return {"neighbours": elsewhere, "node": node}
+
+
+def nodes_of_runs(snapshot: Snapshot, runs: Frame) -> list[frozenset[str]]:
+    """The nodes of each run by its accounting; empty where that does not tell."""
+    nothing: list[frozenset[str]] = [frozenset()] * runs.rows
+    if not runs.rows or not snapshot.pinned["jobs"].uris:
+        return nothing
+    where = {"raw_job_id": tuple(np.unique(runs.ints("job_id")).tolist())}
+    jobs = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), where)
+    rows = match_jobs(runs, jobs)["job_row"]
+    listed = [frozenset(filter(None, (names or "").split(","))) for names in jobs.text("nodes").tolist()]
+    return [nothing[0] if row is None else listed[row] for row in np.ma.masked_array(rows).tolist()]
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:

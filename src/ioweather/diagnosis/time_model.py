@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution
 STUDENT: Final = 4.0  # degrees of freedom
@@ -29,30 +29,55 @@ _EXPONENT_SD: Final = 0.5
 _EXPONENT_ROUNDS: Final = 3
 
 
-def scale_to_size(pool: Pool, changes: Changes, row: int) -> Pool:
-    """Return the pool with times at equal bytes: in group 0 those of run `row`, in other groups the median.
+@dataclass(frozen=True)
+class Growth:
+    """A run that moved `factor` times its program's usual bytes: the logarithm of its extra time, and its error."""
 
-    Similar runs differ by up to 25% in bytes, and a growing program passes through all of that range. A run whose
-    change is its bytes keeps its time.
+    factor: float = 1.0
+    log_cost: float = 0.0
+    error: float = 0.0
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the run moved so much more that this is said first."""
+        return self.factor >= LEAST_GROWTH
+
+
+# A run that moved so many times the usual bytes has grown: what these cost is its own.
+LEAST_GROWTH: Final = 1.5
+
+
+def scale_to_size(pool: Pool, changes: Changes, row: int) -> tuple[Pool, Growth]:
+    """Return the pool with times at equal bytes, and the growth of run `row`.
+
+    In group 0 these are the bytes of run `row`, or the usual ones if it has grown; in other groups the median. Similar
+    runs differ by up to 25% in bytes, and a growing program passes through all of that range.
     """
     log_size, log_time = pool.pattern[:, BYTES_MOVED], np.log(pool.io_seconds)
-    size_changed = changes.columns[:, BYTES_MOVED]
-    scaled = log_time.copy()
+    scaled, growth = log_time.copy(), Growth()
     for number in np.unique(pool.group).tolist():
         members = np.flatnonzero(pool.group == number)
         usual = members[(members != row) & ~changes.changed[members]]
         if len(usual) < 2 or not np.ptp(log_size[members]):
             continue
-        exponent = fit_size_exponent(log_size[usual], log_time[usual])
-        at = log_size[row] if number == 0 and not size_changed[row] else float(np.median(log_size[usual]))
-        moved = members[~size_changed[members]]
+        exponent, error = fit_size_exponent(log_size[usual], log_time[usual])
+        at = float(np.median(log_size[usual]))
+        if number == 0:
+            more = float(log_size[row]) - at
+            grown = Growth(float(np.exp(more)), exponent * more, error * abs(more))
+            if grown.has_grown:
+                growth = grown
+            else:
+                at = float(log_size[row])
+        moved = members[members != row]
         scaled[moved] -= exponent * (log_size[moved] - at)
-    return replace(pool, io_seconds=np.exp(scaled))
+    return replace(pool, io_seconds=np.exp(scaled)), growth
 
 
-def fit_size_exponent(log_size: Floats, log_time: Floats) -> float:
-    """Ridge regression of log time on log size with Student-t noise, by iteratively reweighted least squares."""
-    exponent, weight = _EXPONENT_MEAN, np.ones(len(log_size))
+def fit_size_exponent(log_size: Floats, log_time: Floats) -> tuple[float, float]:
+    """Return (exponent of time over bytes, its error): ridge regression of logarithms with Student-t noise, by
+    iteratively reweighted least squares."""
+    exponent, precision, weight = _EXPONENT_MEAN, 1.0, np.ones(len(log_size))
     for _ in range(_EXPONENT_ROUNDS):
         centred_log_size, centred_log_time = (each - np.average(each, weights=weight) for each in (log_size, log_time))
         residual = log_time - exponent * log_size
@@ -62,8 +87,52 @@ def fit_size_exponent(log_size: Floats, log_time: Floats) -> float:
         ridge_penalty = (noise / _EXPONENT_SD) ** 2
         covariance = (weight * centred_log_size) @ centred_log_time
         variance = (weight * centred_log_size) @ centred_log_size
+        precision = float(ridge_penalty + variance) / noise**2
         exponent = float((_EXPONENT_MEAN * ridge_penalty + covariance) / (ridge_penalty + variance))
-    return exponent
+    return exponent, float(precision**-0.5)
+
+
+# Whether the cost of a change can be separated from a move of the level that all programs share: new clients, firmware.
+
+_LEAST_ASIDE: Final = 3
+# A level moved from this factor on. [ours]
+MOVED_LEVEL: Final = float(np.log(1.15))
+
+
+@dataclass(frozen=True)
+class LevelMove:
+    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells."""
+
+    since_ns: int
+    factor: float | None
+
+
+def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | None:
+    """Return the move of the common level that may be what the change of run `row` seems to cost.
+
+    None if unchanged runs of its group lie between or after those with the change, or if other groups show that the
+    level stood still.
+    """
+    if not len(pool.start_ns) or not changes.changed[row]:
+        return None
+    mine = pool.group == 0
+    start, unchanged = pool.start_ns, ~changes.changed
+    alike = mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))
+    first, last = int(start[alike].min()), int(start[alike].max())
+    own = start[mine & unchanged]
+    if not len(own) or (own.max() > first and own.min() < last):
+        return None
+    moment = first if own.max() <= first else int(own.min())
+    moves = []
+    for number in np.unique(pool.group[~mine]).tolist():
+        members = unchanged & (pool.group == number)
+        before, after = (np.log(pool.io_seconds[members & side]) for side in (start < moment, start >= moment))
+        if min(len(before), len(after)) >= _LEAST_ASIDE:
+            moves.append(float(np.median(after) - np.median(before)))
+    if not moves:
+        return LevelMove(moment, None)
+    move = float(np.median(moves)) * (1.0 if own.max() <= first else -1.0)
+    return LevelMove(moment, float(np.exp(move))) if move >= MOVED_LEVEL else None
 
 
 # Where the time went: metadata or data.
@@ -310,7 +379,7 @@ _LATE_FACTOR: Final = 2.0
 # Effects have one direction where one side exceeds the other this many times.
 _ONE_SIDED: Final = 3.0
 # States that slow any request of the same kind, so also those of other runs.
-_PEER_STATES: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
+_PEER_STATES: Final = ("service", "queue", "stalled", "probe_data", "probe_targets", "neighbours")
 _FIT_ROUNDS: Final = 2
 _MIDDLE: Final = (0.4, 0.5, 0.6)
 _STATE_ROOT: Final = 0.5
@@ -338,9 +407,10 @@ class Prediction:
     state_scatter: float
     peer_slowdown: float
     split: Split | None = None
+    growth: Growth = Growth()
 
 
-def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
+def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Growth) -> Prediction:
     """Predict run `row` from all others."""
     known = np.flatnonzero(np.arange(pool.rows) != row)
     same_group = (pool.group[:, None] == pool.group[None]).astype(np.float64)
@@ -395,6 +465,7 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
         direction=_direction(np.append(difference * slopes, typical_state @ slopes - typical_effect)),
         state_scatter=float(scatter[row]),
         peer_slowdown=max([0.0, *peer_states]),
+        growth=growth,
         split=_usual_split(pool, states.quiet, row, usual, typical_effect - usual_effect, error) if has_split else None,
     )
 

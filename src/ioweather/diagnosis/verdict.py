@@ -10,7 +10,7 @@ normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h;
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -21,14 +21,24 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
-from ioweather.diagnosis.comparison_pool import Changes, Pool, find_changes
-from ioweather.diagnosis.time_model import STUDENT, Prediction, find_states, predict, scale_to_size
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
+from ioweather.diagnosis.time_model import (
+    STUDENT,
+    Growth,
+    LevelMove,
+    Prediction,
+    find_states,
+    level_behind_change,
+    predict,
+    scale_to_size,
+)
+from ioweather.facts.run_targets import StandsOut
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 Probabilities: TypeAlias = Mapping[Kind, float]
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
-MODEL_VERSION: Final = 6
+MODEL_VERSION: Final = 7
 KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both", "unexplained")
 HARM_SHARE: Final = 0.15
 HARM_MADS: Final = 2.0
@@ -44,6 +54,15 @@ _LEAST_WIDE: Final[Probabilities] = {"normal": 0.8, "system": 0.5, "you": 0.6, "
 LEAST_INSIDE: Final = 0.2
 # One run with such a change does not show its cost: it may have been slow for another reason. [ours]
 LEAST_CHANGED: Final = 2
+
+# A measure above this share of the usual runs, and so far from their median (load as a share of the peak, slowness as a
+# logarithm), is unusual: a slowdown beside it is not stated as unexplained for sure. [ours]
+_UNUSUAL: Final = 0.95
+_UNUSUAL_LOAD: Final = 0.1
+_UNUSUAL_SLOWNESS: Final = 0.2
+
+# Largest probability of an accusation that a move of the common level may explain as well. [ours]
+_MOST_UNIDENTIFIED: Final = 0.7
 
 # Prior: one run in twenty has an unmeasured cause, which multiplies its time by up to this. [ours]
 _HIDDEN: Final = 0.05
@@ -175,7 +194,7 @@ def _draw(prediction: Prediction, duration: float, errors: _ModelErrors) -> _Dra
         on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
         weight = weight * prediction.split.likelihood(state, on_way)
         state = state + on_way
-    if prediction.changed:
+    if prediction.changed and not prediction.growth.has_grown:
         weight = _only_against(weight, change)
     usual = np.exp(level)
     harm = np.maximum(HARM_SHARE * usual, HARM_MADS * prediction.mad_seconds)
@@ -199,6 +218,8 @@ def _draw_prior(
         change = change * (1.0 + errors.change_scatter * rng.standard_normal(count))
     else:
         change = np.zeros(count)
+    if prediction.growth.has_grown:
+        change = change + prediction.growth.log_cost + prediction.growth.error * rng.standard_normal(count)
     scatter = np.hypot(prediction.state_scatter * state, errors.state_root * np.sqrt(np.abs(state)))
     state = state + scatter * rng.standard_normal(count)
     bounds = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}
@@ -248,6 +269,9 @@ class Verdict:
     likeliest: Kind = "unknown"
     changed_alike: int = 0
     pooled: int = 0
+    growth: Growth | None = None
+    unusual: tuple[str, ...] = ()
+    level: LevelMove | None = None
 
 
 def judge(pool: Pool, row: int) -> Verdict:
@@ -270,8 +294,17 @@ def judge(pool: Pool, row: int) -> Verdict:
         return unknown(Reason.FEW_SIMILAR_RUNS, f"{n} similar runs{with_samples}, {LEAST_RUNS} are needed")
     changes = find_changes(pool.pattern, pool.group, row)
     states = find_states(pool, changes, row)
-    found = find_posterior(predict(scale_to_size(pool, changes, row), changes, states, row), duration)
+    scaled, growth = scale_to_size(pool, changes, row)
+    found = find_posterior(predict(scaled, changes, states, row, growth), duration)
     reason, detail = _doubt(pool, row, found, changes, coverage)
+    unusual = tuple(_unusual_measures(pool, row, changes)) if found.likeliest == "unexplained" else ()
+    if unusual:
+        found = replace(found, probabilities=_hedged(found.probabilities, "unexplained", LEAST_PROBABILITY, "system"))
+    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
+    if level is not None:
+        # What moved with everybody is not held against one program.
+        capped = _hedged(found.probabilities, found.likeliest, _MOST_UNIDENTIFIED, "unexplained")
+        found = replace(found, probabilities=capped)
     return Verdict(
         kind="unknown" if reason else found.likeliest,
         probability=found.probabilities[found.likeliest],
@@ -286,11 +319,36 @@ def judge(pool: Pool, row: int) -> Verdict:
         coverage_ratio=coverage,
         reason=reason,
         detail=detail,
-        changed=tuple(np.flatnonzero(changes.columns[row]).tolist()),
+        changed=(*np.flatnonzero(changes.columns[row]).tolist(), *((BYTES_MOVED,) if growth.has_grown else ())),
         likeliest=found.likeliest,
         changed_alike=changes.count_similar(row),
         pooled=pool.rows - 1 - n,
+        growth=growth if growth.has_grown else None,
+        unusual=unusual,
+        level=level,
     )
+
+
+def _unusual_measures(pool: Pool, row: int, changes: Changes) -> Iterator[str]:
+    """Loads and slownesses above nearly all usual runs of the group: they may be the cause, though unproved."""
+    usual = (pool.group == 0) & ~changes.changed & (np.arange(pool.rows) != row)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = {name: (load.amount - load.own) / load.peak for name, load in pool.loads.items()}
+    for name, column, least in (
+        *((name, column, _UNUSUAL_LOAD) for name, column in shares.items()),
+        *((name, column, _UNUSUAL_SLOWNESS) for name, column in pool.slowness.items()),
+    ):
+        others = column[usual & np.isfinite(column)]
+        if len(others) < LEAST_RUNS or column[row] - np.median(others) < least:
+            continue
+        if np.mean(others < column[row]) >= _UNUSUAL:
+            yield name
+
+
+def _hedged(probabilities: Probabilities, kind: Kind, most: float, instead: Kind) -> Probabilities:
+    """The probabilities with a cap on one class; the excess goes to another."""
+    excess = max(0.0, probabilities[kind] - most)
+    return {**probabilities, kind: probabilities[kind] - excess, instead: probabilities[instead] + excess}
 
 
 def _usable(pool: Pool) -> Bools:
@@ -315,14 +373,16 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
         text = "the samples are too coarse for so short a run: its intervals speak mostly of other times"
         return Reason.COARSE_SAMPLES, text
     accused = found.probabilities["you"] + found.probabilities["both"] >= 0.5
-    if accused and changes.count_similar(row) < LEAST_CHANGED:
+    if accused and changes.changed[row] and changes.count_similar(row) < LEAST_CHANGED:
         return Reason.COST_NOT_KNOWN, "what it did differently was done by too few runs to know what it costs"
     if probability < LEAST_PROBABILITY:
         return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but with {probability:.0%} only"
-    by_system = found.probabilities["system"] + found.probabilities["both"]
+    # Who did it stands: that the system did its part too is another matter.
+    alike: tuple[Kind, ...] = ("you", "both") if likeliest in ("you", "both") else (likeliest,)
+    by_system = sum(found.probabilities[kind] for kind in ("system", "both") if kind not in alike)
     if likeliest not in ("system", "both") and by_system >= _MOST_BY_SYSTEM:
         return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but it may be the system's with {by_system:.0%}"
-    if found.wide[likeliest] < _LEAST_WIDE[likeliest]:
+    if sum(found.wide[kind] for kind in alike) < _LEAST_WIDE[likeliest]:
         return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but small errors of what is usual would undo that"
     return None, ""
 
@@ -334,7 +394,8 @@ class Explained:
     `runs` are `job_io` rows with uid, exe and job id of the run and similar ones; `this` is the row of the run.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
     `unhealthy` are the components that were unhealthy during the run; `week_before` rates of the week before by metric,
-    over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs.
+    over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs; `queue` and
+    `probe` the target with the longest queue and the slowest probed place, if they stood out.
     """
 
     runs: Frame
@@ -346,6 +407,8 @@ class Explained:
     slowdown: float = math.nan
     unhealthy: tuple[Unhealthy, ...] = ()
     week_before: Mapping[str, Floats] = field(default_factory=dict)
+    queue: StandsOut | None = None
+    probe: StandsOut | None = None
 
 
 def with_recorded(answer: Answer, recorded: Sequence[RecordedVerdict], as_of_ns: int | None) -> Answer:

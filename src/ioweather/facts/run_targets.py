@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,6 +73,51 @@ def spread_over_targets(
     return found
 
 
+# Without a record, a run is placed by the traffic of targets during its I/O beyond that before and after, if its bytes
+# are at least this share of that; a target with less than this share of it was not used. [ours]
+_LEAST_OF_TRAFFIC: Final = 0.33
+_LEAST_ON_TARGET: Final = 0.08
+_LEAST_MISSING: Final = 0.2
+# Steps before and after a run that show the traffic of others.
+_STEPS_ASIDE: Final = 4
+
+
+def place_by_traffic(
+    moved: Mapping[str, Floats], cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]
+) -> Floats:
+    """Return bytes by (run, component) where the traffic of targets rose with the run; 0 where that does not tell.
+
+    `moved` are bytes of the runs by metric. What others moved before and after is taken to go on, where it did both.
+    """
+    low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
+    first, last = np.full(stretches.runs, len(cells.start_ns)), np.zeros(stretches.runs, np.int64)
+    np.minimum.at(first, stretches.run, low)
+    np.maximum.at(last, stretches.run, high)
+    placed = np.zeros((stretches.runs, len(cells.components)))
+    for name, own in moved.items():
+        if name not in cells.values:
+            continue
+        amounts = np.where(np.isnan(cells.values[name]), 0.0, cells.values[name])
+        sums = np.concatenate([np.zeros((1, amounts.shape[1])), np.cumsum(amounts, axis=0)])
+        for run in np.unique(stretches.run[own[stretches.run] > 0]).tolist():
+            begin, end = int(first[run]), int(last[run])
+            before, after = max(begin - _STEPS_ASIDE, 0), min(end + _STEPS_ASIDE, len(amounts))
+            if not before < begin < end < after:
+                continue
+            rates = (sums[begin] - sums[before]) / (begin - before), (sums[after] - sums[end]) / (after - end)
+            aside = np.minimum(*rates)
+            during = sums[end] - sums[begin]
+            risen = np.maximum(during - aside * (end - begin), 0.0)
+            # What is missing lies where others were as busy before and after.
+            missing, busy = own[run] - risen.sum(), during - risen
+            if missing > _LEAST_MISSING * own[run] and busy.sum() > 0:
+                risen += busy * min(1.0, missing / busy.sum())
+            risen[risen < _LEAST_ON_TARGET * risen.sum()] = 0.0
+            if _LEAST_OF_TRAFFIC * risen.sum() <= own[run] <= risen.sum() / _LEAST_OF_TRAFFIC:
+                placed[run] += own[run] * risen / risen.sum()
+    return placed
+
+
 def used_targets(own: Floats) -> Bools:
     """Return the targets that each run used, as (run, component); all if they are not known."""
     spread = np.sum(own > 0, axis=1)
@@ -81,13 +126,14 @@ def used_targets(own: Floats) -> Bools:
 
 
 def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
-    """Return mean logarithms of probe times near each run's I/O: `run`, `series`, `op`, `component`, `log_seconds`.
+    """Return mean logarithms of probe times near each run's I/O: `run`, `series`, `op`, `component`, `place` (that or
+    the path), `log_seconds`.
 
-    `probes` has `place` (the number of the series), `start_ns`, `duration_ns`; `series` has `place` ascending, `op`,
-    `component`. The probes of a series are sequential, and their interval gives the maximum distance from the run.
+    `probes` has `number` (of the series), `start_ns`, `duration_ns`; `series` has `number` ascending, `op`,
+    `component`, `place`. The probes of a series are sequential, and the interval limits their distance from it.
     """
-    probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "place")]))
-    start, place, took = (probes.ints(name) for name in ("start_ns", "place", "duration_ns"))
+    probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "number")]))
+    start, place, took = (probes.ints(name) for name in ("start_ns", "number", "duration_ns"))
     end, log_seconds = start + took, np.log(took / 1e9)
     bounds = np.flatnonzero(np.diff(place, prepend=-1, append=-1))
     # Steps from one probe to the next, of its series and day.
@@ -106,7 +152,7 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
         np.cumsum(log_seconds[low:high], out=sums[1:])
         count[number], total[number] = after - before, sums[after] - sums[before]
     row, run = np.nonzero(count > 0)
-    names = {name: series.text(name)[row] for name in ("op", "component")}
+    names = {name: series.text(name)[row] for name in ("op", "component", "place")}
     return Frame({"run": runs[run], "series": row, "log_seconds": total[row, run] / count[row, run], **names})
 
 
@@ -125,8 +171,13 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     target = _columns(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own[run[mine], target[mine]] > 0
+    # Of places on unknown targets the run may use any.
+    place = means.text("place")
+    somewhere = data & (target < 0)
+    if len(np.unique(place.codes[somewhere])) > 1:
+        target, mine = np.where(target < 0, len(components) + place.codes, target), mine | somewhere
     # The median for each target, then the slowest target of the run.
-    width = max(1, len(components))
+    width = max(1, len(components) + len(place.categories))
     pairs, pair = np.unique(run[mine] * width + target[mine], return_inverse=True)
     slowest = np.full(runs, np.nan)
     np.fmax.at(slowest, pairs // width, _medians(ratio[mine], pair, len(pairs)))
@@ -137,26 +188,20 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     }
 
 
-def neighbour_slowdown(
-    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: Ints
-) -> tuple[Floats, Ints]:
-    """Return the median log slowdown, and the number, of runs of other programs with I/O within `near_ns` of each run.
+def runs_beside(
+    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints], near_ns: Ints
+) -> Iterator[tuple[int, Ints]]:
+    """Yield each run with the rows of runs of other programs that have I/O within `near_ns` of its own.
 
-    `asked` is (first, last, program) of the runs, `others` the same with the slowdown.
+    `asked` and `others` are (first, last, program) of runs.
     """
     first, last, program = asked
-    other_first, other_last, other_program, slowdown = others
-    known = np.isfinite(slowdown)
-    order = np.flatnonzero(known)[np.argsort(other_first[known], kind="stable")]
-    starts, ends, slow, names = other_first[order], other_last[order], slowdown[order], other_program[order]
-    found, count = np.full(len(first), np.nan), np.zeros(len(first), np.int64)
+    other_first, other_last, other_program = others
+    order = np.argsort(other_first, kind="stable")
+    starts, ends, names = other_first[order], other_last[order], other_program[order]
     for row, (begin, end) in enumerate(zip((first - near_ns).tolist(), (last + near_ns).tolist(), strict=True)):
         until = int(np.searchsorted(starts, end, side="right"))
-        near = np.flatnonzero((ends[:until] >= begin) & (names[:until] != program[row]))
-        count[row] = len(near)
-        if len(near):
-            found[row] = float(np.median(slow[near]))
-    return found, count
+        yield row, order[np.flatnonzero((ends[:until] >= begin) & (names[:until] != program[row]))]
 
 
 def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
@@ -288,6 +333,74 @@ def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
     samples."""
     slow = np.where(used, _service_slowdowns(found, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slow), slow, np.nan)
+
+
+def target_queues(found: TargetAmounts, steps: Ints) -> Floats:
+    """Return the mean number of requests at each target during each run's I/O, (run, component); NaN if unknown."""
+    known = [found.amounts[name] for name in BUSY if name in found.amounts]
+    if not known:
+        return np.full((len(steps), len(found.components)), np.nan)
+    return np.asarray(np.sum(known, axis=0) / np.where(steps > 0, steps * found.step_seconds, np.nan)[:, None])
+
+
+@dataclass(frozen=True)
+class StandsOut:
+    """A component or place that stood out during a run: `value`, that of the next, and the most of similar runs."""
+
+    name: str
+    value: float
+    next_value: float
+    usual: float
+
+
+# A queue stands out from this many times that of similar runs and of the next target; a probe from this many times its
+# usual time, and that of the next place. [ours]
+_LEAST_USUAL: Final = 4
+_MOST_USUAL: Final = 0.75
+_LONGER_QUEUE: Final = 1.5
+_SLOWER_PROBE: Final = 3.0
+_NEXT: Final = 2.0
+_HALF_A_REQUEST: Final = 0.5
+
+
+def longest_queue(queues: Floats, used: Bools) -> Floats:
+    """Return the logarithm of the longest queue of each run's targets, with half a request added."""
+    longest = np.where(used & np.isfinite(queues), queues, -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(longest), np.log(np.maximum(longest, 0.0) + _HALF_A_REQUEST), np.nan)
+
+
+def queue_that_stands_out(queues: Floats, used: Bools, similar: Bools, components: Sequence[str]) -> StandsOut | None:
+    """Return the target with the longest queue during run 0, if that is longer than in similar runs and elsewhere."""
+    usual = longest_queue(queues[similar], used[similar])
+    usual, known = usual[np.isfinite(usual)], np.isfinite(queues[0])
+    if len(usual) < _LEAST_USUAL or known.sum() < 2:
+        return None
+    order = np.argsort(np.where(known, queues[0], -np.inf))
+    longest, following = (float(queues[0, order[-k]]) for k in (1, 2))
+    most = float(np.exp(np.quantile(usual, _MOST_USUAL))) - _HALF_A_REQUEST
+    is_longer = longest + _HALF_A_REQUEST > _LONGER_QUEUE * (most + _HALF_A_REQUEST)
+    if not is_longer or longest + _HALF_A_REQUEST < _NEXT * (following + _HALF_A_REQUEST):
+        return None
+    return StandsOut(components[int(order[-1])], longest, following, max(most, 0.0))
+
+
+def probe_that_stands_out(means: Frame) -> StandsOut | None:
+    """Return the probed place where one data operation was far slower than usual during run 0, and than elsewhere."""
+    run, series, seconds = means.ints("run"), means.ints("series"), means.floats("log_seconds")
+    ratio = seconds - _medians(seconds, series, int(series.max(initial=-1)) + 1)[series]
+    found: StandsOut | None = None
+    for op in DATA_OPERATIONS:
+        rows = np.flatnonzero((run == 0) & means.text("op").equals(op))
+        places = means.text("place")[rows].tolist()
+        slowest: dict[str, float] = {}
+        for place, value in zip(places, np.exp(ratio[rows]).tolist(), strict=True):
+            slowest[place or ""] = max(value, slowest.get(place or "", 0.0))
+        if len(slowest) < 2:
+            continue
+        (following, _), (value, name) = sorted((value, name) for name, value in slowest.items())[-2:]
+        if value >= _SLOWER_PROBE and value >= _NEXT * following and (found is None or value > found.value):
+            found = StandsOut(name, value, following, 1.0)
+    return found
 
 
 def found_healthy(events: Frame, found: TargetAmounts) -> Bools:

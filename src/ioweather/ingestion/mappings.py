@@ -14,13 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput, LakeError, QueryRefused, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import MIB, parse_duration_ns
-from ioweather.lake.database import literal, quote
+from ioweather.core.units import MIB
 from ioweather.lake.sandbox import Limits, require_select
 from ioweather.lake.selected import read_select
 from ioweather.readers.prometheus.mapping import mappings_of
@@ -114,50 +112,6 @@ def _whole(path: Path, form: str) -> Iterator[Path]:
             elif pending.strip():
                 note_cut(unfinished_line(path, lines + 1))
         yield copy
-
-
-# Mapping files of version 0.2
-
-_UNITS: Final = {
-    "s": "ns({})",
-    "iso": "ns({})",
-    "local": "ns({})",
-    "ms": "{}::BIGINT * 1000000",
-    "us": "{}::BIGINT * 1000",
-    "ns": "{}::BIGINT",
-}
-
-
-def select_of(mapping: Mapping[str, Any]) -> str | None:
-    """The SELECT that does what a simple mapping file of version 0.2 did; None where it is not simple."""
-    if not set(mapping) <= {"columns", "rows"}:
-        return None
-    selects = []
-    for part in mapping.get("rows", [{}]):
-        columns = {**mapping.get("columns", {}), **part}
-        if any(not isinstance(given, Mapping) for given in columns.values()):
-            return None
-        made = {name: _expression(name, given) for name, given in columns.items()}
-        if None in made.values():
-            return None
-        selects.append("SELECT " + ", ".join(f"{value} AS {name}" for name, value in made.items()) + " FROM input")
-    return "\nUNION ALL ".join(selects)
-
-
-def _expression(name: str, given: Mapping[str, Any]) -> str | None:
-    value, unit = given.get("value"), given.get("unit")
-    if not set(given) <= {"from", "value", "unit", "factor", "shift"} or unit not in (None, *_UNITS):
-        return None
-    if "from" in given:
-        made = quote(given["from"])
-        made = (
-            _UNITS[unit].format(made) if unit else f"{made}::DOUBLE * {given['factor']}" if "factor" in given else made
-        )
-        shift = str(given.get("shift", ""))
-        return f"{made} - {parse_duration_ns(shift[1:])}" if shift.startswith("-") else made if not shift else None
-    if name.endswith("_ns") and isinstance(value, str):
-        value = parse_duration_ns(value) if name in ("interval_ns", "duration_ns") else parse_time_ns(value)
-    return literal(value)
 
 
 # Labelled samples

@@ -176,7 +176,7 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     incomplete = is_incomplete(view)
     # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
-        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
+        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would make no difference."
         yield Finding(text, name="negligible_io")
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
@@ -244,7 +244,7 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
     either = causes["read"] | causes["write"]
     spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
     if spans:
-        yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
+        yield Finding(f"Time from first to last (slowest process busy): {', '.join(spans)}.", name="io_spans")
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
@@ -278,9 +278,6 @@ def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
 
 # Notes of every view: without them the figures mislead.
 ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
-# The heat map shrinks until everything fits on one screen, down to its fewest rows.
-SCREEN_LINES: Final = 44
-_FEWEST_ROWS: Final = 4
 _COMMAND_CHARACTERS: Final = 62
 # Width of the notes to the right of bars.
 _NOTE_CHARACTERS: Final = 26
@@ -294,13 +291,10 @@ _NODE_WORDS: Final = {
 }
 
 
-def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
-    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest.
-
-    `lines_beside` is the number of lines that something else needs on the same screen.
-    """
+def job_answer(view: JobView) -> Answer:
+    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
-    title = "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
+    title = "Files" if row["nprocs"] == 1 else "Files (unique: used by one process; shared: by all)"
     groups = (
         FactGroup("job", "Job", tuple(_about(view, row))),
         FactGroup("time", _time_title(view, row), tuple(_times(row))),
@@ -310,13 +304,11 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
     )
     facts = tuple(group for group in groups if group.facts)
     said = numbered(notes(view, row))
-    # Headline and axis take about five lines, a group two more than its facts.
-    used = 5 + sum(len(group.facts) + 2 for group in facts) + len(said)
     return Answer(
         question=f"What I/O did {view.label} do?",
         headline=headline(view, row),
         facts=facts,
-        exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
+        exhibits=tuple(_activity(view)),
         findings=said,
         coverage=recorded_whole(_partial(view)),
         name="job",
@@ -441,7 +433,7 @@ def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
     if not known:
         return
     for name, seconds in known.items():
-        note = f"{format_seconds(seconds)}{' (close flushes count here)' if name == 'metadata' else ''}"
+        note = f"{format_seconds(seconds)}{' (includes flushing on close)' if name == 'metadata' else ''}"
         if whole is None:
             yield Fact(name, name, seconds, "seconds")
         else:
@@ -522,10 +514,9 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
 
 
-def _activity(view: JobView, rows: int) -> Iterator[Exhibit]:
+def _activity(view: JobView) -> Iterator[Exhibit]:
     heat = busiest(view.heat_maps)
     if heat is not None:
-        heat = heat.within(rows)
         ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"
         origin = ", from the trace" if heat.origin == "trace" else ""
         yield Exhibit("job.activity", ranks, charts=(heat_chart(heat, f"{ranks}, {heat.module}{origin}", split=False),))

@@ -333,13 +333,6 @@ class HeatMap:
     def rows(self) -> int:
         return int(self.read_bytes.shape[0])
 
-    def within(self, rows: int) -> HeatMap:
-        """Return the map with neighbouring rows added up, at most `rows` of them."""
-        step, _ = _grouping(self.rows, rows)
-        firsts = np.arange(0, self.rows, step)
-        read, write = (np.add.reduceat(values, firsts, axis=0) for values in (self.read_bytes, self.write_bytes))
-        return replace(self, rank_step=self.rank_step * step, read_bytes=read, write_bytes=write)
-
 
 def from_bins(
     module: str,

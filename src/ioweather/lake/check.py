@@ -1,9 +1,9 @@
-"""Checks of a stored lake: damaged table files, which can be set aside, and rows that the tables would refuse today."""
+"""The check of a stored lake: damaged table files, which can be set aside."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,14 +16,12 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
-from ioweather.core.tables import METRICS, TABLES, TableSpec
-from ioweather.core.units import NS
+from ioweather.core.tables import TABLES
 from ioweather.lake import layout
 from ioweather.lake.appends import retry_refused
-from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import open_table
 from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.table_files import damaged_files, digest_in_name
 
 _RECORD: Final = "checked.json"
@@ -115,54 +113,3 @@ def _inputs(lake: Lake, ranges: Iterable[tuple[str, str]]) -> list[str]:
         ids = "SELECT path, unnest(string_split(rows_ingest_ids, ',')) AS id FROM ingests"
         found = snapshot.query(f"SELECT DISTINCT path FROM ({ids}) WHERE {meets} ORDER BY 1").fetchall()
     return [path for (path,) in found]
-
-
-# Rows from before rows were checked, or written by another program
-
-_SECONDS = f"greatest(interval_ns / {NS}.0, 1.0)"
-
-
-@dataclass(frozen=True)
-class Impossible:
-    table: str
-    column: str
-    rows: int
-
-
-def impossible_rows(snapshot: Snapshot, now_ns: int) -> Iterator[Impossible]:
-    """Counted by column, from every file of every table."""
-    for files in snapshot.pinned.values():
-        conditions = _conditions(files.spec, now_ns) if files.uris else {}
-        if not conditions:
-            continue
-        # Filters reach the statistics of the Parquet files, which most often tell that there is no such row.
-        anywhere = " OR ".join(conditions.values())
-        counted = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in conditions.values())
-        rows = snapshot.query(f"SELECT {counted} FROM ({files.scan()}) WHERE {anywhere}").fetchall()[0]
-        yield from (Impossible(files.spec.name, column, n) for column, n in zip(conditions, rows, strict=True) if n)
-
-
-def _conditions(spec: TableSpec, now_ns: int) -> dict[str, str]:
-    """SQL that is true of a value outside of its column's range."""
-    found = {}
-    for column in spec.columns:
-        allowed, name = column.allowed, quote(column.name)
-        if column.by_rule:
-            found[column.name] = _of_samples()
-        elif allowed is not None and column.type == "int64":
-            bounds = ((name, "<", int(allowed.least)), (name, ">", int(allowed.most_at(now_ns))))
-            reachable = [f"{a} {sign} {bound}" for a, sign, bound in bounds if abs(bound) < (1 << 63) - 1]
-            if reachable:
-                found[column.name] = f"({' OR '.join(reachable)})"
-        elif allowed is not None:
-            found[column.name] = f"({name} < {allowed.least!r} OR {name} > {allowed.most!r})"
-    return found
-
-
-def _of_samples() -> str:
-    limits = " ".join(
-        f"WHEN {literal(metric.name)} THEN if(component_kind = 'device', {metric.most('device')!r}, "
-        f"{metric.most('ost')!r})" + (f" * {_SECONDS}" if metric.extensive else "")
-        for metric in METRICS.values()
-    )
-    return f"(value < 0 OR value > CASE metric {limits} END)"

@@ -1,7 +1,7 @@
 """`series` on a regular grid: rollups over components, and matrices time x component.
 
 Rows that lie on the grid are added up; rows that do not (samples at odd seconds, jittering intervals) are split by
-overlap, so that amounts are conserved. Sealed complete days come out of storage in grid order and need no scatter.
+overlap, so that amounts are conserved.
 """
 
 from __future__ import annotations
@@ -260,16 +260,6 @@ _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present",
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Part of a block. If `complete`, it has all rows of sealed days of one system, in grid order."""
-
-    low_ns: int
-    high_ns: int
-    groups: list[SeriesGroup]
-    complete: bool = False
-
-
-@dataclass(frozen=True)
 class LazyMatrix:
     """A BlockwiseMatrix that reads each stretch from the lake when it is asked for."""
 
@@ -289,64 +279,18 @@ class LazyMatrix:
         low, high = (self.start_ns + step * self.step_ns for step in (first, last))
         values = np.full((last - first, len(self.components)), np.nan)
         coverage = np.zeros(values.shape, np.float32)
-        for piece in self._pieces(low, high):
-            rows = slice((piece.low_ns - low) // self.step_ns, (piece.high_ns - low) // self.step_ns)
-            in_order = self._read_in_order(piece) if piece.complete else None
-            if in_order is not None:
-                values[rows], coverage[rows] = in_order, 1.0
-            elif piece.groups:
-                self._scatter(piece, values[rows], coverage[rows])
+        # A row may begin up to its interval before the stretch, on the day before.
+        groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
+        if groups:
+            self._scatter(replace(self.selection, groups=tuple(groups), start_ns=low, end_ns=high), values, coverage)
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
 
-    def _pieces(self, low: int, high: int) -> list[_Piece]:
-        """The block as runs of days that are complete, and others."""
-        # A row may begin up to its interval before the block, on the day before.
-        groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
-        if DAY_NS % self.step_ns:
-            return [_Piece(low, high, groups)]
-        pieces: list[_Piece] = []
-        for midnight in range(low // DAY_NS * DAY_NS, high, DAY_NS):
-            first, last = max(low, midnight), min(high, midnight + DAY_NS)
-            own = [g for g in groups if g.first_ns < last and g.end_ns > first]
-            complete = len(own) == 1 and self._is_complete(own[0], first, last)
-            if pieces and pieces[-1].complete == complete:
-                before = pieces[-1].groups
-                pieces[-1] = replace(pieces[-1], high_ns=last, groups=before + [g for g in own if g not in before])
-            else:
-                pieces.append(_Piece(first, last, own, complete))
-        return pieces
-
-    def _is_complete(self, group: SeriesGroup, first: int, last: int) -> bool:
-        """Whether the seal of the day says that this group has a value of each component in each step."""
-        if group.interval_ns != self.step_ns or not group.regular or group.first_ns > first or group.end_ns < last:
-            return False
-        seal = seal_of(self.selection.root, group.day, self.selection.files.days()[group.day])
-        entry = seal_entry(seal, group)
-        return entry is not None and entry["grid"] and entry["component_names"] == [name for _, name in self.labels]
-
-    def _read_in_order(self, piece: _Piece) -> NDArray[np.float64] | None:
-        """The values of complete days in stored order, which is that of the grid: by day, step and component."""
-        by_day = self.selection.files.days()
-        listed = ", ".join(literal(uri) for group in piece.groups for uri in by_day[group.day])
-        # Flags are checked per value, as a row that is left out would shift all others.
-        unwanted = self.selection.excluded_quality if self.selection.excludes(piece.groups) else 0
-        value = f"CASE WHEN quality & {unwanted} = 0 THEN value END" if unwanted else "value"
-        every_row = replace(self.selection, start_ns=piece.low_ns, end_ns=piece.high_ns, excluded_quality=0, windows=())
-        sql = f"""SELECT {value} AS value FROM read_parquet([{listed}], hive_types={{'day': 'VARCHAR'}})
-            WHERE {every_row.where([self.metric], piece.groups)}"""
-        found = self.selection.con.execute(sql).fetchnumpy()["value"]
-        if len(found) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
-            return None
-        values = np.ma.filled(np.ma.asarray(found, np.float64), np.nan)
-        return np.where(values < 0, np.nan, values).reshape(-1, len(self.components))
-
-    def _scatter(self, piece: _Piece, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
+    def _scatter(self, block: Selection, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
         """Put rows in any order into their cells; a join gives each component its column."""
-        block = replace(self.selection, groups=tuple(piece.groups), start_ns=piece.low_ns, end_ns=piece.high_ns)
         listed = ", ".join(
             f"({literal(system)}, {literal(name)}, {place})" for place, (system, name) in enumerate(self.labels)
         )
-        place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
+        place = f"(cell - {block.start_ns}) // {self.step_ns} * {len(self.components)} + place"
         found = self.selection.con.execute(
             f"""SELECT {place} AS place, value, weight FROM ({block.cell_values(self.metric)})
             JOIN (VALUES {listed}) AS l(system, component, place) USING (system, component) WHERE {POSSIBLE}"""

@@ -1,7 +1,7 @@
 """Maintenance of a lake: sealing closed days, retention, removing a file's rows, and vacuum.
 
 A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written too: which
-groups the day has, whether they fill a grid, so that matrices need no scatter and inventories no scan; and their sums.
+groups the day has and their components, so that inventories need no scan; and their sums.
 
 Files that came in together share their rows' `ingest_id`, and are removed together. Rows are removed first and the
 ledger entry last: an interrupted removal is completed by running it again.
@@ -27,7 +27,7 @@ from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, not_written, rewrite_day
-from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.database import WRITER_MEMORY, connection, literal, quote
 from ioweather.lake.delta_tables import Table, TableFault, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_file, seal_of, write_totals
 from ioweather.lake.lake import Lake
@@ -111,7 +111,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     files = table.files()
     uris = files.days().get(day, [])
     require_undamaged(uris)
-    con = connection()
+    con = connection(WRITER_MEMORY)
     try:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
@@ -156,14 +156,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     names: list[list[str]] = [[] for _ in found]
     for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
-    groups = [
-        {
-            "group": asdict(group),
-            "component_names": own,
-            "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own),
-        }
-        for group, own in zip(found, names, strict=True)
-    ]
+    groups = [{"group": asdict(group), "component_names": own} for group, own in zip(found, names, strict=True)]
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)

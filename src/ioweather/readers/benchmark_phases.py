@@ -113,6 +113,7 @@ class TextFile:
 
 
 def read_text(path: Path) -> TextFile:
+    """All lines of a file, and its digest."""
     blocks = list(line_blocks(path, closing="}"))
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
@@ -130,10 +131,12 @@ def number(text: object) -> float | None:
 
 
 def scaled(value: float | None, factor: float) -> float | None:
+    """The value times the factor; None stays None."""
     return None if value is None else value * factor
 
 
 def end_of(start_ns: int | None, duration_seconds: float | None) -> int | None:
+    """The end of a phase; None where its start or its length is not known."""
     if start_ns is None or duration_seconds is None or duration_seconds > _LONGEST_SECONDS:
         return None
     return start_ns + round(duration_seconds * NS)

@@ -55,6 +55,7 @@ _END_OF_TIME_NS = 1 << 63
 
 
 def is_stamp(text: str) -> bool:
+    """Whether the text is a time stamp of sysstat."""
     text = plain_stamp(text)
     return _LOCAL.fullmatch(text) is not None or _ABSOLUTE.fullmatch(text) is not None
 
@@ -344,6 +345,7 @@ def cpu_ratio(columns: Sequence[str], printed: Floats) -> Floats | None:
 
 
 def is_number(text: str) -> bool:
+    """Whether `float` reads the text."""
     try:
         float(text)
     except ValueError:
@@ -435,13 +437,13 @@ def series_rows(
     The system of a device is 'host:device' and its component the device; both are the host where `kind` is 'host'.
     """
     system = component = encode_text(hosts)
-    kept = np.ones(len(hosts), np.bool_)
+    is_used = np.ones(len(hosts), np.bool_)
     if kind == "device":
         component = encode_text(devices)
         system = encode_text([f"{host}:{device}" for host, device in zip(hosts, devices, strict=True)])
         is_storage = [_NOT_STORAGE.fullmatch(device) is None for device in component.categories]
-        kept = np.array(is_storage, np.bool_)[component.codes]
-    picks = [np.flatnonzero(kept if present is None else kept & present) for _, present in values.values()]
+        is_used = np.array(is_storage, np.bool_)[component.codes]
+    picks = [np.flatnonzero(is_used if present is None else is_used & present) for _, present in values.values()]
     order = np.concatenate(picks)
     numbers = [column[pick] for (column, _), pick in zip(values.values(), picks, strict=True)]
     return TABLES["series"].frame(

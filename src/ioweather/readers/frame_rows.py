@@ -81,7 +81,7 @@ class JobRecord:
     nodes: str | None = None
 
 
-def jobs_frame(records: Sequence[JobRecord]) -> Frame:
+def _jobs_frame(records: Sequence[JobRecord]) -> Frame:
     columns = {field.name: [getattr(record, field.name) for record in records] for field in fields(JobRecord)}
     return JOBS.frame(columns, rows=len(records))
 
@@ -94,12 +94,12 @@ def job_frames(records: Iterable[JobRecord]) -> Iterator[tuple[str, Frame]]:
         for record in records:
             batch.append(record)
             if len(batch) >= _BATCH:
-                yield "jobs", jobs_frame(batch)
+                yield "jobs", _jobs_frame(batch)
                 batch = []
     except SourceError as error:
         trouble = error
     if batch:
-        yield "jobs", jobs_frame(batch)
+        yield "jobs", _jobs_frame(batch)
     if trouble is not None:
         raise trouble
 

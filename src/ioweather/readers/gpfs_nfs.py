@@ -256,9 +256,9 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
         yield from rows.full()
     yield from rows.rest()
     if not rows.made:
-        held = f"{looks} look(s) at NFS mounts and nothing to compare" if looks else "no NFS mount with statistics"
+        content = f"{looks} look(s) at NFS mounts and nothing to compare" if looks else "no NFS mount with statistics"
         raise EmptyInput(
-            f"{path} holds {held}: counters run since mounting, and two looks give amounts.", hint=_MOUNTSTATS_HINT
+            f"{path} holds {content}: counters run since mounting, and two looks give amounts.", hint=_MOUNTSTATS_HINT
         )
 
 
@@ -285,10 +285,10 @@ class _Last:
         if look.time_ns is not None:
             return look.time_ns
         # A mount that was mounted again is younger: the greatest difference is the right one.
-        apart = max(
+        elapsed = max(
             (age - self._first_ages[name] for name, age in ages.items() if name in self._first_ages), default=None
         )
-        return None if self._start_ns is None or apart is None else self._start_ns + apart * NS
+        return None if self._start_ns is None or elapsed is None else self._start_ns + elapsed * NS
 
 
 def _looks(path: Path, context: ReadContext) -> Iterator[_Look]:

@@ -95,7 +95,7 @@ class IorRun:
     tests: list[IorTest] = field(default_factory=list)
 
 
-def runs_of_text(text: TextFile, context: ReadContext) -> list[IorRun]:
+def _runs_of_text(text: TextFile, context: ReadContext) -> list[IorRun]:
     parser = _Parser(LocalTimes(text.path, context.zone))
     for line in text.whole_lines:
         parser.line(_LAUNCHER.sub("", line))
@@ -229,11 +229,11 @@ _SUMMARY: Final = pairs_of("""
 """)
 
 
-def looks_like_json(head: str) -> bool:
+def _looks_like_json(head: str) -> bool:
     return head.lstrip().startswith("{") and '"Command line"' in head and '"Began"' in head
 
 
-def runs_of_json(text: TextFile, context: ReadContext) -> list[IorRun]:
+def _runs_of_json(text: TextFile, context: ReadContext) -> list[IorRun]:
     try:
         document = parse_json("\n".join(text.lines))
     except ValueError as error:
@@ -295,13 +295,13 @@ _OPERATIONS: Final = {"remove": "delete"}
 
 def _detect_ior(head: bytes, path: Path) -> float:
     text = plain_head(head)
-    return 0.9 if BANNER.search(text) or looks_like_json(text) else 0.0
+    return 0.9 if BANNER.search(text) or _looks_like_json(text) else 0.0
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     text = read_text(path)
-    is_json = looks_like_json("\n".join(text.lines[:50]))
-    runs = runs_of_json(text, context) if is_json else runs_of_text(text, context)
+    is_json = _looks_like_json("\n".join(text.lines[:50]))
+    runs = _runs_of_json(text, context) if is_json else _runs_of_text(text, context)
     phases = [phase for index, run in enumerate(runs, start=1) for phase in _run_phases(index, run)]
     if any(test.rows for run in runs for test in run.tests):
         yield from frames("ior", text, phases, context)

@@ -109,7 +109,7 @@ def looks_like_accounting(start: str) -> bool:
     return by_shape or any(name in start for name in _NAMED)
 
 
-def json_records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
+def _json_records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
     if not isinstance(jobs, list):
         raise CorruptInput(f"{where} has no list of jobs: expected what `sacct --json` prints.")
@@ -260,6 +260,7 @@ class JobIdentity:
 
 
 def parse_identity(text: str) -> JobIdentity | None:
+    """The parts of a job id as sacct prints it; None where it is none."""
     job, _, step = text.strip().partition(".")
     match = _JOB.fullmatch(job)
     if match is None:
@@ -342,7 +343,7 @@ class Header:
         return row[self.fields.index(name)].strip() if name in self.fields else None
 
 
-def parse_header(line: str) -> Header | None:
+def _parse_header(line: str) -> Header | None:
     match = _HEADER.match(line)
     if match is None:
         return None
@@ -368,7 +369,7 @@ def text_records(
 ) -> Iterator[JobRecord]:
     """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
     number, first = next(((number, line) for number, line in lines if line), (1, ""))
-    header = parse_header(first)
+    header = _parse_header(first)
     rows: Iterator[tuple[int, str]] = (item for item in lines if item[1] != first)  # dumps put into one file repeat it
     if header is None:
         header = parse_headerless(first)
@@ -531,7 +532,7 @@ def _detect_sacct(head: bytes, path: Path) -> float:
     if looks_like_accounting(start):
         return 0.95
     first = start.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
-    header = parse_header(first)
+    header = _parse_header(first)
     if header is not None:
         # Somebody's own table may have a column JobID; sacct's has several of its words.
         return 0.95 if sum(name in _WORDS for name in header.fields) >= 2 else 0.0
@@ -545,7 +546,7 @@ def _read_sacct(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
 def _records(path: Path, context: ReadContext) -> Iterator[JobRecord]:
     cluster = context.cluster or UNNAMED_CLUSTER
     if beginning(path).startswith("{"):
-        yield from json_records(_json(path), str(path), cluster)
+        yield from _json_records(_json(path), str(path), cluster)
         return
     yield from text_records(whole_lines(path), str(path), context.zone, cluster)
 

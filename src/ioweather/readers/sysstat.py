@@ -135,6 +135,7 @@ def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str
 
 
 def entries(path: Path, record: Record, key: str) -> list[Any]:
+    """A list of a record. Raises CorruptInput where it is something else."""
     found = record.body.get(key, [])
     if not isinstance(found, list):
         raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")

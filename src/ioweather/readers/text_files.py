@@ -48,6 +48,7 @@ def note_cut(why: str) -> None:
 
 
 def unfinished_line(path: Path, number: int) -> str:
+    """The sentence that says that a last line without a line end was left out."""
     return f"{path}, line {number}: the last line has no line end and was left out (if it is whole, add one)."
 
 
@@ -59,6 +60,7 @@ def take_cuts() -> str:
 
 
 def begins_with_noise(head: bytes) -> bool:
+    """Whether a file begins with a warning of a launcher or of the loader."""
     return _NOISE.match(plain_head(head[:_NOISE_BYTES])) is not None
 
 

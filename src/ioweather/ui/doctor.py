@@ -22,7 +22,7 @@ from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
-from ioweather.lake.check import impossible_rows, last_check
+from ioweather.lake.check import last_check
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.facility_draft import systems_of
 
@@ -179,23 +179,18 @@ def _last_check(root: Path) -> Check:
 
 
 def _rows(lake: Lake) -> Iterator[Check]:
-    """Rows that were refused or flagged when they came, and rows in the lake that would be today."""
+    """Rows that were refused or flagged when they came."""
     with lake.snapshot() as snapshot:
         refused, flagged = (
             snapshot.scalar(f"SELECT coalesce(sum({name}), 0) FROM ingests")
             for name in ("refused_count", "flagged_count")
         )
-        held = [*impossible_rows(snapshot, now_ns())]
     if refused:
         yield Check("rows", "note", f"{refused:,} were left out, because they cannot be", "ioweather lake quarantine")
     if flagged:
         fix = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
         yield Check("rows", "note", f"{flagged:,} were kept and flagged", fix)
-    for found in held:
-        text = f"{found.rows:,} rows of `{found.table}` have a {found.column} that cannot be"
-        fix = "they came before rows were checked; of series, they count as missing where below 0"
-        yield Check("rows", "problem", text, fix)
-    if not refused and not held:
+    if not refused:
         yield Check("rows", "ok", "none is outside of what its table allows")
 
 

@@ -104,7 +104,7 @@ def test_a_planted_violation_is_refused_and_named(spec, column, value):
     if column.else_null:
         assert checked.frame.array(column.name).tolist() == [1, None, 1]
     assert any(
-        c.rule.startswith(column.name) and c.kept == column.else_null and c.rows == 1 for c in checked.complaints
+        c.rule.startswith(column.name) and c.stays == column.else_null and c.rows == 1 for c in checked.complaints
     )
 
 
@@ -164,7 +164,7 @@ def test_samples_that_cannot_be_stay_without_their_value(metric, value, kept, fl
     assert checked.frame.array("value").tolist() == pytest.approx([kept, 0.5], nan_ok=True)
     assert checked.frame.array("quality").tolist() == [8 | flag, 8]
     changed = not (value == kept or np.isnan(value))
-    assert [c.kept for c in checked.complaints] == [True] * changed
+    assert [c.stays for c in checked.complaints] == [True] * changed
 
 
 @pytest.mark.parametrize(("metric", "value"), [("queue_length", -1.0), ("cpu_ratio", -0.06), ("read_bytes", np.inf)])

@@ -83,7 +83,7 @@ def test_each_dimension_is_named_once_and_three_have_a_line_to_type():
         for i, kind in enumerate(("random", "random", "interface", "imbalance", "metadata"))
     )
     advised = Advised(many, 20.0, 100.0, 1.0)
-    advice, others = advice_facts(advised, brief=True)
+    advice, others = advice_facts(advised)
     assert [fact.name for fact in advice.facts if fact.unit == "seconds"] == ["r0", "r2", "r3"]
     assert [fact.name for fact in others.facts] == ["r4"]
     assert [f.text for f in advice_findings(advised)] == [

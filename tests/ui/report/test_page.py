@@ -222,3 +222,14 @@ def test_the_whole_catalogue_fits_a_ticket(small_lake, tmp_path):
     assert len(found.made) > 40
     assert not [item for item in found.left_out if item.reason.startswith("it failed")]
     assert (tmp_path / "all.html").stat().st_size < 15_000_000
+
+
+def test_a_second_report_has_the_same_figures_without_drawing_them(small_lake, tmp_path, monkeypatch):
+    def figures(name):
+        write_report(small_lake, tmp_path / name, only=["car11.fig7"])
+        return re.findall(r"<svg.*?</svg>", (tmp_path / name).read_text("utf-8"), re.DOTALL)
+
+    first = figures("first.html")
+    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: pytest.fail("drawn again"))
+    assert first == figures("second.html")
+    assert first

@@ -143,6 +143,7 @@ class Response(NamedTuple):
 
 
 def is_mmpmon(text: str) -> bool:
+    """Whether the text begins as recordings of `mmpmon -p` do."""
     return any(_REQUEST.match(line) and " _n_ " in line for line in text.splitlines()[:50])
 
 

@@ -52,7 +52,7 @@ class Histograms(NamedTuple):
     sections: dict[str, list[Bucket]]
 
 
-def parse_histograms(text: str, where: str) -> Histograms:
+def _parse_histograms(text: str, where: str) -> Histograms:
     sections: dict[str, list[Bucket]] = {}
     times: dict[str, int] = {}
     section: list[Bucket] = []
@@ -240,7 +240,7 @@ def parse_device_list(lines: Iterable[str | None]) -> Snapshot:
 
 
 def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -> None:
-    found = parse_histograms(text, where)
+    found = _parse_histograms(text, where)
     sample = Sample(found.snapshot_ns, found.start_ns, counted_requests(found.sections))
     snapshot.samples[Origin(target, "requests")] = sample
 
@@ -338,4 +338,5 @@ def job_stats_files(root: Path) -> Iterator[tuple[Target, Path]]:
 
 
 def is_tree(path: Path) -> bool:
+    """Whether the folder is a copied /proc or /sys tree of Lustre."""
     return bool(_open_places(path))

@@ -428,6 +428,7 @@ _NOTHING = JobIdentity()
 
 @lru_cache(maxsize=1 << 14)  # the same jobs are looked at again and again
 def identity_of(key: str) -> JobIdentity:
+    """What the job id of a server says: number, user, program and host, where it has them."""
     if _JOB_NUMBER.fullmatch(key):
         return JobIdentity(job_id=int(key))
     if ":" in key:

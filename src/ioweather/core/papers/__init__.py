@@ -133,6 +133,7 @@ def exhibits() -> tuple[ExhibitEntry, ...]:
 
 @cache
 def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
+    """The catalogue's entry of an exhibit. Raises UsageError for an unknown id."""
     key = exhibit_id.partition(".")[0]
     for entry in PAPERS[key].exhibits if key in PAPERS else ():
         if entry.id == exhibit_id:

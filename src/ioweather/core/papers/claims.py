@@ -129,6 +129,7 @@ def claims(key: str = "") -> tuple[Claim, ...]:
 
 @cache
 def claim_of(claim_id: str) -> Claim:
+    """The claim of this id. Raises UsageError where there is none."""
     for claim in claims():
         if claim.id == claim_id:
             return claim

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.checks import TIME_DOUBTFUL, Fault
 from ioweather.core.tables.schema import (
     ANY,
     COMPONENT_KINDS,
@@ -21,12 +20,15 @@ from ioweather.core.tables.schema import (
     NOT_NEGATIVE,
     PLANNED_TIME,
     SAMPLE,
+    TIME_DOUBTFUL,
     ColumnSpec,
+    Fault,
     Range,
     TableSpec,
     is_histogram,
     is_layout,
     is_object,
+    most_per_s,
 )
 from ioweather.core.tables.schema import INTERFACES as INTERFACES
 from ioweather.core.units import NS
@@ -63,19 +65,6 @@ class Metric:
         if not self.extensive:
             return _MOST_OF.get(self.name) or _MOST[self.unit]
         return most_per_s(kind, self.unit)
-
-
-# What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
-# second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
-# are common; 100 TB/s is ten times the largest file system of 2023, 1e11 operations a hundred times the best of the
-# IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
-_MOST_PER_S: Final = {"bytes": 1e14, "count": 1e11, "seconds": 1e9}
-_MOST_PER_S_OF_DEVICE: Final = {"bytes": 3e12, "count": 1e9, "seconds": 1e7}
-
-
-def most_per_s(kind: str, unit: str) -> float:
-    """Physical limit of a component of this kind, in bytes, counts or seconds a second."""
-    return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
 
 
 # The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.
@@ -169,7 +158,7 @@ def judge_samples(frame: Frame) -> Iterator[Fault]:
     above &= ~extensive | (value > most * np.maximum(frame.array("interval_ns") / NS, 1.0))
     for rows, becomes in ((below & ratio & (value >= -_JITTER), 0.0), (above & ratio & (value <= 1 + _JITTER), 1.0)):
         if rows.any():
-            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", kept=True, becomes=becomes)
+            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", stays=True, becomes=becomes)
             below, above = below & ~rows, above & ~rows
     if (rows := below & extensive).any():
         yield Fault(rows, "value", "is an amount below 0 (RESET)", True, np.nan, int(Quality.RESET))
@@ -186,7 +175,12 @@ SERIES = TableSpec(
         ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
         ColumnSpec("interval_ns", "int64", "length of the interval; raw and 1-minute rows differ by it"),
         ColumnSpec("system", "text", "raw name of the system: Lustre fsname, or host:device"),
-        ColumnSpec("component_kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec(
+            "component_kind",
+            "text",
+            "ost, oss, mdt, mds, device, host or quota",
+            choices=frozenset(COMPONENT_KINDS),
+        ),
         ColumnSpec("component", "text", "name of the component within its system"),
         ColumnSpec("metric", "text", "one of the closed list of metrics", choices=frozenset(METRICS)),
         ColumnSpec(
@@ -216,7 +210,7 @@ COMPONENTS = TableSpec(
     doc="Topology: which component sat on which server, and its physical limit, from when to when.",
     columns=(
         ColumnSpec("system", "text", "raw name of the system"),
-        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
+        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device, host or quota", choices=frozenset(COMPONENT_KINDS)),
         ColumnSpec("component", "text", "name of the component"),
         ColumnSpec("valid_from_ns", "int64", "from when this row holds"),
         ColumnSpec("valid_to_ns", "int64", "until when; null = still", nullable=True, range=PLANNED_TIME),

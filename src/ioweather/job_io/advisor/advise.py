@@ -88,10 +88,10 @@ def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
     return found
 
 
-def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
-    """Add advice to facts, findings, exhibits and result; `brief`: one line for each advice."""
+def advised_answer(answer: Answer, advised: Advised) -> Answer:
+    """Add advice to facts, findings, exhibits and result."""
     exhibits = (*answer.exhibits, advice_exhibit(advised)) if advised.patterns else answer.exhibits
-    facts = (*answer.facts, *advice_facts(advised, brief=brief))
+    facts = (*answer.facts, *advice_facts(advised))
     result = answer.result
     if isinstance(result, JobOutcome):
         result = replace(result, seen=_items(advised.patterns), worth=_items(advised.worth))
@@ -119,11 +119,11 @@ def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
     )
 
 
-def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
+def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
     """Facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other patterns."""
     groups = []
     if advised.shown:
-        facts = [fact for advice in advised.shown for fact in _facts(advice, brief)]
+        facts = [fact for advice in advised.shown for fact in _facts(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
         if len(advised.worth) > 1:
@@ -149,12 +149,6 @@ def _title_of_others(advised: Advised) -> str:
     return f"{title}, not worth changing: under {format_seconds(advised.floor_seconds)} to save"
 
 
-def brief_lines(advised: Advised) -> int:
-    """Return the number of screen lines of the brief form."""
-    facts = [fact for group in advice_facts(advised, brief=True) for fact in group.facts]
-    return 2 * len(facts) + 2 + 2 * len(list(advice_findings(advised)))
-
-
 def _where(advice: Advice, text: str) -> str:
     return f"{advice.file}: {text}" if advice.file else text
 
@@ -165,12 +159,12 @@ def _value(advice: Advice) -> str:
     return f"up to {format_seconds(advice.most_seconds)}"
 
 
-def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
+def _facts(advice: Advice) -> Iterator[Fact]:
     promise = advice.promise
     value = advice.seconds if promise.tried else _value(advice)
-    note = _where(advice, advice.evidence.partition(";")[0] if brief else advice.evidence)
+    note = _where(advice, advice.evidence)
     yield Fact(advice.name, advice.headline, value, "seconds" if promise.tried else "text", note=note)
-    for number, line in enumerate(advice.fix_lines[:1] if brief else advice.fix_lines, 1):
+    for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
         yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
@@ -179,12 +173,14 @@ def _facts(advice: Advice, brief: bool) -> Iterator[Fact]:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
         note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
-    if not brief:
-        yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
+    yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """A finding on advice that has no line of its own."""
+    """A finding on time that is no I/O, and one on advice that has no line of its own."""
+    for advice in advised.patterns:
+        if advice.name == "waiting_opens":
+            yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := sum(advice.name not in named for advice in advised.worth):
         yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")

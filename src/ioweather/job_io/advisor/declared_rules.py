@@ -305,7 +305,8 @@ def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
     parts = Declared(**{key: value for key, value in lists.items() if key in _KEYS})
     parts.check()
     rest = {key: value for key, value in lists.items() if key not in _KEYS}
-    return Rule(name, look=parts.look, **rest)
+    # No pair of runs before and after such a change is recorded.
+    return Rule(name, look=parts.look, **({"tried": False} | rest))
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,29 @@ def unbuffered(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES), rows)
 
 
+# Collective calls are slow if less than this part of their time is that of the requests below them.
+SLOW_EXCHANGE: Final = 0.7
+
+
+def exchange(profile: Profile) -> Seen | None:
+    """Large collective calls that take far longer than the requests below them: processes exchange data for nothing."""
+    records = profile.records
+    rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
+    slowest = profile.seconds("slowest_rank_seconds")
+    below = records.per_file(slowest, records.posix & (records.rank < 0))[records.file]
+    rows &= (slowest > 0) & (below > 0) & (below < SLOW_EXCHANGE * slowest)
+    if not rows.any():
+        return None
+    worst = int(np.argmax(np.where(rows, slowest - below, -1.0)))
+    size = float(ratio(profile.moved, profile.operations)[worst])
+    evidence = (
+        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, the requests below "
+        f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
+    )
+    seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
+    return Seen(evidence, seconds, (hint(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
+
+
 def data_sieving(profile: Profile) -> Seen | None:
     """POSIX reads below MPI-IO that only writes: ROMIO fills the holes of strided writes."""
     records = profile.records
@@ -293,10 +316,10 @@ def slow_target(profile: Profile) -> Seen | None:
     saved = np.where(slow, np.maximum(spent - profile.moved * np.median(others), 0.0), 0.0)
     name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
     evidence = (
-        f"not your fault: storage target {name} took {format_seconds(float(np.median(spent[slow])))} a file "
-        f"({len(mine):,} files), {len(targets) - 1:,} others {format_seconds(float(np.median(spent[rows & ~slow])))}"
+        f"not your fault, storage target {name} was slow: {format_seconds(float(np.median(spent[slow])))} a file "
+        f"({len(mine):,} files), {format_seconds(float(np.median(spent[rows & ~slow])))} on {len(targets) - 1:,} others"
     )
-    lines = (f"report {name} to your site: it was slow", "no change of the program helps")
+    lines = (f"report {name} to your site", "no change of the program helps")
     return Seen(evidence, profile.saving(saved), lines, slow)
 
 

@@ -151,7 +151,9 @@ def promised_from(
         expected = min(float(np.quantile(ratios, KEPT)) for ratios in (closest, own) if ratios)
     seconds = min(modelled_seconds * expected, most_seconds)
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
-    return Promise(seconds, min(modelled_seconds * low, seconds), max(most, seconds), len(pool), len(own))
+    # Where a quarter of such changes saved nothing, nothing is expected, and the rest is "up to".
+    low = min(modelled_seconds * low, seconds)
+    return Promise(seconds, low, max(most, seconds), len(pool), len(own), tried=seconds > 0 or modelled_seconds <= 0)
 
 
 def conformal(ratios: Sequence[float]) -> tuple[float, float]:
@@ -174,8 +176,10 @@ DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
 DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB  # a Lustre target
 # A target that was faster than the default may be faster still: no more than half as much again is believed.
 BELIEVED: Final = 1.5
-# Types of mounts whose storage is in the machine itself. Others, if known, are served over a network.
-_LOCAL: Final = frozenset(names_of("ext2 ext3 ext4 xfs btrfs zfs f2fs jfs tmpfs ramfs overlay rootfs squashfs"))
+# Types of mounts whose storage is in the machine itself, and those that say nothing of it: on many systems a file that
+# fits no recorded mount point is one of `/`. All others are served over a network.
+_UNKNOWN: Final = frozenset(names_of("autofs rootfs overlay squashfs"))
+_LOCAL: Final = frozenset(names_of("ext2 ext3 ext4 xfs btrfs zfs f2fs jfs tmpfs ramfs"))
 # Used if neither accounting nor the user gives the nodes.
 DEFAULT_PROCESSES_PER_NODE: Final = 32
 LARGE_BYTES: Final = MIB
@@ -291,7 +295,7 @@ class Profile:
     @property
     def storage(self) -> Storage | None:
         """The kind of storage of that file system; None if unknown."""
-        if not self.filesystem or self.filesystem == "autofs":
+        if not self.filesystem or self.filesystem in _UNKNOWN:
             return None
         return "local" if self.filesystem in _LOCAL else "parallel"
 
@@ -573,7 +577,7 @@ class Profile:
     def is_felt(self, rows: Bools) -> bool:
         """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
         compared with it."""
-        if not self.io_seconds:
+        if not self.io_seconds or (rows & self.waits).any():
             return True
         mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
         return self.saving(np.where(mine, self.spent, 0.0)) >= FELT_SHARE * self.io_seconds
@@ -694,6 +698,8 @@ class Rule:
     same_bytes: bool = True
     # Rules whose patterns this one explains: they are left out.
     explains: tuple[str, ...] = ()
+    # False: no earlier change says what this one saves, as the program cannot make it.
+    tried: bool = True
 
     def advice(self, profile: Profile) -> Advice | None:
         seen = self.look(profile)
@@ -705,8 +711,8 @@ class Rule:
         most = profile.most_seconds(self.same_bytes)
         seconds = min(lost, most)
         believed = min(lost, profile.believed_seconds) if self.same_bytes else seconds
-        if believed > seconds:
-            promise = Promise(0.0, 0.0, believed, 0, 0, tried=False)
+        if believed > seconds or not self.tried:
+            promise = Promise(0.0, 0.0, max(believed, seconds), 0, 0, tried=False)
         else:
             promise = promised(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
         return Advice(

@@ -313,8 +313,8 @@ def waiting_opens(profile: Profile) -> Seen | None:
         return None
     longest = float(profile.records.seconds("meta_seconds")[rows].max())
     evidence = (
-        f"not storage: opens of {profile.files_moved(rows):,} files waited up to {format_seconds(longest)}, in several "
-        "threads at once, as on pipes and locks; left out below"
+        f"opens of {profile.files_moved(rows):,} files waited up to {format_seconds(longest)} in several threads at "
+        "once, as on pipes and locks: that is not storage, and no advice counts it"
     )
     return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
 

@@ -83,10 +83,12 @@ _ENTRIES: Final = re.compile(rb"(?:.{8}[^\0]*+\0)*+", re.DOTALL)
 
 
 def damaged(message: str) -> CorruptInput:
+    """An error for bytes that contradict the format."""
     return CorruptInput(message, hint="The file is damaged; get another copy.")
 
 
 def cut_short(message: str) -> TruncatedInput:
+    """An error for a log that ends too early."""
     return TruncatedInput(message, hint="Get the whole file and try again.")
 
 
@@ -233,10 +235,12 @@ _HEATMAP_HEAD_WORDS: Final = 6  # the last two are pointers of the process that 
 
 
 def digest_of(data: bytes) -> str:
+    """The digest of a log: the first characters of its SHA-256."""
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | None = None) -> DarshanLog:
+    """The log of version 3.x, with the `wanted` modules (None: all)."""
     layout, order = _identify(data)
     if data[16] >= len(COMPRESSIONS):
         raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")

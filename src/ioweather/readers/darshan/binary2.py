@@ -165,6 +165,7 @@ _JOB_LAYOUTS: Final = {
 
 
 def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    """The log of version 1.x or 2.x, with the `wanted` modules (None: all)."""
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
     raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
     version, layout, order = _identify(raw)

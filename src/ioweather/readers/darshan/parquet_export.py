@@ -205,12 +205,12 @@ def _logs_of_chunk(
                     f"{path} has {len(rows)} rows of job {job.job_id} that do not tell files apart.",
                     hint="A row for each record has the columns id and rank; a run alone has one row.",
                 )
-            kept = [column for column in columns if not whole_runs or not _NO_SUM.search(column)]
-            kinds = [(column, "f8" if "_F_" in column else "i8") for column in kept]
+            stored = [column for column in columns if not whole_runs or not _NO_SUM.search(column)]
+            kinds = [(column, "f8" if "_F_" in column else "i8") for column in stored]
             records = np.zeros(len(here), [("id", "u8"), ("rank", "i8"), *kinds])
             records["id"] = _ALL_FILES if whole_runs else table["id_"][here]
             records["rank"] = -1 if whole_runs else table["rank_"][here]
-            for column in kept:
+            for column in stored:
                 records[column] = table[column][here]
             modules[name] = Module(name, 0, False, records)
             check_ranks(modules[name], job.nprocs)

@@ -221,6 +221,7 @@ class _Parts:
 
 
 def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    """The log that a text of darshan-parser is of, with the `wanted` modules (None: all)."""
     parts = _parts(decode_text(data))
     job = _job(parts.facts, parts.metadata, parts.mounts)
     log = DarshanLog(
@@ -234,8 +235,8 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     for module in log.modules.values():
         check_ranks(module, job.nprocs)
     if wanted is not None:
-        kept = {name: module for name, module in log.modules.items() if name in wanted}
-        log = log._replace(modules=kept, skipped_modules=tuple(name for name in log.modules if name not in wanted))
+        chosen = {name: module for name, module in log.modules.items() if name in wanted}
+        log = log._replace(modules=chosen, skipped_modules=tuple(name for name in log.modules if name not in wanted))
     return log
 
 

@@ -75,6 +75,7 @@ def is_exposition(text: str) -> float:
 
 
 def parse(lines: Iterable[str], where: str) -> Iterator[Sample | Moment]:
+    """Samples, and moments of scrapes, of exposition text. Raises CorruptInput for any other line."""
     seen: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, start=1):
         if not line or line.startswith("#"):
@@ -83,7 +84,7 @@ def parse(lines: Iterable[str], where: str) -> Iterator[Sample | Moment]:
         if not text:
             continue
         if (text[0].isdigit() or text[0] == "@") and _TIME.fullmatch(text):
-            yield Moment(_told_ns(text, f"{where}, line {number}"))
+            yield Moment(_stated_ns(text, f"{where}, line {number}"))
             continue
         found = _SAMPLE.fullmatch(text)
         if found is None:
@@ -98,7 +99,7 @@ def parse(lines: Iterable[str], where: str) -> Iterator[Sample | Moment]:
         )
 
 
-def _told_ns(text: str, where: str) -> int:
+def _stated_ns(text: str, where: str) -> int:
     try:
         return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text)
     except ValueError:
@@ -206,13 +207,13 @@ class _Clock:
 
     def __init__(self, path: Path, context: ReadContext, scrapes: int) -> None:
         self._path, self._context, self._first = path, context, scrapes
-        self._told: int | None = None
+        self._stated: int | None = None
         self._seen: set[str] = set()
         self.scrapes = 0
         self.by_file_time = False
 
     def tell(self, time_ns: int) -> None:
-        self._told = time_ns
+        self._stated = time_ns
         self._seen = set()
         self.scrapes += 1
 
@@ -221,7 +222,7 @@ class _Clock:
         if self.scrapes == 0:
             self.scrapes = 1
         if sample.time_ns is None:
-            if sample.key in self._seen and self._told is None:
+            if sample.key in self._seen and self._stated is None:
                 if self._context.interval_ns is None or self._context.start_ns is None:
                     raise UndatedInput(
                         f"{self._path} holds several scrapes and does not say when they were made.",
@@ -234,8 +235,8 @@ class _Clock:
     def moment_of(self, sample: Sample) -> int:
         if sample.time_ns is not None:
             return sample.time_ns
-        if self._told is not None:
-            return self._told
+        if self._stated is not None:
+            return self._stated
         if self._context.start_ns is not None:
             number = self._first + self.scrapes - 1
             return self._context.start_ns + number * (self._context.interval_ns or 0)

@@ -338,7 +338,7 @@ class Amounts:
     late: int = 0  # samples behind later ones of their series
     _counters: dict[str, _Counter] = field(default_factory=dict)
     _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
-    _kept: dict[str, int] = field(default_factory=dict)
+    _stored_spans: dict[str, int] = field(default_factory=dict)
     _series: dict[tuple[int, int, Target, str], tuple[float, int]] = field(default_factory=dict)
     _jobs: dict[_JobPlace, dict[str, float]] = field(default_factory=dict)
 
@@ -405,9 +405,9 @@ class Amounts:
 
     def _keep(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
         span = HOUR_NS if mapped.metric in _SLOW else MINUTE_NS
-        if self._kept.get(key, -1) >= time_ns // span:
+        if self._stored_spans.get(key, -1) >= time_ns // span:
             return
-        self._kept[key] = time_ns // span
+        self._stored_spans[key] = time_ns // span
         start = time_ns // MINUTE_NS * MINUTE_NS
         place = (start, start + MINUTE_NS, mapped.target, mapped.metric)
         self._series[place] = self._series.get(place, (0.0, 0))[0] + value, 0
@@ -435,7 +435,7 @@ class Amounts:
         return {
             "counters": {key: list(asdict(counter).values()) for key, counter in self._counters.items()},
             "groups": [[list(name), *asdict(group).values()] for name, group in self._groups.items()],
-            "kept": self._kept,
+            "kept": self._stored_spans,
         }
 
     def forget(self, before_ns: int) -> None:
@@ -447,7 +447,7 @@ class Amounts:
     def go_on(self, state: dict[str, Any]) -> None:
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
-        self._kept = dict(state["kept"])
+        self._stored_spans = dict(state["kept"])
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
@@ -540,8 +540,8 @@ class Taking:
             self.made += frame.rows
             yield table, frame
 
-    def finish(self, held: str) -> Pieces:
-        """Yield the last rows; raise if there were none. `held` describes the contents of the file in that error."""
+    def finish(self, content: str) -> Pieces:
+        """Yield the last rows; raise if there were none. `content` describes the contents of the file in that error."""
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = Counter(
@@ -562,7 +562,7 @@ class Taking:
             if self.known.without_host and not once:
                 raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
             raise EmptyInput(
-                f"{self.path} holds {held} and nothing to take{f' ({said})' if said else ''}.",
+                f"{self.path} holds {content} and nothing to take{f' ({said})' if said else ''}.",
                 hint=self._hint if once else _OWN,
             )
         parts = [*self.notes, *([f"left out: {said}"] if said else [])]

@@ -215,6 +215,7 @@ class Series(NamedTuple):
 
 
 def decoded(body: bytes) -> Iterator[Series]:
+    """Series of a message of remote write. Raises CorruptInput."""
     try:
         import cramjam
         from google.protobuf.message import DecodeError

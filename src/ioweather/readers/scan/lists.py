@@ -119,9 +119,9 @@ class Entries:
                         wrong.setdefault(index, f"{name} = {value} of {self.paths[index][-_SHOWN:]!r}")
         if not wrong:
             return self, []
-        kept = [index for index in range(len(self.paths)) if index not in wrong]
+        good = [index for index in range(len(self.paths)) if index not in wrong]
         columns: dict[str, Any] = {
-            name: None if column is None else [column[index] for index in kept] for name, column in vars(self).items()
+            name: None if column is None else [column[index] for index in good] for name, column in vars(self).items()
         }
         return Entries(**columns), [*wrong.values()]
 
@@ -273,6 +273,7 @@ def _owner(entries: Entries, index: int) -> Owner:
 
 
 def decoded(raw: bytes) -> str:
+    """Text of the bytes of a path."""
     return os.fsdecode(raw)
 
 

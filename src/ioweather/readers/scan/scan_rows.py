@@ -63,6 +63,7 @@ class ScanFacts:
 
 
 def tree_facts(root: str) -> TreeFacts:
+    """What the system reports of the file system of a directory."""
     mount, kind = file_system_of(root)
     try:
         found = os.statvfs(root)
@@ -89,6 +90,7 @@ def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> I
 
 
 def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Frame:
+    """The row of `scans`."""
     counts, whole = tally.counts, tally.histograms()
     tree = facts.tree
 
@@ -139,6 +141,7 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
 
 
 def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
+    """The rows of `scan_bins`."""
     rows: dict[str, list[Any]] = {name: [] for name in _BIN_COLUMNS}
     for kind, owner, name, histograms in _owners(tally, facts.names):
         for histogram, cells in histograms.items():
@@ -235,9 +238,9 @@ def _largest(tally: Tally, paths: PathPolicy) -> str | None:
     found = {
         kind: [
             {"value": value, "path": shown_path(path, paths), "uid": uid}
-            for value, path, uid in sorted(kept, reverse=True)
+            for value, path, uid in sorted(largest, reverse=True)
         ]
-        for kind, kept in tally.largest.items()
-        if kept
+        for kind, largest in tally.largest.items()
+        if largest
     }
     return json.dumps(found) if found else None

@@ -65,10 +65,12 @@ HISTOGRAMS: Final = {
 
 
 def count_of(cell: int) -> int:
+    """Number of entries in a cell."""
     return cell >> 96
 
 
 def weight_of(cell: int) -> int:
+    """Sum of the weights in a cell."""
     return cell & WEIGHT
 
 
@@ -152,6 +154,7 @@ class Owner(NamedTuple):
 
 @cache
 def group_name(gid: int) -> str | None:
+    """Name of a group on this host; None where it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -160,6 +163,7 @@ def group_name(gid: int) -> str | None:
 
 @cache
 def user_name(uid: int) -> str | None:
+    """Name of a user on this host; None where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -323,11 +327,11 @@ class Tally:
         self.note("directories_by_bytes", held_bytes, path, uid)
 
     def note(self, kind: str, value: int, path: str, uid: int) -> None:
-        kept = self.largest[kind]
-        if len(kept) < LARGEST_KEPT:
-            heapq.heappush(kept, (value, path, uid))
-        elif value > kept[0][0]:
-            heapq.heapreplace(kept, (value, path, uid))
+        largest = self.largest[kind]
+        if len(largest) < LARGEST_KEPT:
+            heapq.heappush(largest, (value, path, uid))
+        elif value > largest[0][0]:
+            heapq.heapreplace(largest, (value, path, uid))
 
     def trouble(self, path: str, code: str) -> None:
         self.errors[code] += 1
@@ -347,8 +351,8 @@ class Tally:
                 _merge(self.whole[name], cells)
         self.counts.update(other.counts)
         self.errors.update(other.errors)
-        for kind, kept in other.largest.items():
-            for value, path, uid in kept:
+        for kind, largest in other.largest.items():
+            for value, path, uid in largest:
                 self.note(kind, value, path, uid)
         self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
 
@@ -382,7 +386,7 @@ class Tally:
         tally.whole |= {name: _numbered(name, cells) for name, cells in data["whole"].items()}
         tally.counts.update(data["counts"])
         tally.errors.update(data["errors"])
-        tally.largest = {kind: [(v, p, u) for v, p, u in kept] for kind, kept in data["largest"].items()}
+        tally.largest = {kind: [(v, p, u) for v, p, u in largest] for kind, largest in data["largest"].items()}
         tally.troubles = [(path, code) for path, code in data["troubles"]]
         return tally
 

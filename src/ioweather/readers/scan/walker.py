@@ -67,7 +67,7 @@ def open_below(root_fd: int, relative: str) -> int:
     return fd
 
 
-def error_name(error: OSError) -> str:
+def _error_name(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
 
 
@@ -283,7 +283,7 @@ class Walker:
                         folders.clear()
         except OSError as error:
             self._tally.counts["unreadable"] += 1
-            self._tally.trouble(place.path, error_name(error))
+            self._tally.trouble(place.path, _error_name(error))
         tally = self._tally
         tally.add_directory(place.path, found.st_uid, place.entries, max(0, found.st_size), place.held_bytes)
         if place.files:
@@ -321,15 +321,15 @@ class Walker:
 
     def _to_enter(self, folders: list[str], place: _Place) -> list[str]:
         self._names += folders
-        kept = []
+        entered = []
         for name in folders:
             if name in self._plan.skipped:
                 self._tally.counts["snapshots"] += 1
             elif self._plan.mounts and _inside(place, name) in self._plan.mounts:
                 self._tally.counts["other_filesystems"] += 1
             else:
-                kept.append(name)
-        return kept
+                entered.append(name)
+        return entered
 
     def _one_by_one(
         self, entries: list[os.DirEntry[str]], place: _Place
@@ -347,7 +347,7 @@ class Walker:
                     self._tally.counts["vanished"] += 1
                 else:
                     self._tally.counts["not_examined"] += 1
-                    self._tally.trouble(_inside(place, entry.name), error_name(error))
+                    self._tally.trouble(_inside(place, entry.name), _error_name(error))
                 continue
             rest.append(entry)
             stats.append(found)
@@ -428,7 +428,7 @@ class Walker:
             return
         self._tally.counts["unreadable"] += 1
         self._tally.counts["directories"] += 1
-        self._tally.trouble(self._full(relative), error_name(error))
+        self._tally.trouble(self._full(relative), _error_name(error))
 
     def _full(self, relative: str) -> str:
         return f"{self._plan.root.rstrip('/')}/{relative}" if relative else self._plan.root

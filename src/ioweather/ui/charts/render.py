@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -112,6 +115,10 @@ def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
     return made
 
 
+# Drawings by the digest of their specification, for a caller that stores them: drawing takes most of a report's time.
+DRAWINGS: Final[ContextVar[MutableMapping[str, str] | None]] = ContextVar("drawings", default=None)
+
+
 def draw(
     specification: Spec,
     format: Format = "svg",  # noqa: A002
@@ -124,7 +131,12 @@ def draw(
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
-    drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
+    printed = _printed(specification)
+    cache, key = DRAWINGS.get(), hashlib.sha256(json.dumps(printed).encode()).hexdigest()[:32]
+    drawn = cache.get(key) if cache is not None else None
+    drawn = drawn or vl_convert.vegalite_to_svg(printed, allowed_base_urls=[])
+    if cache is not None:
+        cache[key] = drawn
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
     if inches is not None:
         svg, scale = _as_wide_as(svg, inches, format)

@@ -142,7 +142,7 @@ def ingest(
     if not paths:
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
     if table is not None and map_file is not None:
-        raise _no_map(table, map_file)
+        raise _no_map(table)
     if (table is None) != (select_file is None):
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.ingestion.ingest import IngestReport, is_address
@@ -205,14 +205,10 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
     return document
 
 
-def _no_map(table: str, file: Path) -> UsageError:
-    from ioweather.ingestion.mappings import select_of
-
-    sql = select_of(_mapping(file))
+def _no_map(table: str) -> UsageError:
     return UsageError(
-        f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE; examples are in "
-        "docs/how-to/any-csv.md.",
-        hint=f"This does what {file} did; write it to map.sql: {sql}" if sql else "",
+        f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE.",
+        hint="A SELECT has the same columns, with their units; examples are in docs/how-to/any-csv.md.",
     )
 
 

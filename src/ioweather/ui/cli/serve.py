@@ -170,6 +170,51 @@ def serve(
 serve.add_command(token)
 
 
+UNITS_EPILOG = """\b
+As root: units of the system, sandboxed, for --user. Otherwise: units of
+your own, without a sandbox; `loginctl enable-linger` keeps them running.
+
+\b
+Example: ioweather serve units --lake /srv/weather
+"""
+
+
+@serve.command(name="units", epilog=UNITS_EPILOG)
+@lake_option
+@path_option("--out", "DIR", "Where to write them (default: systemd's folder, of the system or of this user).")
+@path_option("--reports", "DIR", "Where reports go (default: reports beside the lake).")
+@path_option("--backup", "DIR", "Where backups go (default: backup beside the lake).")
+@click.option("--user", metavar="NAME", help="User of the services, as root (default: ioweather).")
+def units(lake_dir: str | None, out: Path | None, reports: Path | None, backup: Path | None, user: str | None) -> None:
+    """Write systemd units for this installation: agent, metrics, dashboard, verdicts, nightly care, reports."""
+    from ioweather.core.facility import load_facility
+    from ioweather.ui.service_units import Site, write_units
+
+    is_root = user is not None or os.geteuid() == 0
+    lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
+    facility = load_facility(lake / "facility.toml")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    where = out or (Path("/etc/systemd/system") if is_root else config / "systemd" / "user")
+    site = Site(
+        program=Path(sys.prefix) / "bin" / "ioweather",
+        lake=lake,
+        spool=Path("/var/lib/ioweather/spool") if is_root else default_spool_dir(),
+        reports=reports.absolute() if reports else lake.with_name(f"{lake.name}-reports"),
+        backup=backup.absolute() if backup else lake.with_name(f"{lake.name}-backup"),
+        probes=[path for filesystem in facility.filesystems for path in filesystem.probes],
+        user=(user or "ioweather") if is_root else None,
+    )
+    made = write_units(where, site)
+    for path in made:
+        if path.parent != where:
+            say(f"Made {path}.")
+    mode = "" if is_root else " --user"
+    names = "ioweather-agent ioweather-export ioweather-serve ioweather-catch-up.timer ioweather-tend.timer"
+    say(f"Wrote {sum(path.parent == where for path in made)} units to {where}. Start them:")
+    say(f"  systemctl{mode} daemon-reload")
+    say(f"  systemctl{mode} enable --now {names} ioweather-report@7d.timer")
+
+
 MCP_EPILOG = """\b
 An assistant starts this command and talks to it on standard input and
 output (Model Context Protocol). Tools: one for each question, and the
@@ -365,6 +410,7 @@ Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
 
 \b
 Example: ioweather report --for director --from 7d --out week.pdf
+  ioweather report --for director --from 7d --mail head@example.org
 """
 
 
@@ -382,6 +428,14 @@ Example: ioweather report --for director --from 7d --out week.pdf
 )
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
+@click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
+@click.option(
+    "--relay",
+    metavar="HOST[:PORT]",
+    envvar="IOWEATHER_RELAY",
+    help="SMTP server for --mail (default: this machine's sendmail).",
+)
+@click.option("--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="From whom (default: ioweather@this host).")
 @path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
 @engine_options("none, in one process")
 def report(
@@ -392,6 +446,9 @@ def report(
     audience: Audience,
     only: tuple[str, ...],
     anonymous: bool,
+    mail: tuple[str, ...],
+    relay: str | None,
+    sender: str | None,
     bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
@@ -416,6 +473,11 @@ def report(
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
+    if mail:
+        from ioweather.ui.report.mail import mail_report
+
+        mail_report(material, out, mail, sender=sender, relay=relay)
+        say(f"Sent it to {', '.join(mail)}.")
     failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import zlib
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 from markupsafe import Markup
 
 from ioweather._version import __version__
@@ -26,7 +31,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns
-from ioweather.lake.caches import CachedLake, LakeCache
+from ioweather.lake.caches import CachedLake, LakeCache, LakeRecords
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import Serial, WorkersDied, in_order
@@ -41,6 +46,7 @@ from ioweather.topics.analyse import (
 )
 from ioweather.ui.charts import Drawn, exhibit_section, figure_html, html_page, provenance_html, table_html
 from ioweather.ui.charts.page import templates
+from ioweather.ui.charts.render import DRAWINGS
 from ioweather.ui.report.aliases import aliases_of
 from ioweather.ui.report.sheets import Sheet, actions, director_sheet, find, operator_sheet
 
@@ -76,6 +82,7 @@ class Material:
     made: tuple[Made, ...]
     left_out: tuple[LeftOut, ...]
     made_ns: int
+    sheets: tuple[Sheet, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,7 +235,7 @@ def report_html(
     """The whole file."""
     made = without_repeats(material.made)
     name = "a facility" if anonymous else material.facility.name
-    parts = [_sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
+    parts = [sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
     if appendix:
         inside = "".join(part for part in _science(material, made, progress) if part)
         ids = {m.exhibit.id.partition("@")[0] for m in made}
@@ -249,11 +256,12 @@ def report_html(
     )
 
 
-def _sheet_html(sheet: Sheet, number: int, material: Material) -> str:
+def sheet_html(sheet: Sheet, number: int, material: Material, *, drawn: bool = True) -> str:
+    """Return one sheet as HTML; without pictures if not `drawn`."""
     simulated = " This facility is simulated: nothing here was measured." if material.facility.simulated else ""
     figures = [
         Markup(figure_html(chart, f"sheet{number}-{i}", 3, Drawn(height=_CHART_PX), with_rows=False))
-        for i, chart in enumerate(sheet.charts)
+        for i, chart in enumerate(sheet.charts if drawn else ())
     ]
     kicker, tables = f"ioweather report. {_period(material)}{simulated}", [Markup(table_html(t)) for t in sheet.tables]
     template = _TEMPLATES.get_template("sheet.html")
@@ -345,6 +353,7 @@ def _coverage_part(material: Material) -> str:
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE_SECONDS: Final = 120
 _ROOM_BYTES: Final = 256 << 20
+_DRAWINGS: Final = "drawings"
 
 
 def pdf_printer(out: Path) -> str:
@@ -395,8 +404,10 @@ def write_report(
     `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
     if out.suffix.lower() not in (".html", ".htm", ".pdf"):
         raise UsageError(f"--out {out}: the ending must be .html or .pdf.")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}.")
+    try:
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: its folder cannot be made: {error.strerror}.") from None
     browser = pdf_printer(out) if out.suffix.lower() == ".pdf" else None
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
@@ -408,7 +419,8 @@ def write_report(
     sheets = front_sheets(kept, material, operator=audience != "director")
     if anonymous:
         material, sheets = anonymised(lake, material, sheets)
-    page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
+    with _stored_drawings(lake):
+        page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
     try:
         if browser is None:
             write_whole(out, page.encode())
@@ -416,7 +428,24 @@ def write_report(
             print_pdf(browser, page, out)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
-    return material
+    return replace(material, sheets=tuple(sheets))
+
+
+@contextmanager
+def _stored_drawings(lake: Lake) -> Iterator[None]:
+    """Draw again only what is not in the last report of this lake."""
+    records = LakeRecords(lake.root)
+    known = records.get(_DRAWINGS, "svg", lambda stored: json.loads(zlib.decompress(bytes(stored["drawings"])))) or {}
+    drawn: ChainMap[str, str] = ChainMap({}, known)
+    mark = DRAWINGS.set(drawn)
+    try:
+        yield
+    finally:
+        DRAWINGS.reset(mark)
+    used = dict(drawn.maps[0])
+    if not used.keys() <= known.keys():
+        packed = zlib.compress(json.dumps(used).encode(), 1)
+        records.put(_DRAWINGS, "svg", {"drawings": np.frombuffer(packed, np.uint8)})
 
 
 def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Sheet]:
