@@ -12,7 +12,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.checks import Cadence
+from ioweather.core.tables.schema import Cadence
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion.reading import Reading, _regular, read_batch
 from ioweather.readers.prometheus.mapping import Amounts, mappings_of

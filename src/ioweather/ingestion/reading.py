@@ -22,7 +22,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.tables.checks import Cadence
+from ioweather.core.tables.schema import Cadence
 from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited

@@ -27,7 +27,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
 from ioweather.core.safe_files import sync_to_disk
 from ioweather.core.tables import Quality
-from ioweather.core.tables.checks import OLDEST_NS
+from ioweather.core.tables.schema import OLDEST_NS
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.database import literal

@@ -21,6 +21,16 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.words import pairs_of
 from ioweather.lake.workers import Serial, in_order
 from ioweather.simulate.darshan_logs import LogWriter
+from ioweather.simulate.facility_files import (
+    AccountsWriter,
+    append_tokio,
+    facility_toml,
+    make_contents,
+    write_detail,
+    write_listing,
+    write_result,
+    write_segments,
+)
 from ioweather.simulate.fluid import OPERATIONS, Calendar, Felt, Incident, divided
 from ioweather.simulate.monitoring import (
     SIZES,
@@ -36,16 +46,6 @@ from ioweather.simulate.monitoring import (
     write_job_stats,
 )
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.text_files import (
-    AccountsWriter,
-    append_tokio,
-    facility_toml,
-    make_contents,
-    write_detail,
-    write_listing,
-    write_result,
-    write_segments,
-)
 from ioweather.simulate.world import DAY_SECONDS, Run, Window, World
 
 _TOLERANCE = 0.05

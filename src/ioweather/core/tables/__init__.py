@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ioweather.core.tables.checks import Checked, Complaints
 from ioweather.core.tables.job_tables import (
     APPLICATIONS,
     BENCHMARKS,
@@ -27,7 +26,9 @@ from ioweather.core.tables.schema import (
     INTERFACES,
     LAKE_COLUMNS,
     SCHEMA_VERSION,
+    Checked,
     ColumnSpec,
+    Complaints,
     TableSpec,
     concat,
     encode_text,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.checks import Fault
 from ioweather.core.tables.schema import (
     ANY,
     BENCHMARK_BYTES_PER_S,
@@ -22,6 +21,7 @@ from ioweather.core.tables.schema import (
     PROCESSES,
     RANK,
     ColumnSpec,
+    Fault,
     Range,
     TableSpec,
     is_event_details,
@@ -31,9 +31,9 @@ from ioweather.core.tables.schema import (
     is_object_of_counts,
     is_object_of_objects,
     is_object_of_texts,
+    most_per_s,
 )
 from ioweather.core.tables.schema import INTERFACES as INTERFACES
-from ioweather.core.tables.storage_tables import most_per_s
 from ioweather.core.units import NS
 
 # `applications`, `files`, `job_io`: what Darshan logs say of runs. `verdicts`: what `why` said of them.

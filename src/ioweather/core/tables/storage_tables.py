@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.checks import TIME_DOUBTFUL, Fault
 from ioweather.core.tables.schema import (
     ANY,
     COMPONENT_KINDS,
@@ -21,12 +20,15 @@ from ioweather.core.tables.schema import (
     NOT_NEGATIVE,
     PLANNED_TIME,
     SAMPLE,
+    TIME_DOUBTFUL,
     ColumnSpec,
+    Fault,
     Range,
     TableSpec,
     is_histogram,
     is_layout,
     is_object,
+    most_per_s,
 )
 from ioweather.core.tables.schema import INTERFACES as INTERFACES
 from ioweather.core.units import NS
@@ -63,19 +65,6 @@ class Metric:
         if not self.extensive:
             return _MOST_OF.get(self.name) or _MOST[self.unit]
         return most_per_s(kind, self.unit)
-
-
-# What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
-# second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
-# are common; 100 TB/s is ten times the largest file system of 2023, 1e11 operations a hundred times the best of the
-# IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
-_MOST_PER_S: Final = {"bytes": 1e14, "count": 1e11, "seconds": 1e9}
-_MOST_PER_S_OF_DEVICE: Final = {"bytes": 3e12, "count": 1e9, "seconds": 1e7}
-
-
-def most_per_s(kind: str, unit: str) -> float:
-    """Physical limit of a component of this kind, in bytes, counts or seconds a second."""
-    return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
 
 
 # The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.
