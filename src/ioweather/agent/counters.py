@@ -313,8 +313,8 @@ _LNET_NUMBERS: Final = 11
 
 @dataclass
 class LnetTraffic:
-    """What Lustre's network moved on this host, for the one file system that it serves or has mounted: of a host with
-    several, nobody can tell whose messages they were."""
+    """What Lustre's network moved on this host, if it serves or mounts a single file system: the counters do not say
+    whose messages they count."""
 
     root: Path
     host: str
