@@ -56,7 +56,7 @@ def test_the_answer_is_of_the_last_days(tmp_path):
     data = lake(tmp_path, [("old", 1, BAD), ("new", 20, BAD), ("new", 21, GOOD)])
     answer = triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500})
     assert [item.program for item in answer.result.programs] == ["new"]
-    assert answer.headline.startswith("1 program could win")
+    assert answer.headline.startswith("1 program could save")
     assert [fact.name for fact in answer.facts[0].facts] == ["program_1"]
     all_of_it = triage_answer(data, Facility(), {"since": 40 * DAY, "most": 500})
     assert {item.program for item in all_of_it.result.programs} == {"old", "new"}

@@ -239,7 +239,7 @@ def test_a_quiet_job_has_little_to_say():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"io": 0.5}, "I/O is 0.5% of the run: faster I/O would not be felt."),
+        ({"io": 0.5}, "I/O is 0.5% of the run: faster I/O would make no difference."),
         ({"io_rank_count": 1, "rank0_bytes": GIB}, "All data goes through rank 0; 63 processes move none."),
         ({"io_rank_count": 1}, "All data goes through one process; 63 processes move none."),
         ({"io_rank_count": 8}, "8 of 64 processes move all data, not collectively."),

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Final
 
 from ioweather.core.foreign_text import one_line
@@ -111,18 +112,18 @@ def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime
 
 
 # The zone that people read times in; None: UTC, marked as such. Surfaces for people set it and name it once.
-_zone_of_people: dt.tzinfo | None = None
+_zone_of_people: ContextVar[dt.tzinfo | None] = ContextVar("zone_of_people", default=None)
 
 
 def show_times_in(zone: dt.tzinfo | None) -> None:
-    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name."""
-    global _zone_of_people
-    _zone_of_people = zone
+    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name, in this command
+    or request."""
+    _zone_of_people.set(zone)
 
 
 def shown_zone() -> dt.tzinfo:
     """The zone of times that people read."""
-    return _zone_of_people or dt.timezone.utc
+    return _zone_of_people.get() or dt.timezone.utc
 
 
 def format_span(start_ns: int, end_ns: int | None) -> str:
@@ -145,9 +146,10 @@ def format_moment(value: int) -> str:
 
 
 def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
-    """A moment for people: in the zone set for the process, else in `zone` (default: UTC) with its offset."""
-    if zone is None and _zone_of_people is not None:
-        return f"{ns_to_datetime(value, _zone_of_people):%Y-%m-%d %H:%M}"
+    """A moment for people: in the zone set for them, else in `zone` (default: UTC) with its offset."""
+    shown = _zone_of_people.get()
+    if zone is None and shown is not None:
+        return f"{ns_to_datetime(value, shown):%Y-%m-%d %H:%M}"
     moment = ns_to_datetime(value, zone or dt.timezone.utc)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix

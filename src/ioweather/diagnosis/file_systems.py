@@ -206,7 +206,7 @@ def _facts(state: FileSystemState) -> FactGroup:
         Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
         Fact("write_bytes", "written in the period", state.write_bytes, "bytes"),
-        Fact("open_events", "events going on", state.open_events, "count"),
+        Fact("open_events", "open events", state.open_events, "count"),
     ]
     if state.load_ratio is not None:
         facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
@@ -223,7 +223,7 @@ def _exhibits(
     if slow:
         rows = tuple((int(t), s.filesystem, _number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
         columns = (_TIME, *columns_of("filesystem: file system [text]; slowdown [factor]"))
-        limit = Reference("y", SLOW, "slow from here")
+        limit = Reference("y", SLOW, "slow (2x)")
         encoding = {"x": "start_ns", "y": "slowdown", "series": "filesystem"}
         table = ResultTable("slowdown", columns, rows)
         chart = Chart("timeline", table, encoding, scales={"y": "log"}, references=(*shaded, limit))

@@ -549,16 +549,16 @@ def describe_cause(incident: Incident) -> str:
     what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
     if incident.kind == "absent":
         later = f", and its targets were slow afterwards (by {by})" if by else ""
-        return f"no samples of {name} came while those of others did: it was down or cut off{later}"
+        return f"{name} stopped reporting while others continued: down or unreachable{later}"
     if incident.kind == "capped":
         level = 1 / (incident.factor or 1)
-        return f"{name} worked at {level:.0%} of its usual ceiling and never above, while others did"
+        return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
     if incident.kind == "stalled":
         return f"{what} on {name} took {times} as on others (by {by}), though its device did not: its server stalls"
     if incident.kind == "busy":
         return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
     if incident.kind == "overloaded":
-        return f"metadata operations took {times} as usual: more was asked of {name} than it can do"
+        return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:
         return f"{what} of most clients of {name} took {times} as expected: its server or the network"
     if "shared" in incident.shown_by:

@@ -267,7 +267,7 @@ def _answer(
             found = troubles(each.status, hangs=agent.state != "running")
             findings += [Finding(f"{agent.host}: {trouble}", "alarm", "agent_trouble") for trouble in found]
     if facts:
-        groups.append(FactGroup("agents", "Agents of other hosts (since last heard of)", tuple(facts)))
+        groups.append(FactGroup("agents", "Agents of other hosts (time since their last report)", tuple(facts)))
     good, missed = sum(o.outcome.count for o in operations), sum(o.outcome.missed for o in operations)
     failed = sum(sum(o.outcome.errors.values()) for o in operations)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
@@ -298,7 +298,7 @@ def _agent_notes(agent: Remote) -> Iterator[str]:
     """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
     status = agent.status
     if status is None:
-        yield "tells no status"
+        yield "no status"
         return
     yield status.software_version
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
@@ -358,7 +358,7 @@ def _headline(
         o, age = longest.outcome, format_seconds(longest.outcome.age_seconds)
         return f"Storage hangs: a {o.op} on {o.filesystem} has not returned for {age}{longest.reported}."
     if not operations and elsewhere:
-        return f"No path is probed: {', '.join(elsewhere[:3])} bring rows of other kinds."
+        return f"No path is probed. Other data come from {', '.join(elsewhere[:3])}."
     if not operations:
         return "Nothing is measured: no agent is running."
     known = [o for o in operations if o.outcome.slowdown is not None]

@@ -1,4 +1,4 @@
-"""`triage`: the programs where a fix wins most, or that cost others most, one line each, and what was fixed since."""
+"""`triage`: the programs where a fix saves most, or that slow others most, one line each, and what was fixed since."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SHOWN: Final = 10
 _NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 _COLUMNS: Final = columns_of(
     "program [text]; user [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; "
-    "seconds: to win [seconds]; headline: pattern [text]; job_id: for example job [text]"
+    "seconds: could save [seconds]; headline: pattern [text]; job_id: for example job [text]"
 )
 _OTHERS: Final = columns_of(
     "program [text]; user [text]; project [text]; runs: runs slowed [count]; seconds: cost others [seconds]; "
@@ -164,10 +164,12 @@ def triage_answer(
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
     facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
-    groups = [FactGroup("triage", "A fix wins most here (added up over the runs)", facts)]
+    groups = [FactGroup("triage", "Biggest possible savings (sum over the runs)", facts)]
     slowing = tuple(_slowing(number, item) for number, item in enumerate(others[:_SHOWN], 1))
-    groups.append(FactGroup("others", "These cost others most", slowing))
-    tables = [ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Where a fix wins most")]
+    groups.append(FactGroup("others", "These slow others most", slowing))
+    tables = [
+        ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Biggest possible savings")
+    ]
     if others:
         tables.append(
             ResultTable("others", _OTHERS, tuple(_cells(item, _OTHERS) for item in others), "Cost others most")
@@ -183,9 +185,9 @@ def triage_answer(
         for number, item in enumerate(gone[:_SHOWN], 1)
     ]
     programs = "1 program" if len(items) == 1 else f"{len(items):,} programs"
-    headline = f"{programs} could win {format_seconds(total)} of I/O in {len(mine):,} runs."
+    headline = f"{programs} could save {format_seconds(total)} of I/O time in {len(mine):,} runs."
     return Answer(
-        question="Where does a fix win most?",
+        question="Where would a fix help most?",
         headline=headline if items else f"Nothing worth changing in {len(mine):,} runs.",
         facts=tuple(group for group in groups if group.facts),
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
@@ -243,7 +245,7 @@ def _slowing(number: int, item: OthersItem) -> Fact:
 
 
 def _caveats(activity: Activity | str) -> Iterator[str]:
-    yield "Seconds are the advisor's promises; those of one run are not added where they overlap."
+    yield "Times are estimated savings; overlapping ones of one run are counted once."
     if isinstance(activity, Activity):
         yield "What a program cost others is what they waited for it (`ioweather who`): a fix spares them at most that."
     else:
@@ -264,7 +266,7 @@ QUESTION = Question(
         Param("since", "Runs of so much time before the newest one.", "duration", default="7d", metavar="TIME"),
         Param("most", "Of all runs those with most I/O time are judged: so many.", "int", default=500, least=1),
     ),
-    help="""List the programs where a fix wins most I/O time, those that cost others most, one line each, and what was
+    help="""List the programs where a fix saves most I/O time, those that slow others most, one line each, and what was
     fixed since.
 
     Fixed is a pattern that runs of a program had, and later runs of as many processes have no more, and are faster.""",

@@ -27,9 +27,10 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
+from ioweather.diagnosis.time_model import LevelMove
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
 from ioweather.facts.file_records import quotient
 from ioweather.facts.runs import program_names
@@ -132,7 +133,7 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
 
 def _remedy(reason: str) -> str:
     return (
-        f"Whether the system was busy cannot be told ({reason}): ingest its samples (iostat, LMT, Lustre, block "
+        f"Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block "
         "devices) with `ioweather ingest`, and earlier logs of this program."
     )
 
@@ -224,7 +225,7 @@ def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
     if verdict.usual is None:
         return
     others = _others(found.runs.floats("io_seconds"), found.this)
-    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="at the system's usual state")
+    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
         slower = float(np.mean(others < verdict.io_seconds))
         times = f", {format_value(found.slowdown, 'factor')} their median" if math.isfinite(found.slowdown) else ""
@@ -338,11 +339,23 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
         yield Finding(text, name="unhealthy_components")
+    if verdict.level is not None:
+        yield Finding(_level_words(verdict.level), "undecided", "level")
     is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
     if is_slow and verdict.kind != "you":
         yield from _findings_of_places(found)
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
         yield Finding(_turning_point(verdict), name="turning_point")
+
+
+def _level_words(level: LevelMove) -> str:
+    since = format_time_ns(level.since_ns)
+    if level.factor is None:
+        return (
+            f"All runs with this change are on one side of {since} and all others on the other: whether the change or "
+            "the time made the difference cannot be told, and no other program ran on both sides."
+        )
+    return f"Since {since} everything is {level.factor:.1f} times slower, also programs that did not change."
 
 
 def _findings_of_places(found: Explained) -> Iterator[Finding]:
@@ -393,15 +406,15 @@ def _turning_point(verdict: Verdict) -> str:
         for part in (verdict.own, verdict.system)
     )
     if verdict.kind == "system":
-        return f'The verdict would change to "both" if its own change cost {harm} or more (now {own}).'
+        return f'It would be "both" if its own change had cost {harm} or more (it cost {own}).'
     if verdict.kind == "you":
-        return f'The verdict would change to "both" if the system took {harm} or more (now {system}).'
-    return f'The verdict would change to "system" if its own change cost less than {harm} (now {own}).'
+        return f'It would be "both" if the system had cost {harm} or more (it cost {system}).'
+    return f'It would be "system" if its own change had cost less than {harm} (it cost {own}).'
 
 
 def _caveats(verdict: Verdict) -> Iterator[str]:
-    yield "The verdict compares the run with similar runs; whether all of them could be faster is advice."
-    yield "Ranges are 90% intervals. Unexplained is what nothing that was measured accounts for."
+    yield "The verdict compares this run with similar runs; for making all of them faster, see the advice."
+    yield "Ranges are 90% intervals. Unexplained time has no measured cause."
     if verdict.kind == "both":
         yield "A busy system and an unusual pattern multiply: what they do together is divided evenly."
     if verdict.pooled and verdict.n < _FEW_RUNS:
@@ -571,11 +584,11 @@ def silence_words(run: Slowed) -> str:
     if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"
     if not suspects.found:
-        return "no record shows another job at work beside it"
+        return "no log shows another active job"
     if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
-        return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in nobody's record"
+        return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in no job's log"
     if suspects.on_sick and not suspects.has_servers:
-        return "one of its targets was sick, and nobody counted what jobs did to it"
+        return "one of its targets was sick, and no server counted the I/O of jobs on it"
     if run.attributable < 0.5:
-        return "runs that met as much work of others are hardly slow more often here than the rest"
-    return "what the jobs beside it did does not explain the time it lost"
+        return "runs with such busy neighbours are only slightly more often slow here"
+    return "the jobs that ran at the same time do not explain the lost time"

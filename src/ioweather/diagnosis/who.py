@@ -113,14 +113,14 @@ def _answer_run(asked: RunAsked) -> Answer:
     elif found:
         headline = without_words(run, found[0].worst)
     else:
-        headline = f"Nobody is named: {silence_words(run)}."
+        headline = f"No culprit found: {silence_words(run)}."
     advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
     findings = [
         *findings_of(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if suspects.known_ratio is not None:
-        text = f"Records of jobs explain {suspects.known_ratio:.0%} of what its targets did meanwhile."
+        text = f"Logged jobs account for {suspects.known_ratio:.0%} of what its targets did during the run."
         findings.append(Finding(text, name="known"))
     most_active = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))
     facts = numbered(
@@ -137,7 +137,7 @@ def _answer_run(asked: RunAsked) -> Answer:
     return Answer(
         question,
         headline,
-        (FactGroup("beside", "Active beside it", facts),) if facts else (),
+        (FactGroup("beside", "Active during the run", facts),) if facts else (),
         name="who",
         exhibits=(_culprit_table(found),),
         findings=tuple(findings),
@@ -197,7 +197,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         for each in storms
     )
     groups = [
-        FactGroup("culprits", "Seconds that jobs cost others", numbered(culprit_facts)),
+        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
         FactGroup("users", "The same by user", numbered(user_facts)),
         FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
         FactGroup("storms", "Metadata storms", numbered(storm_facts)),
@@ -248,21 +248,25 @@ def _runs(count: int) -> str:
     return f"{count:,} run{'s' if count != 1 else ''}"
 
 
+def _others(count: int) -> str:
+    return "one other run" if count == 1 else f"{count:,} other runs"
+
+
 def _when(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
 def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not asked.runs:
-        return "Who slowed others cannot be told: no run with a log in this time. Ask about a longer one."
+        return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
         return f"Nobody slowed others: {_runs(asked.runs)} with a log, none slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
     if not found:
-        return f"Nobody is named: {runs}, and no job's record explains it."
+        return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{party_words(first.party, begins=True)} cost {_runs(first.runs)} of others {cost}; {runs}."
+    return f"{party_words(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
 
 
 def _cost_fact(name: str, label: str, each: Accused, found: Sequence[Accused], more: str = "") -> Fact:
@@ -280,10 +284,10 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(NOT_ADDITIVE, name="not_additive")
     due = [run.attributable for run in asked.slowed]
     if due and sum(due) < _LITTLE * len(due):
-        text = "Runs beside as much work of others were hardly slow more often than the rest"
-        yield Finding(f"{text}: it explains about {sum(due) / len(due):.0%} of the slow ones.", name="explained")
+        text = "Runs with busy neighbours were only slightly more often slow"
+        yield Finding(f"{text}: neighbours explain about {sum(due) / len(due):.0%} of slow runs.", name="explained")
     if asked.known_ratio is not None:
-        share = f"records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved."
+        share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
         yield Finding(f"From {_when(asked)} {share}", name="known")
 
 

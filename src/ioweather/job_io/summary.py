@@ -176,7 +176,7 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     incomplete = is_incomplete(view)
     # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
-        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
+        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would make no difference."
         yield Finding(text, name="negligible_io")
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
@@ -244,7 +244,7 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
     either = causes["read"] | causes["write"]
     spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
     if spans:
-        yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
+        yield Finding(f"Time from first to last (slowest process busy): {', '.join(spans)}.", name="io_spans")
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
@@ -294,7 +294,7 @@ _NODE_WORDS: Final = {
 def job_answer(view: JobView) -> Answer:
     """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
-    title = "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
+    title = "Files" if row["nprocs"] == 1 else "Files (unique: used by one process; shared: by all)"
     groups = (
         FactGroup("job", "Job", tuple(_about(view, row))),
         FactGroup("time", _time_title(view, row), tuple(_times(row))),
@@ -433,7 +433,7 @@ def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
     if not known:
         return
     for name, seconds in known.items():
-        note = f"{format_seconds(seconds)}{' (close flushes count here)' if name == 'metadata' else ''}"
+        note = f"{format_seconds(seconds)}{' (includes flushing on close)' if name == 'metadata' else ''}"
         if whole is None:
             yield Fact(name, name, seconds, "seconds")
         else:

@@ -603,7 +603,7 @@ def start_finding(found: BestStart | None, what: str) -> Finding:
     """Return the finding on the best start."""
     name = "best_start"
     if found is None:
-        text = f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet."
+        text = f"No best start: not every hour of the week ahead has a typical {what} yet."
         return Finding(text, name=name)
     gain = found.gain
     if not found.enough and not found.pays:

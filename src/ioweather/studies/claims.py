@@ -220,7 +220,7 @@ QUESTION = Question(
             metavar="FILE",
         ),
     ),
-    help="""Hold this site against what five papers state: more than 80 statements, each with its place, a criterion
+    help="""Check the claims of five papers at this site: more than 80 statements, each with its place, a criterion
     that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
     or cannot be tested. The values of the papers' own sites stand beside.
 

@@ -40,7 +40,7 @@ _LINES = {
     "stripe": ("ioweather.planning.predict:STRIPE", "Say over how many OSTs to stripe a file."),
     "triage": (
         "ioweather.diagnosis.triage:QUESTION",
-        "List the programs where a fix wins most, and what was fixed since.",
+        "List the programs where a fix saves most, and what was fixed since.",
     ),
     "what_if": ("ioweather.diagnosis.who:WHAT_IF", "Say how long others' I/O would have taken without a job."),
     "who": ("ioweather.diagnosis.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),

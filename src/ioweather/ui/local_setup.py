@@ -77,7 +77,7 @@ def tour(lake: Lake) -> Iterator[Step]:
     period_ns = (int(first.timestamp()) * NS, int(last.timestamp()) * NS)
     command = f"who --from {first:%F} --to {last:%F}"
     yield Step("Who slowed others?", command, ask("who", lake, period_ns=period_ns))
-    yield Step("Where does a fix win most?", "triage", ask("triage", lake))
+    yield Step("Where would a fix help most?", "triage", ask("triage", lake))
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:

@@ -163,6 +163,33 @@ class ShownExhibit(Exhibit):
 class ShownAnswer(Answer):
     """An Answer that notebooks show as a page; its data are the answer's own."""
 
+    @property
+    def table(self) -> ResultTable:
+        """The table of an answer that is a list (jobs, events, incidents, ...); else its facts.
+
+        >>> import ioweather
+        >>> list(ioweather.health("my-lake").table.to_polars().columns[:3])
+        ['start_ns', 'end_ns', 'component']
+        """
+        wanted = QUESTIONS[self.name].table if self.name in QUESTIONS else ""
+        tables = [table for exhibit in self.exhibits for table in exhibit.tables]
+        for found in (table for table in tables if table.name == wanted):
+            return found
+        facts = [
+            (group.name, fact.name, None if fact.value is None else str(fact.value), fact.unit, fact.note)
+            for group in self.facts
+            for fact in group.facts
+        ]
+        return ResultTable.of("facts", "group [text]; fact [text]; value [text]; unit [text]; note [text]", facts)
+
+    def to_pandas(self) -> Any:
+        """`table` as a pandas.DataFrame; times are datetimes in UTC. pandas must be installed."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """`table` as a polars.DataFrame; times are nanoseconds since 1970. polars must be installed."""
+        return self.table.to_polars()
+
     def _repr_html_(self) -> str:
         from ioweather.ui.charts.page import answer_fragment
 
@@ -187,9 +214,19 @@ def function_of(name: str) -> Callable[..., Answer]:
         return shown(ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake))))
 
     asked.__name__ = asked.__qualname__ = name
-    asked.__doc__ = question.help or title_of(name)
+    asked.__doc__ = _docstring(question)
     asked.__signature__ = arguments  # type: ignore[attr-defined]
     return asked
+
+
+def _docstring(question: Question) -> str:
+    """What the question answers, its parameters and its result."""
+    lines = [*inspect.cleandoc(question.help or title_of(question.name)).splitlines(), "", "Parameters"]
+    lines += [f"- {param.name}: {param.help}" for param in question.params]
+    lines.append("- lake: a Lake or its directory (default: your own)")
+    lines += ["- start, end: only this period; text such as '2026-11-15' or '7d', or ns"] if question.period else []
+    lines += ["", f"Returns an Answer; `.result` is a {question.result.__name__}, `.to_pandas()` its list."]
+    return "\n".join(lines)
 
 
 def signature_of(question: Question) -> inspect.Signature:

@@ -221,8 +221,8 @@ def test_a_page_is_small(pages: dict[str, str]) -> None:
 def test_light_and_dark_can_be_fixed(exhibit: Exhibit) -> None:
     light, dark, auto = (html_page("t", [], theme) for theme in ("light", "dark", "auto"))  # type: ignore[arg-type]
     assert "prefers-color-scheme" not in light + dark
-    assert "#15191f" not in light
-    assert "#15191f" in dark
+    assert "#161c23" not in light
+    assert "#161c23" in dark
     assert "screen and (prefers-color-scheme:dark)" in auto
 
 

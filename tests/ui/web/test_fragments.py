@@ -34,7 +34,7 @@ def test_a_size_that_is_none_is_explained(client):
 
 
 def test_the_question_is_part_of_the_address(client):
-    text = client.get("/responses?size=2GiB&op=read").text
+    text = client.get("/storage?size=2GiB&op=read").text
     assert "/fragments/transfer?size=2GiB&amp;op=read" in text
     assert '<option value="read" selected>' in text
 
@@ -62,7 +62,7 @@ def test_an_event_is_drawn_on_what_the_system_did(client):
 def test_figures_are_drawn_for_the_screen_that_asks(client):
     widths = {}
     for screen in ("wide", "narrow", "wide", "something else"):
-        text = client.get("/fragments/load", headers={"ioweather-screen": screen}).text
+        text = client.get("/fragments/filesystems", headers={"ioweather-screen": screen}).text
         widths[screen] = [float(px) for px in re.findall(r'<svg role="img"[^>]* width="([0-9.]+)"', text)]
         assert len(widths[screen]) == text.count("<figure") > 0
     assert max(widths["narrow"]) < 400 < min(widths["wide"])

@@ -135,7 +135,7 @@ def test_operators_see_all(as_, people):
         assert operator.get(f"{API}/jobs/{person['job_id']}").status_code == 200
     assert operator.post(f"{API}/sql", json={"query": "SELECT 1 AS one"}).json()["rows"] == [[1]]
     assert operator.get("/sql").status_code == 200
-    assert ">SQL</a>" in operator.get("/exhibits").text
+    assert "data-sql" in operator.get("/data").text
 
 
 def test_sql_is_the_operators(as_, people):
@@ -146,7 +146,7 @@ def test_sql_is_the_operators(as_, people):
         person.get("/sql"),
     ):
         assert response.status_code == 403
-    assert ">SQL</a>" not in person.get("/exhibits").text
+    assert "data-sql" not in person.get("/data").text
 
 
 @pytest.mark.parametrize("path", [path for path, _ in NAVIGATION if path != "/sql"])

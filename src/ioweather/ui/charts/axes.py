@@ -17,6 +17,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart, Reference, ResultColumn
+from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
 from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec, text_px, wrapped
 
@@ -311,7 +312,7 @@ def _log_bounds(low: float, high: float, unit: str) -> tuple[float, float]:
 
 
 def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
-    """A UTC time axis; its title gives the day or the years, which the ticks leave out."""
+    """A time axis in the zone of people; its title gives the day or the years, which the ticks leave out."""
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
     known = known[(known >= chart_data.FIRST_MS) & (known <= chart_data.LAST_MS)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 86_400_000.0)
@@ -322,8 +323,8 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
         context = f"{first.day} {first:%b %Y}"
     else:
         context = f"{first:%Y}" if first.year == last.year else f"{first:%Y} to {last:%Y}"
-    # The zone of a day is that of its source; moments are UTC.
-    context = context if column.unit == "date" else f"UTC, {context}"
+    # The zone of a day is that of its source.
+    context = context if column.unit == "date" else f"{shown_zone()}, {context}"
     return Axis(f"{capitalised(column.heading)} ({context})", "time", low, high, column.unit)
 
 
@@ -402,7 +403,8 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     """First and last pixel of a reference along its axis, from the left or from the top."""
     divisor = 1_000_000 if axis.unit == "time_ns" else 1
     ends = (reference.value, reference.value if reference.end is None else reference.end)
-    both = np.array([chart_data.number(value) for value in ends]) / divisor
+    places = [chart_data.number(value) / divisor for value in ends]
+    both = np.array([chart_data.local_ms(place) if axis.unit == "time_ns" else place for place in places])
     start, end = sorted(axis.fractions(both).tolist())
     if math.isnan(start + end) or end < 0 or start > 1:
         return None

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats, Indices
 from ioweather.core.foreign_text import marked
 from ioweather.core.results import Cell, Chart, Reference, ResultColumn
-from ioweather.core.units import format_value
+from ioweather.core.units import NS, format_value, ns_to_datetime, shown_zone
 from ioweather.core.words import names_of
 from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
 
@@ -127,7 +128,20 @@ def number(cell: Cell) -> float:
 def _milliseconds(cell: Cell) -> float:
     """Divided as an integer: 1.7e18 ns has no exact float. A time outside the calendar is missing."""
     value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
-    return value if FIRST_MS <= value <= LAST_MS else math.nan
+    return local_ms(value) if FIRST_MS <= value <= LAST_MS else math.nan
+
+
+def local_ms(value: float) -> float:
+    """The milliseconds of the clock in the zone that people read times in: charts have no zones of their own."""
+    zone = shown_zone()
+    return value if zone is dt.UTC or math.isnan(value) else value + _offset_ms(int(value // 900_000), zone)
+
+
+@lru_cache(maxsize=4096)
+def _offset_ms(quarter: int, zone: dt.tzinfo) -> float:
+    """The offset of a quarter of an hour since 1970."""
+    offset = ns_to_datetime(quarter * 900 * NS, zone).utcoffset()
+    return 0.0 if offset is None else offset.total_seconds() * 1000
 
 
 def _date_milliseconds(cell: Cell) -> float:
@@ -259,8 +273,9 @@ def bin_cells(column: Indices, row: Indices, value: Floats, limit: int) -> tuple
 
 
 # The most frequent series: they have the same colours whatever the order of the rows.
-_FIXED: Final = {"read": 0, "write": 1}
-_SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right triangle-left")
+_COMPARED: Final = 7  # the palette's grey: what something is compared with
+_FIXED: Final = {"read": 0, "write": 1, "written": 1, "this run": 4, "similar runs": _COMPARED}
+_SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right circle")
 
 
 # A line hides another if nine tenths of the points of both agree to half a percent of the axis.
@@ -285,12 +300,11 @@ class Series:
     @property
     def order(self) -> list[int]:
         """The place of each series in the palette."""
-        taken = {_FIXED[n.casefold()] for n in self.names if n.casefold() in _FIXED}
+        fixed = {n: _COMPARED if n.startswith("median of ") else _FIXED.get(n.casefold()) for n in self.names}
+        taken = {place for place in fixed.values() if place is not None}
         free = (index for index in range(len(SERIES) + len(taken)) if index not in taken)
-        return [
-            _FIXED[n.casefold()] if n.casefold() in _FIXED else next(free) % len(SERIES)
-            for n in self.names[: len(SERIES)]
-        ]
+        chosen = [fixed[n] for n in self.names[: len(SERIES)]]
+        return [next(free) % len(SERIES) if place is None else place for place in chosen]
 
     def legend(self, width: int, offset: int = 6) -> Spec | None:
         if not self.names or self.bundled:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -30,6 +30,7 @@ from ioweather.core.results import (
     Exhibit,
     FactGroup,
     Finding,
+    Item,
     Items,
     Next,
     Provenance,
@@ -52,7 +53,7 @@ _VARIABLES: Final = {
     "line": colours.GRID,
     "edge": colours.AXIS,
     "accent": colours.SERIES[0],
-    "warm": colours.SERIES[1],
+    "warm": colours.SERIES[5],
 }
 
 _POLICY: Final = Markup(
@@ -82,11 +83,13 @@ _MARK = {
 class Drawn:
     """How the figures of a page are drawn. For one of the `screens` alone a figure takes half the time, and a smaller
     screen scrolls it. `live` adds the specification that the dashboard's script draws again, with what a pointer shows,
-    when one comes over the figure. `height` is that of the plots."""
+    when one comes over the figure. `height` is that of the plots, `width`
+    that of the drawing where it is known."""
 
     screens: tuple[Screen, ...] = ("wide", "narrow")
     live: bool = False
     height: int | None = None
+    width: int | None = None
 
 
 _STILL: Final = Drawn()
@@ -182,7 +185,7 @@ def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, hea
         for exhibit in answer.exhibits
         if not exhibit.charts or not all(any(chart.table is each for each in charted) for chart in exhibit.charts)
     ]
-    return _markup(_RESULTS.answer(rest, level, headed, blocks, exhibits))
+    return _markup(_RESULTS.answer(rest, level, headed, blocks, exhibits, folded=bool(blocks) and not drawn.live))
 
 
 def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:
@@ -191,8 +194,7 @@ def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:
         case FactGroup():
             return _markup(_RESULTS.facts(block, level))
         case Items():
-            spans = [format_span(i.start_ns, i.end_ns) if i.start_ns is not None else "" for i in block.items]
-            return _markup(_RESULTS.items(block, zip(block.items, spans, strict=True), level))
+            return items_html(block, level)
         case ResultTable():
             return table_html(block)
         case Chart():
@@ -234,6 +236,15 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, 
     return _markup(_RESULTS.exhibit(exhibit, level, later, of_paper, figures, estimates, tables, compared, origin))
 
 
+def items_html(found: Items, level: int, address: Callable[[Item], str] = lambda _: "") -> Markup:
+    """A list; `address` says where the name of an item leads."""
+    rows = [
+        (item, format_span(item.start_ns, item.end_ns) if item.start_ns is not None else "", address(item))
+        for item in found.items
+    ]
+    return _markup(_RESULTS.items(found, rows, level))
+
+
 def _markup(text: str) -> Markup:
     return Markup(text.strip())
 
@@ -241,7 +252,9 @@ def _markup(text: str) -> Markup:
 def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, *, with_rows: bool = True) -> Markup:
     """A chart; its title is a heading of the page, not a text in the picture."""
     untitled = replace(chart, title="")
-    specs = {screen: spec(untitled, width=_WIDTH_PX[screen], height=drawn.height) for screen in drawn.screens}
+    specs = {
+        screen: spec(untitled, width=drawn.width or _WIDTH_PX[screen], height=drawn.height) for screen in drawn.screens
+    }
     text = describe(chart)
     is_one, alone = len(specs) == 1, {"wide": "scroll", "narrow": "fitted"}
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.

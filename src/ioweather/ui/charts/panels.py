@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from ioweather.core.results import Cell, Chart, ResultColumn
+from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
 from ioweather.ui.charts.axes import ROW_PX, Axis, mark_references, value_expression
 from ioweather.ui.charts.chart_data import MAX_POINTS, Series, series_of
@@ -104,7 +105,7 @@ def tooltip(fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[
             continue
         text = value_expression(f"datum.{name}", column.unit)
         if column.unit in chart_data.TIME_UNITS:
-            form = "%Y-%m-%d" if column.unit == "date" else "%Y-%m-%d %H:%M:%S UTC"
+            form = "%Y-%m-%d" if column.unit == "date" else f"%Y-%m-%d %H:%M:%S {shown_zone()}"
             text = f"utcFormat(datum.{name},'{form}')"
         transforms.append({"calculate": text, "as": f"{name}_text"})
         channel.append({"field": f"{name}_text", "type": "nominal", "title": column.heading})

@@ -4,9 +4,10 @@ Charts are written once, in the light colours. The dark theme is the same specif
 exchanged for its partner (`recolour`), so that no chart kind knows about themes, and one drawing serves a page in
 both: a style sheet exchanges the same pairs.
 
-Series colours begin with Okabe and Ito's blue and vermilion (light) and sky blue and orange (dark). The rest was
-chosen so that every pair stays apart (CIE76 distance > 13) in normal vision and under simulated protanopia,
-deuteranopia and tritanopia (Machado et al. 2009), and stands out from the background by at least 3:1.
+Series colours begin with blue (reads) and gold (writes); the fifth, purple, is what the page is about, the sixth,
+crimson, is what is wrong, and the last, grey, is what it is compared with. They were chosen so that every pair stays
+apart (CIE76 distance > 13) in normal vision and under simulated protanopia, deuteranopia and tritanopia (Machado et
+al. 2009), and stands out from the background by at least 3:1.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ REFERENCE: Final = "#424a53"
 LOW: Final = "#0073b3"
 HIGH: Final = "#d45f01"
 
-_SERIES_LIGHT: Final = ("#0072b2", "#d55e00", "#117733", "#cc6699", "#332288", "#b00058", "#5c3a00", "#3d3d3d")
-_SERIES_DARK: Final = ("#56b4e9", "#e69f00", "#2fa37c", "#e58fc3", "#8a7bf0", "#e0563b", "#f0e442", "#c9f0e4")
-_BACKGROUND_DARK: Final = "#15191f"
+_SERIES_LIGHT: Final = ("#2a78c5", "#b67700", "#454202", "#822b60", "#4a1080", "#b3202f", "#7428f7", "#8b8f96")
+_SERIES_DARK: Final = ("#4b9fee", "#e2b04a", "#97f2c4", "#9a751f", "#d9b8ff", "#ff5c69", "#e3e807", "#7b8692")
+_BACKGROUND_DARK: Final = "#161c23"
 
 
 def _mixed(colour: str, other: str, share: float) -> str:

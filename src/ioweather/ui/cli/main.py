@@ -206,7 +206,14 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    show_times_in(None)
+    """Run the command and return its exit code."""
+    try:
+        return _run(arguments)
+    finally:
+        show_times_in(None)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0

@@ -22,7 +22,7 @@ from ioweather.core.outcomes import (
     StorageOutcome,
 )
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
-from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
+from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import Period
@@ -175,9 +175,7 @@ def _verdict(now: Found) -> str:
     lost, whole = now.lost_seconds, sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
-        parts.append(
-            f"Some operation took at least twice its usual time in {format_value(share, 'ratio')} of the time."
-        )
+        parts.append(f"Storage was slow (at least twice its usual time) for {share:.0%} of the time.")
     if whole:
         parts.append(
             f"Users' runs spent {format_value(whole, 'seconds')} in I/O, {format_value(lost, 'seconds')} of it "
@@ -214,10 +212,10 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
         note = f"of the peak of {busy[shares.index(max(shares))].filesystem}, on average"
         yield Tile("used", format_value(max(shares), "ratio"), note)
     slow = trend(then.slow_share, before.slow_share, "ratio")
-    yield Tile("of the time an operation was slow", format_value(now.slow_share, "ratio"), slow)
+    yield Tile("of the time storage was slow", format_value(now.slow_share, "ratio"), slow)
     troubles = now.troubles
     cost = sum(lost_seconds(run) for run in now.runs if during(run, troubles))
-    note = f"runs meanwhile lost {format_value(cost, 'seconds')}" if cost else "runs meanwhile lost nothing measurable"
+    note = f"runs during them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
     yield Tile("incidents and slow episodes", f"{len(troubles):,}", note if troubles else "")
     count = trend(len(then.runs), len(before.runs), "count")
     yield Tile(f"runs of {len({run.user for run in now.runs})} users", f"{len(now.runs):,}", count)
@@ -294,8 +292,8 @@ def actions(lake: Lake, now: Found) -> list[str]:
     """What to do, the surest first: components that are unhealthy, a file system near its peak, advice on the programs
     that wait longest."""
     found = [
-        f"Look at {event.component or event.filesystem}: {event.label} "
-        f"({format_time_ns(event.start_ns)[:16]}{'' if event.end_ns else ', going on'})."
+        f"Look at {event.component}: {event.label.removeprefix(f'{event.component} ')} "
+        f"({format_span(event.start_ns, event.end_ns)})."
         for event in now.events
         if event.kind in ("component_health", "incident") and event.component
     ][:_MOST_ACTIONS]
@@ -322,8 +320,8 @@ def _advice(lake: Lake, program: _Program) -> list[str]:
     saved = format_value(best.seconds or best.high, "seconds")
     of = format_value(program.longest.io_seconds, "seconds")
     return [
-        f"{program.name} ({program.project or program.longest.user}): changing {best.headline} would save "
-        f"up to {saved} of {of} of I/O in job {program.longest.job_id}. See: ioweather why {program.longest.job_id}"
+        f"Ask {program.project or program.longest.user} to change {best.headline} in {program.name}: it would save "
+        f"up to {saved} of {of} of I/O (job {program.longest.job_id})."
     ]
 
 

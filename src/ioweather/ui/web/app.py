@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import errno
 import logging
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
 from ioweather.agent.exporter import CONTENT_TYPE
+from ioweather.core.clock import zone_named
 from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
+from ioweather.core.units import show_times_in
 from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
@@ -60,12 +63,16 @@ _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/sta
 
 
 class Guarded:
-    """Adds the headers to every response. A function middleware would delay streams and their end."""
+    """Adds the headers to every response, and says in which zone people read times. A function middleware would delay
+    streams and their end."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, zone: dt.tzinfo) -> None:
         self._app = app
+        self._zone = zone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        show_times_in(self._zone)
+
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -91,6 +98,9 @@ def create_app(
     app = FastAPI(
         title="ioweather", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
+    zone = zone_named("UTC")
+    with suppress(IoweatherError):  # a lake that cannot be read is said by its pages
+        zone = zone_named(load_facility(layout.facility_file(lake_dir)).zone or "UTC")
     facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
     app.state.facilities = facilities
     app.state.writer = LakeWriter(lake_dir)  # not started yet
@@ -98,7 +108,7 @@ def create_app(
     app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(Bodies)
-    app.add_middleware(Guarded)
+    app.add_middleware(Guarded, zone=zone)
 
     install(app)
     # Their routes as they are: to include a router makes each again, a tenth of a second of every server.

@@ -3,6 +3,7 @@ of each error."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -119,50 +120,32 @@ def status_of(error: IoweatherError) -> int:
 
 @dataclass(frozen=True)
 class Topic:
-    """A page of exhibits. `parts` stand above them: a heading and the address of the fragment. `last` come after the
-    others: checks of the method itself."""
+    """A question that a group of exhibits answers. `last` come after the others: checks of the method itself."""
 
     slug: str
     title: str
     lead: str
-    parts: tuple[tuple[str, str], ...] = ()
     last: tuple[str, ...] = ()
 
 
 TOPICS: Final = (
-    Topic("climate", "Climate", "What the whole facility does: volume, bursts, hours and days, phases, balance."),
-    Topic(
-        "applications",
-        "Applications",
-        "What jobs and projects do, and what the system does to them.",
-        (("Projects", "/fragments/projects"),),
-        last=("car11.table1",),
-    ),
-    Topic("responses", "Response times", "How long operations take, and how far the tail reaches."),
-    Topic("contents", "Contents", "What lies on the file systems: sizes, ages, growth."),
-    Topic(
-        "health",
-        "Health",
-        "Servers, targets and episodes; what the lake holds and what it refused.",
-        (
-            ("Unhealthy components", "/fragments/unhealthy"),
-            ("Agents", "/fragments/agents"),
-            ("In the lake", "/fragments/lake"),
-            ("Quality", "/fragments/quality"),
-        ),
-    ),
+    Topic("climate", "How busy, and when?", "volume, bursts, hours and days, phases, balance"),
+    Topic("applications", "What do jobs do?", "interfaces, files, request sizes, projects", last=("car11.table1",)),
+    Topic("responses", "How variable are response times?", "distributions, tails, slow episodes"),
+    Topic("contents", "What is on disk?", "sizes, ages, growth"),
+    Topic("health", "How healthy are servers and targets?", "load of servers, slow targets, episodes"),
 )
+
+
+def topic_of(exhibit_id: str) -> Topic:
+    page = exhibit_entry(exhibit_id).page
+    return next(topic for topic in TOPICS if topic.slug == page)
 
 
 def exhibits_of(topic: Topic) -> tuple[str, ...]:
     """The exhibits of a page, in the order of their papers."""
     found = [entry.id for entry in exhibits() if entry.page == topic.slug]
     return tuple(sorted(found, key=lambda exhibit_id: exhibit_id in topic.last))
-
-
-def topic_of(exhibit_id: str) -> Topic:
-    page = exhibit_entry(exhibit_id).page
-    return next(topic for topic in TOPICS if topic.slug == page)
 
 
 RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
@@ -215,5 +198,5 @@ def _start_ns(end_ns: int, length_ns: int) -> int:
 
 
 def _text(moment_ns: int) -> str:
-    text = format_time_ns(moment_ns)
+    text = format_time_ns(moment_ns, dt.UTC)
     return f"{text[:10]}T{text[11:16]}Z" if moment_ns % DAY_NS else text[:10]

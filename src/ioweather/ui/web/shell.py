@@ -6,6 +6,7 @@ No inline script and no inline style.
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,28 +21,33 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import ComponentState, EventOutcome, JobOutcome, RunOutcome
-from ioweather.core.results import Answer, Exhibit
-from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value
+from ioweather.core.results import Answer, Chart, Exhibit, Items
+from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value, shown_zone
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts import Drawn, answer_section, provenance_html
 from ioweather.ui.charts.chart_data import legible
-from ioweather.ui.charts.page import templates
+from ioweather.ui.charts.page import figure_html, items_html, templates
 from ioweather.ui.web.facilities import MAIN, Tell
-from ioweather.ui.web.requests import TOPICS, presets, status_of
+from ioweather.ui.web.requests import presets, status_of
 from ioweather.ui.web.visible import View
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that are side by side
 NAVIGATION: Final = (
     ("/", "Overview"),
-    ("/now", "Now"),
-    ("/who", "Who"),
-    ("/job", "Jobs"),
-    ("/events", "Events"),
-    *((f"/{topic.slug}", topic.title) for topic in TOPICS),
-    ("/exhibits", "Exhibits"),
-    ("/sql", "SQL"),
+    ("/jobs", "Jobs"),
+    ("/storage", "Storage"),
+    ("/climate", "Climate"),
+    ("/data", "Data"),
 )
+# Pages below each of the five.
+_SECTIONS: Final = {
+    "Overview": ("", "now"),
+    "Jobs": ("jobs", "users", "programs", "projects"),
+    "Storage": ("storage", "filesystems", "components", "events", "who"),
+    "Climate": ("climate", "exhibits", "claims"),
+    "Data": ("data", "sql", "api"),
+}
 
 
 class Html(HTMLResponse):
@@ -68,6 +74,22 @@ class Place:
     @property
     def range(self) -> Mapping[str, str]:
         return {name: text for name, text in zip(("from", "to"), self.view.between, strict=True) if text}
+
+    @property
+    def section(self) -> str:
+        """Which of the five pages this one belongs to."""
+        first = self.path.strip("/").partition("/")[0]
+        return next((name for name, paths in _SECTIONS.items() if first in paths), "")
+
+    @property
+    def zone(self) -> str:
+        return str(shown_zone())
+
+    @property
+    def range_words(self) -> str:
+        chosen = next((name for name, _, is_chosen in self.presets if is_chosen), "")
+        low, high = self.view.between
+        return chosen or f"{low or 'start'} to {high or 'now'}"
 
     @property
     def titles(self) -> Mapping[str, str]:
@@ -148,19 +170,25 @@ class Listed:
 
     @property
     def heads(self) -> list[Cell]:
-        return [Cell(name, kind) for (name, _), kind in zip(self.columns, self._kinds, strict=True)]
+        return [Cell(self.columns[i][0], self._kinds[i]) for i in self._filled]
 
     @property
     def cells(self) -> list[list[Cell]]:
-        links = [self.links.get(name, _no_link) for name, _ in self.columns]
-        units = [unit for _, unit in self.columns]
+        shown = [
+            (i, self.columns[i][1], self._kinds[i], self.links.get(self.columns[i][0], _no_link)) for i in self._filled
+        ]
         return [
             [
-                Cell(format_value(cell, unit), kind, link(row), cell if kind and cell is not None else "")
-                for cell, unit, kind, link in zip(row, units, self._kinds, links, strict=True)
+                Cell(format_value(row[i], unit), kind, link(row), row[i] if kind and row[i] is not None else "")
+                for i, unit, kind, link in shown
             ]
             for row in self.rows
         ]
+
+    @cached_property
+    def _filled(self) -> list[int]:
+        """The first column, and those in which some row has a value."""
+        return [i for i in range(len(self.columns)) if i == 0 or any(row[i] not in (None, "") for row in self.rows)]
 
     @cached_property
     def _kinds(self) -> list[str]:
@@ -187,7 +215,15 @@ def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..
     def decorate(make: Callable[..., str]) -> Callable[..., Html]:
         @wraps(make)
         def respond(view: View, **parameters: Any) -> Html:
-            key = (view.key, view.between, view.screen, make.__module__, make.__name__, tuple(parameters.items()))
+            key = (
+                view.key,
+                view.between,
+                view.screen,
+                view.width,
+                make.__module__,
+                make.__name__,
+                tuple(parameters.items()),
+            )
             try:
                 return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode()))
             except IoweatherError as error:
@@ -227,6 +263,16 @@ def behind(answer: Answer) -> Markup:
     inner = Markup(closing + provenance_html(answer.provenance))
     summary = Markup("<details><summary>Coverage, caveats and where this comes from</summary>{}</details>")
     return summary.format(inner) if inner else inner
+
+
+def figure(chart: Chart, name: str, drawn: Drawn, level: int = 3) -> Markup:
+    """One chart in a panel, whose title the panel or the chart itself has."""
+    return figure_html(chart, name, level, drawn, with_rows=False)
+
+
+def items_part(place: Place, found: Items) -> Markup:
+    """A list of a screen, each item with a link to its page."""
+    return items_html(found, 2, lambda item: place.link(f"/{item.page}") if item.page else "")
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
@@ -339,7 +385,7 @@ def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
 
 
 def minute_text(moment_ns: int) -> str:
-    text = format_time_ns(moment_ns // MINUTE_NS * MINUTE_NS)
+    text = format_time_ns(moment_ns // MINUTE_NS * MINUTE_NS, dt.UTC)
     return f"{text[:10]}T{text[11:16]}Z"
 
 

@@ -36,6 +36,8 @@ _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
 _LONGEST_TIME: Final = 100
 _LONGEST_HEADER: Final = 500
+_WIDTH_STEP, _LEAST_WIDTH, _MOST_WIDTH = 20, 200, 2000
+_WIDTH: Final = "ioweather-width"
 _SCREEN: Final = "ioweather-screen"  # the dashboard's script says which drawings it has room for
 
 
@@ -49,6 +51,7 @@ class View:
     sees_sql: bool = True
     between: tuple[str, str] = ("", "")  # the time range of the page, as its address has it
     screen: Screen = "wide"
+    width: int = 0  # pixels that a part of the page has; 0: not known
 
     @property
     def lake(self) -> Lake:
@@ -59,9 +62,11 @@ class View:
         """A cache key: with the state of the lake it determines what the view shows."""
         return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
 
-    def drawn(self, height: int | None = None) -> Drawn:
-        """How figures are drawn for the screen of this user."""
-        return Drawn((self.screen,), live=True, height=height)
+    def drawn(self, height: int | None = None, share: float = 1.0, less: int = 0, *, live: bool = True) -> Drawn:
+        """How figures are drawn for the screen of this user: as wide as this share of the part, `less` pixels."""
+        room = self.width * (1.0 if self.screen == "narrow" else share) - less
+        width = int(room // _WIDTH_STEP * _WIDTH_STEP) if room > _LEAST_WIDTH else None
+        return Drawn((self.screen,), live=live, height=height, width=width)
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         return self.facilities.exhibit(self.lake, self.name, exhibit_id, params, period)
@@ -112,7 +117,11 @@ LakeName = Annotated[str, Query(alias="lake", description="The facility to show.
 def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
     start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
     screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
-    return View(_facilities(request), lake or MAIN, owner, sees_sql, (start, end), screen)
+    text = request.headers.get(_WIDTH, "")
+    width = min(int(text), _MOST_WIDTH) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+    return View(
+        _facilities(request), lake or MAIN, owner, sees_sql, (start, end), screen, width // _WIDTH_STEP * _WIDTH_STEP
+    )
 
 
 # async: a dependency without `async` would cost a trip to a thread.

@@ -122,9 +122,14 @@ _EXAMPLES = (
 )
 
 
+@router.get("/data")
+def data_page(view: PublicView, q: str = "") -> Html:
+    return page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
+
+
 @router.get("/sql")
 def sql_page(view: OperatorView, q: str = "") -> Html:
-    return page("sql.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
+    return page("data.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
 
 
 @router.post("/fragments/sql")

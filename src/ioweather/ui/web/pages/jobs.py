@@ -11,26 +11,28 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome, RunsOutcome, StorageOutcome, WhyOutcome
-from ioweather.core.results import Answer, Exhibit, Reference, ResultTable
+from ioweather.core.results import Answer, Block, Chart, Exhibit, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.facts.run_targets import target_number
 from ioweather.topics.analyse import ALL_TIME
-from ioweather.ui.charts import exhibit_section
+from ioweather.ui.charts.page import block_html
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received
 from ioweather.ui.web.requests import period_for
 from ioweather.ui.web.shell import (
-    CHART_PX,
     Html,
     Listed,
     Place,
     answer_part,
     around_ns,
+    behind,
     cached_part,
     failed,
+    figure,
     files_part,
     headed,
     lazy_part,
@@ -43,22 +45,35 @@ from ioweather.ui.web.shell import (
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-
-
+_MAIN: Final = 0.66  # the main column's share of a page
+_PANEL_PX: Final = 40  # borders of a panel
+_PICTURE_PX: Final = 200
+Name = Annotated[str, Query(max_length=1000)]
 Cluster = Annotated[str, Query(max_length=200)]
 
 
-@router.get("/job")
-def search_page(view: PublicView, q: str = "") -> Html:
-    return page("find_job.html", view, "/job", "Jobs", q=q)
+@router.get("/jobs")
+def search_page(
+    view: PublicView, q: Name = "", user: Name = "", program: Name = "", filesystem: Name = "", order: str = ""
+) -> Html:
+    asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "order": order}
+    return page("find_job.html", view, "/jobs", "Jobs", chosen={name: text for name, text in asked.items() if text})
+
+
+@router.get("/job", response_model=None)
+@router.get("/job/{job_id}", response_model=None)
+def former_address(_: PublicView, request: Request, job_id: str = "") -> RedirectResponse:
+    """Pages of jobs had this address, and people type it."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/jobs/{quote(job_id, safe='')}{query}" if job_id else f"/jobs{query}", 307)
 
 
 @router.get("/jobs/{job_id}")
 def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
-    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job"))]
+    crumbs = [("Jobs", place.link("/jobs"))]
     address = place.to("fragments/jobs", job_id, cluster=cluster)
-    return page("job.html", view, "/job", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
+    return page("job.html", view, f"/jobs/{job_id}", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}")
@@ -78,31 +93,46 @@ def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
-    """The verdict, links to related pages, the load of the system during the run, the evidence."""
+    """The verdict; the cause and the effect as pictures; what to do; the evidence, folded."""
     if reason is None:
         return _counted_parts(view, facts)
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
-    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
-    said = replace(reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere), exhibits=())
-    head = Markup('<p class="kicker">{}</p><h1>{}</h1><p class="quiet">{}</p>').format(
-        reason.question, reason.headline, which
-    )
+    head = Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which)
     place = Place(view, "")
     filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
     return part(
         "job_parts.html",
         head=head,
         facts=list(where_to(place, filesystem, facts)),
+        figures=list(_pictures(view, reason, facts)),
+        side=list(_side(view, reason)),
         tables=list(_named(place, reason)),
-        timeline=_meanwhile(view, reason, facts),
+        folded=[("Bars, coverage and caveats of the verdict", _folded(view, reason))],
         below=below,
-        answer=answer_part(said, view.drawn(), headed=False, folded=False),
     )
 
 
+def _side(view: View, reason: Answer) -> Iterator[Markup]:
+    """What to do first, then where the time went, and what the figures depend on."""
+    warnings = [block for block in reason.blocks if isinstance(block, Finding)]
+    told = [block for block in reason.blocks if not (isinstance(block, FactGroup) and block.name == "runs")]
+    lists = [block for kind in (Items, FactGroup) for block in told if isinstance(block, kind)]
+    blocks: list[Block] = [*lists, *warnings]
+    for block in blocks:
+        yield block_html(block, 2, view.drawn(), "side")
+
+
+def _folded(view: View, reason: Answer) -> Markup:
+    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
+    said = replace(
+        reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere), exhibits=(), blocks=()
+    )
+    return answer_part(said, view.drawn(), headed=False, folded=False) + behind(reason)
+
+
 def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
-    """The evidence, then what the run did. The same advice not twice, nor an id. Files of a job in the lake have a page
-    each."""
+    """What the run did, and how it lies among similar runs. The same advice not twice, nor an id. Files of a job in the
+    lake have a page each."""
     if reason is None:
         return Markup("")
     told = {exhibit.id for exhibit in reason.exhibits}
@@ -112,30 +142,39 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
         facts=tuple(group for group in facts.facts if group.name not in groups),
         exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in (*told, "job.files")),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
+        blocks=(),
     )
+    verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
     files = [files_part(Place(view, ""), e, job_id) for e in facts.exhibits if e.id == "job.files"]
+    drawn = view.drawn(less=_PANEL_PX)
     with view.facilities.drawing():
-        verdict = answer_part(replace(reason, facts=(), findings=()), view.drawn(), headed=False)
-        return part("evidence.html", verdict=verdict, job=answer_part(rest, view.drawn(), second=True), files=files)
+        parts = [
+            ("This run among similar runs", answer_part(verdict, drawn, headed=False, folded=False)),
+            ("What the run did", answer_part(rest, drawn, second=True)),
+            *(("Largest files", each) for each in files),
+        ]
+    fold = Markup("<details><summary>{}</summary>{}</details>")
+    return Markup("").join(fold.format(title, inner) for title, inner in parts)
 
 
 def _counted_parts(view: View, facts: Answer) -> str:
-    """Of a job without a log: what the servers counted."""
-    head = Markup('<p class="kicker">What the servers counted of it</p><h1>{}</h1>').format(facts.headline)
+    """A job without a log: what accounting and servers know of it."""
+    head = Markup("<h1>{}</h1>").format(facts.headline)
     with view.facilities.drawing():
         return part(
             "job_parts.html",
             head=head,
             facts=list(where_to(Place(view, ""), None, facts)),
+            figures=[("The job", answer_part(facts, view.drawn(share=_MAIN, less=_PANEL_PX), headed=False))],
+            side=[],
             tables=[],
-            timeline="",
-            answer=answer_part(facts, view.drawn(), headed=False),
+            folded=[],
             below="",
         )
 
 
 def _named(place: Place, reason: Answer) -> Iterator[Listed]:
-    """Who else and what else the verdict names."""
+    """Who else the verdict names."""
     result = reason.result
     if not isinstance(result, WhyOutcome):
         return
@@ -147,34 +186,66 @@ def _named(place: Place, reason: Answer) -> Iterator[Listed]:
             "user": lambda row: place.to("users", row[1]),
             "project": lambda row: place.to("projects", row[2]),
         }
-        yield Listed("Jobs that loaded the storage meanwhile", columns, rows, links, tools="brief")
-    if result.unhealthy:
-        columns = headed("component; what; from [time_ns]; to [time_ns]; probability [ratio]")
-        sick = [(u.component or "", u.cause, u.start_ns, u.end_ns, u.probability) for u in result.unhealthy]
-        to_component = {"component": lambda row: place.to("components", row[0])}
-        yield Listed("Unhealthy components during the run", columns, sick, to_component, tools="brief")
+        yield Listed("Jobs that loaded the storage during the run", columns, rows, links, tools="brief")
 
 
-def _meanwhile(view: View, reason: Answer, facts: Answer) -> Markup:
-    """The load of the file system around the run, with the run's span on it."""
+def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, Markup]]:
+    """The cause beside the verdict (the sick component against its peers, else the load of the file system), then the
+    effect: this run among similar runs."""
     result, verdict = facts.result, reason.result
-    if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome) or verdict.filesystem is None:
-        return Markup("")
+    if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome):
+        return
+    drawn = view.drawn(_PICTURE_PX, _MAIN, _PANEL_PX)
+    run = Reference("x", result.start_ns, "this run", result.end_ns)
+    sick = next((each for each in verdict.unhealthy if each.component and verdict.kind in ("system", "both")), None)
     length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
-    try:
-        period = (result.start_ns - length, result.end_ns + length)
-        answer = view.ask("storage", {"where": verdict.filesystem}, period)
-    except DataUnavailable:
-        return Markup("")
-    assert isinstance(answer.result, StorageOutcome)
-    span = Reference("x", result.start_ns, "this run", result.end_ns)
-    timelines = [
-        replace(e, charts=tuple(replace(c, references=(span, *c.references)) for c in e.charts))
-        for e in answer.exhibits
-        if e.charts and e.charts[0].kind == "timeline"
+    start, end = result.start_ns, result.end_ns
+    if sick is not None:
+        length = max(length, ((sick.end_ns or end) - sick.start_ns) // 3)
+        start, end = min(start, sick.start_ns), max(end, sick.end_ns or end)
+    where = sick.component if sick else verdict.filesystem
+    if where is not None:
+        try:
+            answer = view.ask("storage", {"where": where}, (start - length, end + length))
+        except DataUnavailable:
+            answer = None
+        charts = [c for e in answer.exhibits for c in e.charts if c.kind == "timeline"] if answer else []
+        with view.facilities.drawing():
+            if charts:
+                title = f"The cause: {where} against its peers" if sick else f"Load of {where} during the run"
+                chart = _most_used(charts, result) if sick else charts[0]
+                marked = replace(chart, title="", references=(run, *chart.references))
+                yield title, figure(marked, "cause", drawn)
+    effect = _effect(reason, result)
+    if effect is not None:
+        with view.facilities.drawing():
+            yield f"The effect: this run among {verdict.n} similar runs", figure(effect, "effect", drawn)
+
+
+def _most_used(charts: Sequence[Chart], result: JobOutcome) -> Chart:
+    """Of reads and writes of a component the one that the job did more of."""
+    place = 1 if (result.write_bytes or 0) > (result.read_bytes or 0) and len(charts) > 1 else 0
+    return charts[place]
+
+
+def _effect(reason: Answer, result: JobOutcome) -> Chart | None:
+    """I/O time of this run and of similar ones, by start."""
+    found = next((c for e in reason.exhibits for c in e.charts if c.kind == "umami"), None)
+    if found is None:
+        return None
+    names = {name: [column.name for column in found.table.columns].index(name) for name in ("time", "value", "this")}
+    rows = [
+        (row[names["time"]], "this run" if row[names["this"]] else "similar runs", row[names["value"]])
+        for row in found.table.rows
+        if str(row[0]).startswith("I/O time")
     ]
-    with view.facilities.drawing():
-        return Markup("".join(exhibit_section(e, 2, view.drawn(CHART_PX)) for e in timelines))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row[1] == "this run")
+    table = ResultTable.of("effect", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
+    usual = reason.result.seconds.usual if isinstance(reason.result, WhyOutcome) else None
+    lines = (Reference("y", usual.value, "usual"),) if usual is not None and usual.value is not None else ()
+    return Chart.of("scatter", table, "x=time y=seconds series=run", references=lines)
 
 
 @router.post("/fragments/upload")
@@ -203,7 +274,7 @@ def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
     own = f"/jobs/{quote(job_id, safe='')}/file"
     place = Place(view, own)
     parts = ((place.link(f"/fragments{own}", path=path), "Looking what it was used for…", "The file"),)
-    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job")), (f"Job {job_id}", place.to("jobs", job_id))]
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id))]
     title = f"File of job {job_id}"
     return page("entity.html", view, "/job", title, heading="", parts=parts, crumbs=crumbs, ranged=False)
 
@@ -221,6 +292,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
         facts=tuple(group for group in answer.facts if group.name in _FACTS),
         exhibits=tuple(_of_one_file(e) for e in answer.exhibits if e.id not in _OF_THE_RUN),
         findings=(),
+        blocks=(),
     )
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
     facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
@@ -229,9 +301,10 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
             "job_parts.html",
             head=head,
             facts=facts,
+            figures=[("The file", answer_part(of_file, view.drawn(share=_MAIN, less=_PANEL_PX), headed=False))],
+            side=[],
             tables=list(_file_tables(view, answer, result)),
-            timeline="",
-            answer=answer_part(of_file, view.drawn(), headed=False),
+            folded=[],
             below="",
         )
 
@@ -285,14 +358,13 @@ def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Map
 
 _LISTED_BY: Final = "car11.fig4"
 Order = Literal["newest", "slowest", "largest", "longest"]
-Name = Annotated[str, Query(max_length=1000)]
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
     path = f"/{kind}s/{quote(name, safe='')}"
     place = Place(view, path)
     runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
-    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job"))]
+    crumbs = [("Jobs", place.link("/jobs"))]
     title = f"{kind.capitalize()} {name}"
     return page("entity.html", view, path, title, heading=title, parts=(*more, runs), crumbs=crumbs)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -15,13 +16,13 @@ from ioweather.agent.status import SpoolStatus, Status, read_status, remote_agen
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import TROUBLES, EventOutcome, HealthOutcome, RunsOutcome, StorageOutcome, WhoOutcome
-from ioweather.core.results import Exhibit, Reference
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Items, Reference, ResultTable
 from ioweather.core.tables import Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_value
 from ioweather.facts.run_targets import target_number
 from ioweather.ingestion.queue import Waiting, waiting
-from ioweather.topics.analyse import ALL_TIME, Period
-from ioweather.ui.charts import exhibit_section
+from ioweather.topics.analyse import ALL_TIME
+from ioweather.ui.charts.page import block_html
 from ioweather.ui.web.queries import inventory, series_held
 from ioweather.ui.web.requests import RANGE_NS, data_end_ns, period_for, status_of
 from ioweather.ui.web.shell import (
@@ -36,7 +37,9 @@ from ioweather.ui.web.shell import (
     components_table,
     events_table,
     failed,
+    figure,
     headed,
+    items_part,
     page,
     part,
     problem,
@@ -47,6 +50,11 @@ from ioweather.ui.web.shell import (
 from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
+_MAIN = 0.66  # the main column's share of a page
+_PANEL_PX = 40
+_MOST_LINES = 4
+_MOST_TILES = 32
+_MOST_STEPS = 96
 _QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
 
 
@@ -68,7 +76,7 @@ def _agents(view: View) -> str:
     for agent in elsewhere:
         state = agent.state(moment)
         if agent.status is None:
-            rows.append((agent.host, "tells no status", state, agent.heard_ns, None, None, None, ""))
+            rows.append((agent.host, "no status", state, agent.heard_ns, None, None, None, ""))
         else:
             statuses.append(agent.status)
             rows += _agent_rows(agent.status, "" if state == "running" else state)
@@ -120,7 +128,7 @@ def unhealthy(view: OwnView) -> str:
     assert isinstance(result, HealthOutcome)
     place = Place(view, "/health")
     columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
-        × usual [factor]; runs on it [count]; they lost [seconds]""")
+        × usual [factor]; runs affected [count]; time lost [seconds]""")
     rows = [
         (
             u.component or "",
@@ -176,12 +184,27 @@ def quality(view: PublicView) -> str:
         counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
     rows = [(source, _flags(flags), count) for source, flags, count in counted]
     columns = (("source", "text"), ("flags", "text"), ("samples", "count"))
-    return tables_part(Listed("Samples by quality", columns, rows, empty="The lake holds no series."))
+    return tables_part(Listed("Samples by their flags", columns, rows, empty="No samples of servers or devices."))
 
 
 def _flags(bits: int | None) -> str:
     names = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
     return ", ".join(names) or "none"
+
+
+@router.get("/storage")
+def storage_page(view: PublicView, size: str = "", op: str = "write") -> Html:
+    return page("storage.html", view, "/storage", "Storage", size=size, op=op, default_ns=RANGE_NS)
+
+
+@router.get("/fragments/storage_home")
+@cached_part("Storage")
+def storage_home(view: PublicView) -> str:
+    """The only file system; of several, what each does."""
+    result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
+    assert isinstance(result, StorageOutcome)
+    names = [state.filesystem for state in result.filesystems]
+    return _storage(view, names[0] if len(names) == 1 else None)
 
 
 @router.get("/filesystems/{name}")
@@ -192,8 +215,7 @@ def filesystem_page(view: PublicView, name: str) -> Html:
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
         (place.link("/fragments/runs", filesystem=name, order="slowest", days="1"), "Comparing runs…", "Runs"),
     )
-    crumbs = [("Facility", place.link("/"))]
-    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=crumbs)
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=[])
 
 
 @router.get("/components/{name}")
@@ -203,8 +225,7 @@ def component_page(view: PublicView, name: str) -> Html:
     parts = [(place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did")]
     if target_number(name) is not None:
         parts.append((place.link("/fragments/relief", target=name), "Looking for files to move…", "Files to move"))
-    crumbs = [("Facility", place.link("/"))]
-    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=crumbs)
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=[])
 
 
 @router.get("/fragments/relief")
@@ -218,32 +239,111 @@ def relief(view: OwnView, target: str) -> str:
     return part("answers.html", sections=[answer_part(a, view.drawn(), second=True) for a in answers], all_later=True)
 
 
-def _height(exhibit: Exhibit) -> int:
-    """A line per target is wanted where targets are the rows."""
-    chart = exhibit.charts[0]
-    rows = len(set(chart.table.column("component"))) if chart.kind == "heatmap" else 0
-    return min(max(CHART_PX, 12 * rows), 4 * CHART_PX)
-
-
 @router.get("/fragments/storage")
 @cached_part("{where}")
 def storage(view: PublicView, where: str) -> str:
-    answer = view.ask("storage", {"where": where}, period_for(view, RANGE_NS))
+    return _storage(view, where)
+
+
+def _storage(view: View, where: str | None) -> str:
+    """The state, load and slowdown on one time axis, problems beside them, and small multiples of the targets."""
+    answer = view.ask("storage", {"where": where} if where else {}, period_for(view, RANGE_NS))
     result = answer.result
     assert isinstance(result, StorageOutcome)
     place = Place(view, "")
-    tables = [events_table(place, result.events, "Events in this period")]
-    tables += [components_table(place, result.components)] if result.components else []
-    up = Markup("")
+    tables = [components_table(place, result.components)] if result.components else []
+    tables.append(events_table(place, result.events, "Events in this period"))
+    up = [("Storage", place.link("/storage"))]
     if result.kind not in ("facility", "filesystem"):
-        up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
-            place.to("filesystems", result.filesystem), result.filesystem
-        )
-    facts = answer_part(replace(answer, exhibits=()), view.drawn(), folded=False)
+        up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
+    charts = [(e.title, chart) for e in answer.exhibits for chart in e.charts if chart.kind == "timeline"]
+    problems = [block for block in answer.blocks if isinstance(block, Items)]
+    share = _MAIN if problems else 1.0
     with view.facilities.drawing():
-        charts = [exhibit_section(e, 3, view.drawn(_height(e))) for e in answer.exhibits if e.charts]
-    drawn = [Markup(chart) for chart in charts]
-    return part("place_parts.html", up=up, facts=facts, charts=drawn, tables=tables, behind=behind(answer))
+        drawn = [
+            figure(
+                replace(chart, title=chart.title or title), f"line{number}", view.drawn(CHART_PX, share, _PANEL_PX), 2
+            )
+            for number, (title, chart) in enumerate(charts[:_MOST_LINES])
+        ]
+    state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
+    side = [items_part(place, block) for block in problems]
+    side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
+    return part(
+        "place_parts.html",
+        up=part("crumbs.html", crumbs=up),
+        facts=Markup("<h1>{}</h1>").format(answer.headline),
+        charts=drawn,
+        side=side,
+        tiles=_tiles(place, answer, result),
+        tables=tables,
+        behind=behind(answer),
+    )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A target: its rate over the period as polygons (gaps are gaps), and what is wrong with it, if anything."""
+
+    name: str
+    address: str
+    rates: Sequence[float | None]
+    shapes: Sequence[str]
+    context: str
+    words: str
+
+
+def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
+    """Targets as small multiples on one scale, by server; of hundreds the sick ones and the busiest."""
+    heat = next((c for e in answer.exhibits for c in e.charts if c.kind == "heatmap"), None)
+    if heat is None or not result.components:
+        return ""
+    rates: dict[str, list[float | None]] = {}
+    for _, name, rate in heat.table.rows:
+        rates.setdefault(str(name), []).append(rate if isinstance(rate, (int, float)) else None)
+    sick = {event.component: event for event in result.events if event.kind == "component_health"}
+    top = max((rate for values in rates.values() for rate in values if rate is not None), default=0.0) or 1.0
+    parts = sorted(result.components, key=lambda c: (c.component not in sick, -(c.most_bytes_per_s or 0.0)))
+    chosen = parts if len(parts) <= _MOST_TILES else parts[:_MOST_TILES]
+    tiles = []
+    for part_ in sorted(chosen, key=lambda c: (c.server or "", c.component)):
+        values = _thinned(rates.get(part_.component, []))
+        moved = (part_.read_bytes or 0.0) + (part_.write_bytes or 0.0)
+        most = format_value(part_.most_bytes_per_s, "bytes_per_s")
+        context = f"{part_.server or ''} · max {most} · {format_bytes(moved)}".removeprefix(" · ")
+        event = sick.get(part_.component)
+        words = f"{event.label.partition(', for ')[0].removeprefix(f'{event.component} ')}" if event else ""
+        tiles.append(
+            Tile(
+                part_.component.removeprefix(f"{result.filesystem}-"),
+                place.to("components", part_.component),
+                values,
+                list(_polygons(values, top)),
+                context,
+                words,
+            )
+        )
+    title = f"{len(parts):,} targets" + (
+        f" on {len({c.server for c in parts if c.server}):,} servers" if parts[0].server else ""
+    )
+    return part("tiles.html", title=title, tiles=tiles, left=len(parts) - len(chosen))
+
+
+def _thinned(values: Sequence[float | None]) -> list[float | None]:
+    """The highest rate of each of at most `_MOST_STEPS` stretches."""
+    size = -(-len(values) // _MOST_STEPS) or 1
+    pieces = ([v for v in values[i : i + size] if v is not None] for i in range(0, len(values), size))
+    return [max(piece, default=None) for piece in pieces]
+
+
+def _polygons(values: Sequence[float | None], top: float) -> Iterator[str]:
+    """An area per stretch without gaps, in a box 40 high."""
+    for known, run in groupby(enumerate(values), key=lambda each: each[1] is not None):
+        if known:
+            points = [(place, 40 - 38 * (value or 0.0) / top) for place, value in run]
+            first, last = points[0][0], points[-1][0] + 1
+            line = [*points, (last, points[-1][1]), (last, 40), (first, 40)]
+            yield " ".join(f"{x},{y:.1f}" for x, y in line)
 
 
 _MOST_EVENTS = 200
@@ -272,7 +372,7 @@ def events(
     except IoweatherError as error:
         return failed(error)
     notes = [f"{len(found) - most:,} older ones are not shown."] if len(found) > most else []
-    title = "Troubles" if troubles else f"{min(most, len(found)):,} of {len(found):,} events, the newest first"
+    title = "Problems" if troubles else f"{min(most, len(found)):,} of {len(found):,} events, the newest first"
     return Html(tables_part(events_table(Place(view, ""), found[:most], title, brief=most < _MOST_EVENTS), notes=notes))
 
 
@@ -288,10 +388,10 @@ def event_page(view: PublicView, event_id: str) -> Html:
         view = replace(view, between=(around["from"], around["to"]))
     place = Place(view, path)
     parts = (
-        (place.link(f"/fragments/events/{event_id}"), "Looking what the system did…", "What the system did"),
-        (place.link(f"/fragments/events/{event_id}/runs"), "Looking who ran…", "Runs meanwhile"),
+        (place.link(f"/fragments/events/{event_id}"), "Drawing what the system did…", "What the system did"),
+        (place.link(f"/fragments/events/{event_id}/runs"), "Finding the runs…", "Runs during it"),
     )
-    crumbs = [("Facility", place.link("/")), ("Events", place.link("/events"))]
+    crumbs = [("Events", place.link("/events"))]
     where = event.component or event.filesystem.removeprefix("mount:")
     crumbs += [(where, where_address(place, event))] if where_address(place, event) else []
     return page("entity.html", view, path, event.label, heading=event.label, parts=parts, crumbs=crumbs)
@@ -314,15 +414,19 @@ def event(view: PublicView, event_id: str) -> str:
     except DataUnavailable:
         answer = view.ask("storage", {}, period_for(view))
     span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
-    exhibits = [
-        replace(e, charts=tuple(replace(c, references=(span,)) for c in e.charts))
+    lines = [
+        replace(chart, title=e.title, references=(span,))
         for e in answer.exhibits
-        if e.charts and e.charts[0].kind == "timeline"
+        for chart in e.charts
+        if chart.kind == "timeline"
     ]
+    drawn = view.drawn(CHART_PX, 1.0, _PANEL_PX)
     with view.facilities.drawing():
-        charts = [Markup(exhibit_section(e, 2, view.drawn(CHART_PX))) for e in exhibits]
-    tables = [events_table(Place(view, ""), [found], "This event", brief=True)]
-    return part("place_parts.html", up="", facts=tables_part(*tables), charts=charts, tables=[], behind="")
+        charts = [figure(chart, f"event{number}", drawn, 2) for number, chart in enumerate(lines[:_MOST_LINES])]
+    facts = tables_part(events_table(Place(view, ""), [found], "This event", brief=True))
+    return part(
+        "place_parts.html", up="", facts=facts, charts=charts, side=[], tiles="", tables=[], behind=behind(answer)
+    )
 
 
 @router.get("/fragments/events/{event_id}/runs")
@@ -332,7 +436,7 @@ def event_runs(view: OwnView, event_id: str) -> str:
     period = (found.start_ns, found.end_ns or period_for(view)[1])
     result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
     assert isinstance(result, RunsOutcome)
-    title = f"Slowest of {result.count:,} runs meanwhile"
+    title = f"Slowest of {result.count:,} runs during it"
     return tables_part(runs_table(Place(view, ""), result.runs, title))
 
 
@@ -341,7 +445,7 @@ _MOST_ON_OVERVIEW = 4
 
 @router.get("/who")
 def who_page(view: PublicView) -> Html:
-    parts = ((Place(view, "/who").link("/fragments/who"), "Looking who it was…", "Who it was"),)
+    parts = ((Place(view, "/who").link("/fragments/who"), "Finding out who…", "Who"),)
     return page("entity.html", view, "/who", "Who", heading="", parts=parts, crumbs=[], default_ns=RANGE_NS)
 
 
@@ -353,12 +457,14 @@ def who(view: OwnView) -> str:
     answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
     result = answer.result
     assert isinstance(result, WhoOutcome)
-    said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
+    said = replace(answer, facts=(), exhibits=(), findings=())
     return part(
         "place_parts.html",
         up="",
-        facts=said,
+        facts=answer_part(said, view.drawn(), folded=False),
         charts=[],
+        side=[],
+        tiles="",
         behind=behind(answer),
         tables=[_culprits(view, result), _talkers(view, result, "Who moved most", 50)],
     )
@@ -366,21 +472,24 @@ def who(view: OwnView) -> str:
 
 @router.get("/fragments/busiest")
 @cached_part()
-def busiest(view: OwnView, days: int = 0) -> str:
-    """For the overview: who moved most in the last hour of the period."""
-
-    result = view.ask("who", {"by": "user"}, last_hour(view)).result
-    assert isinstance(result, WhoOutcome)
-    title = "Who moved most in the last hour of this period"
-    culprits = _culprits(view, result)
-    tables = [culprits] if culprits.rows else []
-    return tables_part(*tables, _talkers(view, result, title, _MOST_ON_OVERVIEW))
-
-
-def last_hour(view: View) -> Period:
+def busiest(view: OwnView) -> str:
+    """Users by what their jobs moved in the period."""
     low, high = period_for(view, RANGE_NS)
-    high = min(high, data_end_ns(view) or high)
-    return max(low, high - HOUR_NS), high
+    answer = view.ask("who", {"by": "user"}, (low, min(high, (data_end_ns(view) or high - 1) + 1)))
+    result = answer.result
+    assert isinstance(result, WhoOutcome)
+    found = [talker for talker in result.talkers if talker.read_bytes + talker.write_bytes][:_MOST_ON_OVERVIEW]
+    if not found:
+        return Markup('<p class="quiet">No logged job in this period.</p>')
+    most = max(talker.read_bytes + talker.write_bytes for talker in found)
+    facts = tuple(
+        Fact(f"user_{n}", t.user or "not known", moved, "bytes", moved / most, f"{format_bytes(t.read_bytes)} read")
+        for n, t in enumerate(found)
+        for moved in [t.read_bytes + t.write_bytes]
+    )
+    said = [finding for finding in answer.findings if finding.name == "known"]
+    blocks: list[Block] = [FactGroup("users", "", facts), *said]
+    return Markup("").join(block_html(block, 3, view.drawn(), "busiest") for block in blocks)
 
 
 def _culprits(view: View, result: WhoOutcome) -> Listed:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.errors import IoweatherError, UsageError
@@ -25,7 +27,6 @@ from ioweather.ui.web.requests import (
     TOPICS,
     Between,
     StudyParams,
-    Topic,
     exhibits_of,
     period_for,
     period_of,
@@ -38,6 +39,7 @@ from ioweather.ui.web.shell import (
     answer_part,
     cached_part,
     failed,
+    figure,
     page,
     part,
     problem,
@@ -48,6 +50,7 @@ from ioweather.ui.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_PRINTED = 3
+_PANEL_PX = 40
 
 
 @router.get("/exhibits")
@@ -115,11 +118,11 @@ def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, 
     def make() -> bytes:
         made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
         with view.facilities.drawing():
-            section = Markup(exhibit_section(made, level, view.drawn()))
+            section = Markup(exhibit_section(made, level, view.drawn(less=_PANEL_PX)))
         return (section + _downloads(made, query)).encode()
 
     try:
-        key = ("fragment", view.key, view.screen, exhibit_id, level, tuple(query))
+        key = ("fragment", view.key, view.screen, view.width, exhibit_id, level, tuple(query))
         return Html(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")
@@ -195,34 +198,69 @@ def _tables(view: View, answer: Answer) -> Iterator[Listed]:
         )
 
 
-def _subject_page(topic: Topic, view: View, request: Request) -> Html:
+@router.get("/climate")
+def climate_page(view: OwnView) -> Html:
+    """A gallery of exhibits by question."""
     found, error = available(view)
     known = {item.id: item for item in found}
-    mine = [known[exhibit_id] for exhibit_id in exhibits_of(topic) if exhibit_id in known]
-    query = request.query_params
+    topics = []
+    for topic in TOPICS:
+        mine = [known[exhibit_id] for exhibit_id in exhibits_of(topic) if exhibit_id in known]
+        topics.append((topic, [item for item in mine if item.ready], [item for item in mine if not item.ready]))
+    ready = sum(item.ready for item in found)
     return page(
-        "subject.html",
-        view,
-        f"/{topic.slug}",
-        topic.title,
-        topic=topic,
-        error=error,
-        size=query.get("size", ""),
-        op=query.get("op", ""),
-        ready=[item for item in mine if item.ready],
-        missing=[item for item in mine if not item.ready],
+        "climate.html", view, "/climate", "Climate", error=error, topics=topics, ready_count=ready, total=len(found)
     )
 
 
-def _add_subject(topic: Topic) -> None:
-    def endpoint(view: OwnView, request: Request) -> Html:
-        return _subject_page(topic, view, request)
+@router.get("/applications", response_model=None)
+@router.get("/responses", response_model=None)
+@router.get("/contents", response_model=None)
+@router.get("/health", response_model=None)
+def former_subject(view: OwnView, request: Request) -> RedirectResponse:
+    """Groups of exhibits had pages of their own; components are on the page of storage."""
+    slug = request.url.path.strip("/")
+    place = Place(view, "")
+    return RedirectResponse(place.link("/storage") if slug == "health" else f"{place.link('/climate')}#{slug}", 307)
 
-    router.add_api_route(f"/{topic.slug}", endpoint, methods=["GET"], name=topic.slug)
+
+_CLAIM_MARKS = {
+    "supported": "As in the paper",
+    "refuted": "Differs from the paper",
+    "undecided": "Too little data to tell",
+}
+_CARD_PX = 90
 
 
-for _topic in TOPICS:
-    _add_subject(_topic)
+@router.get("/fragments/cards/{exhibit_id}")
+def card(view: OwnView, request: Request, exhibit_id: str, between: Between) -> Html:
+    """A thumbnail of an exhibit, and its finding in one sentence."""
+
+    def make() -> bytes:
+        made = view.exhibit(exhibit_id, {}, period_of(between, view.lake.facility))
+        drawn = view.drawn(_CARD_PX, live=False)
+        with view.facilities.drawing():
+            pictures = [
+                figure(replace(chart, title="", facet=None), f"card-{made.id}", drawn) for chart in made.charts[:1]
+            ]
+        marks = [_CLAIM_MARKS[finding.kind] for finding in made.findings if finding.kind in _CLAIM_MARKS]
+        said = next((finding.text for finding in made.findings), made.empty_because)
+        entry = PAPERS[made.id.partition(".")[0]]
+        paper = f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}"
+        return part(
+            "card.html",
+            figure=pictures[0] if pictures else "",
+            title=made.title,
+            finding=said.partition(" (")[0].rstrip("."),
+            paper=paper,
+            mark=marks[0] if marks else "",
+        ).encode()
+
+    try:
+        key = ("card", view.key, view.width, exhibit_id, tuple(request.query_params.items()))
+        return Html(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
+    except IoweatherError as error:
+        return failed(error)
 
 
 @router.get("/fragments/transfer")

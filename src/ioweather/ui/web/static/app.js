@@ -18,7 +18,7 @@ async function fill(place, address, options) {
   place.asked = address;
   try {
     const screen = narrow.matches ? "narrow" : "wide";
-    const response = await fetch(address, { ...options, headers: { "ioweather-screen": screen, ...options?.headers } });
+    const response = await fetch(address, { ...options, headers: { "ioweather-screen": screen, "ioweather-width": String(Math.floor(place.clientWidth)), ...options?.headers } });
     const type = response.headers.get("content-type") || "";
     if (!type.startsWith("text/html")) throw new Error("the server answered " + response.status);
     const text = await response.text();
@@ -111,11 +111,37 @@ export async function visit(address) {
   if (!others.length || others.length !== places.length) return location.reload();
   for (const linked of ["header", ".crumbs", ".foot"])
     document.querySelector(linked)?.replaceWith(page.querySelector(linked));
+  picker();
   places.forEach((place, i) => {
     place.dataset.fragment = others[i].dataset.fragment;
     if (place.dataset.filled) fill(place, place.dataset.fragment);
   });
 }
+// The refresh picker: all parts again after so many seconds; the choice lasts for the session.
+let every = 0;
+function pick(seconds) {
+  clearInterval(every);
+  sessionStorage.setItem("refresh", seconds);
+  if (Number(seconds)) every = setInterval(() => {
+    if (document.hidden) return;
+    for (const place of document.querySelectorAll(`${OF_PAGE}[data-filled]`)) fill(place, place.dataset.fragment);
+  }, Number(seconds) * 1000);
+}
+function picker() {
+  const select = document.querySelector("[data-refresh]");
+  select.value = sessionStorage.getItem("refresh") ?? "0";
+  pick(select.value);
+}
+picker();
+document.addEventListener("change", (event) => { if (event.target.dataset.refresh !== undefined) pick(event.target.value); });
+
+// A menu closes on a click elsewhere and on Escape.
+const menus = () => document.querySelectorAll("details.menu[open]");
+document.addEventListener("click", (event) => { for (const menu of menus()) if (!menu.contains(event.target)) menu.open = false; });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") for (const menu of menus()) { menu.open = false; menu.querySelector("summary").focus(); }
+});
+
 addEventListener("popstate", () => location.reload());
 
 const upload = document.querySelector("[data-upload]");

@@ -60,7 +60,7 @@ function follow(view, field, place) {
     const low = Math.floor(Math.min(...chosen) / MINUTE) * MINUTE, high = Math.ceil(Math.max(...chosen) / MINUTE) * MINUTE;
     const address = new URL(location.href);
     for (const [name, moment] of [["from", low], ["to", high]])
-      address.searchParams.set(name, new Date(moment).toISOString().slice(0, 16) + "Z");
+      address.searchParams.set(name, new Date(moment).toISOString().slice(0, 16));
     await zoom(low, high);
     document.getElementById("vg-tooltip-element")?.classList.remove("visible");  // of a point that is elsewhere now
     requestAnimationFrame(() => {
