@@ -238,7 +238,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
         rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
-        # What is left when each target's time line is turned against the others': nobody stripes that.
+        # What is left when each target's time line is turned against the others': no application makes that.
         turned = sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, intervals.unit)
         chance.append(intervals.estimate(f"chance_mean_{way}", "count", turned, _mean_degree, n=n, scale="log"))
         yield chance[-1]
