@@ -35,7 +35,6 @@ from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
-from ioweather.ingestion.mappings import select_of
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
 from ioweather.lake.lake import open_lake
@@ -72,12 +71,24 @@ def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
             assert command([*common, str(unpacked)]) == 0
             return lake
         sql = place / "targets.sql"
-        sql.write_text(select_of(tomllib.loads((folder / "targets_map.toml").read_text())) or "")
+        sql.write_text(select_of(tomllib.loads((folder / "targets_map.toml").read_text())))
         as_series = ["--as", "series", "--select", str(sql), str(folder / "targets.csv")]
         assert command([*common, *as_series]) == 0
     else:
         assert command([*common, *map(str, sorted(folder.glob("*.darshan"))), str(folder / "diskstats.log")]) == 0
     return lake
+
+
+def select_of(mapping: dict[str, Any]) -> str:
+    """The SELECT for a table of counters that a mapping of columns describes."""
+    parts = []
+    for row in mapping["rows"]:
+        columns = {**mapping["columns"], **row}
+        cells = (
+            f"{c['from']} AS {name}" if "from" in c else f"'{c['value']}' AS {name}" for name, c in columns.items()
+        )
+        parts.append(f"SELECT {', '.join(cells)} FROM input")
+    return " UNION ALL ".join(parts)
 
 
 def logs_of(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.core.outcomes import Reason
+from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import MEASURES, _exceeds_day_limit, find_patterns
 from ioweather.diagnosis.time_model import _quantile, _typical_effect
 from ioweather.diagnosis.verdict import judge
@@ -287,3 +288,34 @@ def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():
 def test_quantiles_of_groups_are_numpys(count, q):
     values = np.random.default_rng(count).standard_normal(count)
     assert _quantile(values, q) == pytest.approx(np.quantile(values, q), abs=1e-14)
+
+
+def released(days, *, slower_from=None, **run):
+    """Run 0 and six others of its program changed from day `days` on; of all others half ran before."""
+    pool = planted_pool(n=40, changed=6, cost=0.5, seconds=165.0, request=-3.0, **run)
+    day = np.arange(pool.rows) % 10
+    changed = np.arange(7)
+    mine = np.flatnonzero(pool.group == 0)
+    day[mine] = np.where(np.isin(mine, changed), 12, np.arange(len(mine)) % days)
+    seconds = pool.io_seconds
+    if slower_from is not None:
+        others = pool.group > 0
+        day[others] = np.arange(others.sum()) % 20
+        seconds = np.where(others & (day >= slower_from), 1.6 * seconds, seconds)
+    return replace(pool, start_ns=day * DAY_NS, io_seconds=seconds)
+
+
+def test_a_change_on_the_day_when_all_programs_became_slower_is_not_held_against_the_run():
+    asked = judge(released(10, slower_from=12), 0)
+    assert asked.level.factor == pytest.approx(1.6, rel=0.1)
+    assert asked.probability <= 0.7
+    asked = judge(released(10), 0)  # no other program ran since
+    assert (asked.level.factor, asked.probability <= 0.7) == (None, True)
+
+
+def test_a_change_is_held_against_the_run_if_unchanged_runs_lie_between_or_the_level_stood_still():
+    between = judge(released(20), 0)
+    assert (between.level, between.kind, between.probability > 0.9) == (None, "you", True)
+    pool = released(10, slower_from=99)  # other programs ran on and were as fast as before
+    still = judge(pool, 0)
+    assert (still.level, still.kind, still.probability > 0.9) == (None, "you", True)

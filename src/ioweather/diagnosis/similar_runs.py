@@ -325,7 +325,7 @@ def run_conditions(
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
     `device_busiest`, `own_busiest`, `peak_busiest`, and of others there `target_bytes_per_s`. Logarithms of slowdowns:
     `service` of requests on the slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`, `neighbours`. Counts: `neighbour_count`, and `sick_count` of unhealthy components.
+    `probe_metadata`, `neighbours`, `node`. `sick_count`: unhealthy components.
     There must be samples during the first run. `all_runs` are the runs around that time.
     """
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
@@ -483,7 +483,6 @@ def _neighbours(
     Where no accounting tells nodes they count as elsewhere.
     """
     elsewhere, node = np.full(runs.rows, np.nan), np.full(runs.rows, np.nan)
-    count = np.zeros(runs.rows, np.int64)
     if all_runs.rows:
         slow = run_slowdowns(all_runs, group_runs(all_runs, "similar"))
         all_runs, slow = all_runs.take(np.isfinite(slow)), slow[np.isfinite(slow)]
@@ -497,10 +496,9 @@ def _neighbours(
         of_near = dict(zip(near.tolist(), nodes[runs.rows :], strict=True))
         for row, rows in beside.items():
             here = np.array([not nodes[row].isdisjoint(of_near[other]) for other in rows.tolist()], np.bool_)
-            count[row] = int((~here).sum())
             for column, chosen in ((elsewhere, rows[~here]), (node, rows[here])) if len(rows) else ():
                 column[row] = float(np.median(slow[chosen])) if len(chosen) else np.nan
-    return {"neighbours": elsewhere, "neighbour_count": count, "node": node}
+    return {"neighbours": elsewhere, "node": node}
 
 
 def nodes_of_runs(snapshot: Snapshot, runs: Frame) -> list[frozenset[str]]:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution
 STUDENT: Final = 4.0  # degrees of freedom
@@ -90,6 +90,49 @@ def fit_size_exponent(log_size: Floats, log_time: Floats) -> tuple[float, float]
         precision = float(ridge_penalty + variance) / noise**2
         exponent = float((_EXPONENT_MEAN * ridge_penalty + covariance) / (ridge_penalty + variance))
     return exponent, float(precision**-0.5)
+
+
+# Whether the cost of a change can be separated from a move of the level that all programs share: new clients, firmware.
+
+_LEAST_ASIDE: Final = 3
+# A level moved from this factor on. [ours]
+MOVED_LEVEL: Final = float(np.log(1.15))
+
+
+@dataclass(frozen=True)
+class LevelMove:
+    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells."""
+
+    since_ns: int
+    factor: float | None
+
+
+def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | None:
+    """Return the move of the common level that may be what the change of run `row` seems to cost.
+
+    None if unchanged runs of its group lie between or after those with the change, or if other groups show that the
+    level stood still.
+    """
+    if not len(pool.start_ns) or not changes.changed[row]:
+        return None
+    mine = pool.group == 0
+    start, unchanged = pool.start_ns, ~changes.changed
+    alike = mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))
+    first, last = int(start[alike].min()), int(start[alike].max())
+    own = start[mine & unchanged]
+    if not len(own) or (own.max() > first and own.min() < last):
+        return None
+    moment = first if own.max() <= first else int(own.min())
+    moves = []
+    for number in np.unique(pool.group[~mine]).tolist():
+        members = unchanged & (pool.group == number)
+        before, after = (np.log(pool.io_seconds[members & side]) for side in (start < moment, start >= moment))
+        if min(len(before), len(after)) >= _LEAST_ASIDE:
+            moves.append(float(np.median(after) - np.median(before)))
+    if not moves:
+        return LevelMove(moment, None)
+    move = float(np.median(moves)) * (1.0 if own.max() <= first else -1.0)
+    return LevelMove(moment, float(np.exp(move))) if move >= MOVED_LEVEL else None
 
 
 # Where the time went: metadata or data.

@@ -22,7 +22,16 @@ from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutco
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
-from ioweather.diagnosis.time_model import STUDENT, Growth, Prediction, find_states, predict, scale_to_size
+from ioweather.diagnosis.time_model import (
+    STUDENT,
+    Growth,
+    LevelMove,
+    Prediction,
+    find_states,
+    level_behind_change,
+    predict,
+    scale_to_size,
+)
 from ioweather.facts.run_targets import StandsOut
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
@@ -51,6 +60,9 @@ LEAST_CHANGED: Final = 2
 _UNUSUAL: Final = 0.95
 _UNUSUAL_LOAD: Final = 0.1
 _UNUSUAL_SLOWNESS: Final = 0.2
+
+# Largest probability of an accusation that a move of the common level may explain as well. [ours]
+_MOST_UNIDENTIFIED: Final = 0.7
 
 # Prior: one run in twenty has an unmeasured cause, which multiplies its time by up to this. [ours]
 _HIDDEN: Final = 0.05
@@ -259,6 +271,7 @@ class Verdict:
     pooled: int = 0
     growth: Growth | None = None
     unusual: tuple[str, ...] = ()
+    level: LevelMove | None = None
 
 
 def judge(pool: Pool, row: int) -> Verdict:
@@ -286,7 +299,12 @@ def judge(pool: Pool, row: int) -> Verdict:
     reason, detail = _doubt(pool, row, found, changes, coverage)
     unusual = tuple(_unusual_measures(pool, row, changes)) if found.likeliest == "unexplained" else ()
     if unusual:
-        found = replace(found, probabilities=_hedged(found.probabilities))
+        found = replace(found, probabilities=_hedged(found.probabilities, "unexplained", LEAST_PROBABILITY, "system"))
+    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
+    if level is not None:
+        # What moved with everybody is not held against one program.
+        capped = _hedged(found.probabilities, found.likeliest, _MOST_UNIDENTIFIED, "unexplained")
+        found = replace(found, probabilities=capped)
     return Verdict(
         kind="unknown" if reason else found.likeliest,
         probability=found.probabilities[found.likeliest],
@@ -307,6 +325,7 @@ def judge(pool: Pool, row: int) -> Verdict:
         pooled=pool.rows - 1 - n,
         growth=growth if growth.has_grown else None,
         unusual=unusual,
+        level=level,
     )
 
 
@@ -326,14 +345,10 @@ def _unusual_measures(pool: Pool, row: int, changes: Changes) -> Iterator[str]:
             yield name
 
 
-def _hedged(probabilities: Probabilities) -> Probabilities:
-    """The probabilities with a cap on `unexplained`; the excess goes to the system."""
-    excess = max(0.0, probabilities["unexplained"] - LEAST_PROBABILITY)
-    return {
-        **probabilities,
-        "unexplained": probabilities["unexplained"] - excess,
-        "system": probabilities["system"] + excess,
-    }
+def _hedged(probabilities: Probabilities, kind: Kind, most: float, instead: Kind) -> Probabilities:
+    """The probabilities with a cap on one class; the excess goes to another."""
+    excess = max(0.0, probabilities[kind] - most)
+    return {**probabilities, kind: probabilities[kind] - excess, instead: probabilities[instead] + excess}
 
 
 def _usable(pool: Pool) -> Bools:

@@ -27,9 +27,10 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
+from ioweather.diagnosis.time_model import LevelMove
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
 from ioweather.facts.file_records import quotient
 from ioweather.facts.runs import program_names
@@ -339,11 +340,23 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
         yield Finding(text, name="unhealthy_components")
+    if verdict.level is not None:
+        yield Finding(_level_words(verdict.level), "undecided", "level")
     is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
     if is_slow and verdict.kind != "you":
         yield from _findings_of_places(found)
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
         yield Finding(_turning_point(verdict), name="turning_point")
+
+
+def _level_words(level: LevelMove) -> str:
+    since = format_time_ns(level.since_ns)
+    if level.factor is None:
+        return (
+            f"All runs with this change are on one side of {since} and all others on the other: whether the change or "
+            "the time made the difference cannot be told, and no other program ran on both sides."
+        )
+    return f"Since {since} everything is {level.factor:.1f} times slower, also programs that did not change."
 
 
 def _findings_of_places(found: Explained) -> Iterator[Finding]:
