@@ -2,8 +2,7 @@
 
     python benchmarks/pairs/run.py TO [--disk FOLDER] [--repeats N] [NAME ...]
 
-Needs gcc. Files of the programs are in a folder of their own there, and are deleted afterwards. `gluster-up` makes a
-GlusterFS of four bricks on this machine.
+Needs gcc. Files of the programs are in a folder of their own there, and are deleted afterwards.
 """
 
 from __future__ import annotations

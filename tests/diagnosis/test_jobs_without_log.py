@@ -14,7 +14,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import JobOutcome, RunsOutcome, WhyOutcome
 from ioweather.core.tables import TABLES, encode_text
 from ioweather.core.units import NS
-from ioweather.diagnosis.jobs_without_log import judge_run_time
+from ioweather.diagnosis.jobs_without_log import excess_fraction, judge_run_time
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run as command
 
@@ -190,7 +190,21 @@ def test_excess_fraction_is_that_of_a_table_by_hand() -> None:
     measures = {"service": np.array([5.0 if each else 0.01 * (i % 3) for i, each in enumerate(exposed)])}
     found = judge_run_time(frame, measures, 0)
     assert (found.slow_exposed, found.exposed, found.slow_others, found.others) == (8, 9, 4, 40)
-    assert found.probability == pytest.approx(1 - (4.5 / 41) / (8.5 / 10))
+    usual = 4.5 / 41
+    expected = 9 * (4 + usual) / (40 + 1)
+    assert found.probability == pytest.approx(1 - (expected + 0.5 * usual) / (8 + 0.5))
+
+
+def test_programs_that_are_often_slow_do_not_make_storage_a_cause() -> None:
+    """Exposed jobs are mostly of a program that is slow in half of its runs at any time."""
+    group = np.array([0] * 40 + [1] * 100)
+    slow = np.array([i % 2 == 0 for i in range(40)] + [i % 20 == 0 for i in range(100)])
+    exposed = np.array([i < 20 for i in range(40)] + [i < 4 for i in range(100)])
+    crude = 1 - slow[~exposed].mean() / slow[exposed].mean()
+    standardized = excess_fraction(slow, exposed, ~exposed, group)
+    assert crude > 0.6
+    assert standardized is not None
+    assert standardized < 0.2
 
 
 def test_json_of_a_job_without_a_log(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

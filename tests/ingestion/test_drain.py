@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from ioweather.core.errors import Busy, LakeError, SourceError
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue, reading
 from ioweather.ingestion import receive as receiving
 from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
-from ioweather.ingestion.ingest import IngestReport
+from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.queue import draft_in, put, queued, waiting
 from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, check_room, receive
 from ioweather.lake.lake import open_lake
@@ -251,3 +253,37 @@ def test_one_writer_at_a_time(lake):
         assert (first is None, second is None) == (False, True)
     with only_writer(lake.root) as again:
         assert again is not None
+
+
+def test_pushed_rows_of_every_table_are_those_that_an_ingest_of_the_segment_gives(lake, tmp_path):
+    """With values and nulls in every kind of column."""
+    series = {"start_ns": START_NS, "interval_ns": NS, "system": "n1:sda", "component_kind": "device",
+              "component": "sda", "metric": "read_bytes", "value": 0.1, "quality": 0}  # fmt: skip
+    job = {"start_ns": START_NS, "interval_ns": NS, "system": "fs", "component_kind": "ost", "component": "OST0",
+           "job_key": "7", "operation": "read", "count": 3, "quality": 0}  # fmt: skip
+    event = {"event_id": "n1:ü", "kind": "gap", "host": "n1", "start_ns": START_NS, "label": "größer"}
+    ended = {"event_id": "n1:b", "end_ns": START_NS + 1, "withdrawn": False}
+    rows = [("series", {**series, **more}) for more in ({}, {"metric": "write_bytes", "value": 7})]
+    rows += [
+        ("job_operations", {**job, **more}) for more in ({}, {"operation": "write", "job_id": 7, "bytes": 1 << 40})
+    ]
+    rows += [("events", {**event, **more}) for more in ({}, ended)]
+    lines = segment("n1", [START_NS, START_NS + NS]).decode() + "".join(
+        json.dumps({"table": table, **row}) + "\n" for table, row in rows
+    )
+    with draft_in(lake.root) as draft:
+        draft.write_text(lines, encoding="utf-8")
+        received = receive(lake, draft, "n1", "seg-n1-1-1.ndjson", "n1")
+    assert received.rows == {"responses": 2, "series": 2, "job_operations": 2, "events": 2}
+    assert [file.kind for file in queued(lake.root)] == [queue.COLUMNS]
+    drain(lake)
+    file = tmp_path / "seg-n1-1-1.ndjson"
+    file.write_text(lines, encoding="utf-8")
+    other = open_lake(tmp_path / "other", create=True)
+    ingest(other, [file])
+    for table in received.rows:
+        columns = ", ".join(TABLES[table].names)
+        stored = [open_lake(root).sql(f"SELECT source, {columns} FROM {table} ORDER BY ALL").rows
+                  for root in (lake.root, other.root)]  # fmt: skip
+        assert stored[0] == stored[1]
+        assert len(stored[0]) == received.rows[table]

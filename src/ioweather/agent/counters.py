@@ -305,6 +305,54 @@ def _processor_ticks(path: Path) -> tuple[int, ...] | None:
     return tuple(map(int, numbers))
 
 
+_LNET_STATS: Final = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
+# Places of its numbers: errors and messages, then lengths; as lnet_counters has them.
+_LNET_METRICS: Final = {"network_drop_ops": 6, "network_send_bytes": 7, "network_receive_bytes": 8}
+_LNET_NUMBERS: Final = 11
+
+
+@dataclass
+class LnetTraffic:
+    """What Lustre's network moved on this host, if it serves or mounts a single file system: the counters do not say
+    whose messages they count."""
+
+    root: Path
+    host: str
+    clocks: Clocks
+    _last: tuple[int, ...] | None = None
+    _time: ForwardTime = field(default_factory=ForwardTime)
+
+    def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
+        """Report the growth since the last cycle. After a restart of the counters an interval is left out."""
+        wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
+        systems = {(target.system, _SERVERS.get(target.kind, "host")) for target in targets}
+        counters = self._read()
+        if counters is None or len(systems) != 1:
+            return
+        step = self._time.step(wall_ns, monotonic_ns)
+        last, self._last = self._last, counters
+        if step is None or not step.is_placed or last is None:
+            return
+        grown = list(map(operator.sub, counters, last))
+        if min(grown[place] for place in _LNET_METRICS.values()) < 0:
+            return
+        system, kind = systems.pop()
+        target = Target(system, kind, self.host)
+        for metric, place in _LNET_METRICS.items():
+            row = series_row(target, step.start_ns, step.interval_ns, metric, float(grown[place]), 0)
+            reporter.row("series", row)
+
+    def _read(self) -> tuple[int, ...] | None:
+        for place in _LNET_STATS:
+            try:
+                words = (self.root / place).read_text(encoding="ascii", errors="replace").rstrip("\0").split()
+            except OSError:
+                continue
+            if len(words) == _LNET_NUMBERS and all(word.isdecimal() for word in words):
+                return tuple(map(int, words))
+        return None
+
+
 _PIECE_BYTES = 256 << 10
 _MAX_ENTRY_BYTES = 64 << 10
 _ENTRY = ENTRY.encode()
@@ -330,6 +378,7 @@ class LustreServer(LiveSource):
         self._days: dict[Target, int] = {}
         self._jobs: dict[Target, _JobList] = {}
         self._cpu = ServerCpu(self.root, self.host, self.clocks)
+        self._network = LnetTraffic(self.root, self.host, self.clocks)
 
     def prepare(self, reporter: Reporter) -> Ready:
         if not is_tree(self.root):
@@ -347,7 +396,9 @@ class LustreServer(LiveSource):
                 report_growth(reporter, origin.target, grown)
         self._states(snapshot, reporter)
         self._servers(snapshot, reporter)
-        self._cpu.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
+        targets = {*(origin.target for origin in snapshot.samples), *snapshot.gauges}
+        self._cpu.cycle(targets, reporter)
+        self._network.cycle(targets, reporter)
         for target, path in job_stats_files(self.root):
             known = self._jobs.setdefault(target, _JobList(str(path)))
             for amounts in known.read(_pieces(path), self.clocks.wall_ns()):

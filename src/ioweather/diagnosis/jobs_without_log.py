@@ -2,7 +2,8 @@
 
 A job counts as slow if its run time exceeds the median of similar jobs (same cluster, user, name and nodes). It counts
 as exposed if a measure of the system during it was far above the usual value of similar jobs. The excess fraction
-1 - P(slow | not exposed) / P(slow | exposed), over all jobs around that time, is a lower bound of the probability that
+1 - P(slow | not exposed) / P(slow | exposed), over all jobs around that time, each compared within its group (indirect
+standardization), is a lower bound of the probability that
 a slow exposed job would have been on time otherwise (Robins and Greenland 1989, "The probability of causation"). The
 inside of the job is unknown, so there is no verdict on what the job itself did.
 """
@@ -252,21 +253,38 @@ def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> JobVe
     highest = np.sort(most[others])[::-1]
     as_exposed = max(_EXPOSED, min(float(most[this]), float(highest[min(_LEAST_EXPOSED, len(highest)) - 1])))
     exposed, calm = others & (most >= as_exposed), others & (most < _EXPOSED)
-    counts = [int(each.sum()) for each in (exposed, exposed & slow, calm, calm & slow)]
-    # Jeffreys' estimates, so that a few jobs without a slow one among them do not mean never.
-    at_risk, usually = (counts[1] + 0.5) / (counts[0] + 1), (counts[3] + 0.5) / (counts[2] + 1)
-    probability = max(0.0, 1.0 - usually / at_risk) if counts[0] and counts[2] else None
+    probability = excess_fraction(slow, exposed, calm, alike.group)
     kind: VerdictKind = "system" if probability else "unknown"
-    exposed_count, slow_exposed, calm_count, slow_calm = counts
     return replace(
         found,
         kind=kind,
         probability=probability or None,
-        exposed=exposed_count,
-        slow_exposed=slow_exposed,
-        others=calm_count,
-        slow_others=slow_calm,
+        exposed=int(exposed.sum()),
+        slow_exposed=int((exposed & slow).sum()),
+        others=int(calm.sum()),
+        slow_others=int((calm & slow).sum()),
     )
+
+
+def excess_fraction(slow: Bools, exposed: Bools, calm: Bools, group: Ints) -> float | None:
+    """Return the share of the slow exposed jobs that is more than expected; None if jobs of one kind are missing.
+
+    Expected is the share of slow jobs among those not exposed, standardized to the groups of the exposed jobs: some
+    programs are slow more often than others, and run at other times. Half a job is added to both sums, and a job at the
+    overall share to each group (Jeffreys), so that a few jobs without a slow one do not mean never.
+    """
+    if not exposed.any() or not calm.any():
+        return None
+    overall = (float((calm & slow).sum()) + 0.5) / (float(calm.sum()) + 1.0)
+    groups = int(group.max(initial=-1)) + 1
+
+    def count(rows: Bools) -> Floats:
+        return np.bincount(group[rows], minlength=groups).astype(np.float64)
+
+    share = (count(calm & slow) + overall) / (count(calm) + 1.0)
+    expected = float((count(exposed) * share).sum())
+    observed = float((exposed & slow).sum())
+    return max(0.0, 1.0 - (expected + 0.5 * overall) / (observed + 0.5))
 
 
 def _slow_jobs(alike: SimilarJobs) -> tuple[Bools, Bools]:

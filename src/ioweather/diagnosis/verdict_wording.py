@@ -190,7 +190,8 @@ def _why_unexplained(verdict: Verdict, node_slowdown: float | None) -> str:
 
 def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
     if verdict.kind == "unknown":
-        return f"Unknown: {verdict.detail}."
+        doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
+        return f"{doubt}: {verdict.detail}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
     system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))

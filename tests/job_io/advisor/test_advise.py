@@ -16,7 +16,7 @@ from ioweather.job_io.advisor.profile import Advice, Promise, profile_of
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
 from ioweather.readers.darshan.writer import new_records, write_log
-from planted_advice import each, own, requests, shared, view_of
+from planted_advice import each, own, requests, shared, striped, view_of
 from planted_logs import JOB, NS, START, write_climate, write_empty
 
 KIB = 1 << 10
@@ -100,6 +100,28 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
     assert profile_of(limited, 0).ceiling == (128.0 * MIB, "facility.toml")
+
+
+def test_no_advice_moves_bytes_faster_than_the_servers_did(tmp_path):
+    """1,000 MiB in small requests on two targets: 20 s, of which ten remain at the 50 MiB/s that samples show."""
+    rows = each(**requests("WRITE", 16_000, 16 * KIB, 20.0))
+    view = replace(view_of(tmp_path / "a.darshan", {"POSIX": rows}), log=None, target_count=2)
+    default, sampled = (
+        next(a for a in advise(v).patterns if a.name == "small_requests")
+        for v in (view, replace(view, target_bytes_per_s=50.0 * MIB))
+    )
+    assert default.model_seconds > 18.0
+    assert sampled.model_seconds == pytest.approx(10.0, rel=0.01)
+    assert "the servers' samples" in sampled.evidence
+
+
+def test_the_layout_in_the_log_bounds_the_saving(tmp_path):
+    """8 GiB on one target, which did 819 MiB/s here: no request size makes it much faster."""
+    row = shared(10.0, 9.9, **requests("WRITE", 524_288, 16 * KIB, 40.0, OPENS=4))
+    view = view_of(tmp_path / "a.darshan", {"POSIX": [row], "LUSTRE": striped(1)})
+    found = next(a for a in advise(view).patterns if a.name == "no_mpiio")
+    assert (found.model_seconds, found.promise.tried) == (0.0, False)
+    assert found.promise.high == pytest.approx(10.0 / 3)
 
 
 def test_of_several_runs_the_one_with_most_io_is_looked_at(tmp_path):

@@ -410,6 +410,7 @@ Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
 
 \b
 Example: ioweather report --for director --from 7d --out week.pdf
+  ioweather report --for director --from 7d --mail head@example.org
 """
 
 
@@ -427,6 +428,14 @@ Example: ioweather report --for director --from 7d --out week.pdf
 )
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
+@click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
+@click.option(
+    "--relay",
+    metavar="HOST[:PORT]",
+    envvar="IOWEATHER_RELAY",
+    help="SMTP server for --mail (default: this machine's sendmail).",
+)
+@click.option("--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="From whom (default: ioweather@this host).")
 @path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
 @engine_options("none, in one process")
 def report(
@@ -437,6 +446,9 @@ def report(
     audience: Audience,
     only: tuple[str, ...],
     anonymous: bool,
+    mail: tuple[str, ...],
+    relay: str | None,
+    sender: str | None,
     bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
@@ -461,6 +473,11 @@ def report(
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
+    if mail:
+        from ioweather.ui.report.mail import mail_report
+
+        mail_report(material, out, mail, sender=sender, relay=relay)
+        say(f"Sent it to {', '.join(mail)}.")
     failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)

@@ -82,6 +82,7 @@ class Material:
     made: tuple[Made, ...]
     left_out: tuple[LeftOut, ...]
     made_ns: int
+    sheets: tuple[Sheet, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ def report_html(
     """The whole file."""
     made = without_repeats(material.made)
     name = "a facility" if anonymous else material.facility.name
-    parts = [_sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
+    parts = [sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
     if appendix:
         inside = "".join(part for part in _science(material, made, progress) if part)
         ids = {m.exhibit.id.partition("@")[0] for m in made}
@@ -255,11 +256,12 @@ def report_html(
     )
 
 
-def _sheet_html(sheet: Sheet, number: int, material: Material) -> str:
+def sheet_html(sheet: Sheet, number: int, material: Material, *, drawn: bool = True) -> str:
+    """Return one sheet as HTML; without pictures if not `drawn`."""
     simulated = " This facility is simulated: nothing here was measured." if material.facility.simulated else ""
     figures = [
         Markup(figure_html(chart, f"sheet{number}-{i}", 3, Drawn(height=_CHART_PX), with_rows=False))
-        for i, chart in enumerate(sheet.charts)
+        for i, chart in enumerate(sheet.charts if drawn else ())
     ]
     kicker, tables = f"ioweather report. {_period(material)}{simulated}", [Markup(table_html(t)) for t in sheet.tables]
     template = _TEMPLATES.get_template("sheet.html")
@@ -426,7 +428,7 @@ def write_report(
             print_pdf(browser, page, out)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
-    return material
+    return replace(material, sheets=tuple(sheets))
 
 
 @contextmanager

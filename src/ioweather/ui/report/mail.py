@@ -1,0 +1,132 @@
+"""Sends a report by mail: its sheets as text and as HTML, with the file itself attached."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import smtplib
+import socket
+import subprocess
+import textwrap
+from collections.abc import Iterator, Sequence
+from email.message import EmailMessage
+from email.policy import SMTP
+from pathlib import Path
+from typing import Final
+
+from ioweather.core.errors import UsageError
+from ioweather.core.results import ResultTable
+from ioweather.core.units import format_time_ns, format_value
+from ioweather.ui.report.sheets import Sheet
+from ioweather.ui.report.write import Material, sheet_html
+
+_WIDTH: Final = 76
+_PORT: Final = 25
+_PATIENCE_SECONDS: Final = 60
+_ADDRESS: Final = re.compile(r"[^@\s<>,;\"\x00-\x1f]+@[^@\s<>,;\"\x00-\x1f]+")
+_STYLE: Final = """
+body { font: 15px/1.5 sans-serif; max-width: 46em; margin: 1em; } table { border-collapse: collapse; }
+td, th { padding: 2px 10px 2px 0; text-align: left; } ul.tiles { padding: 0; } ul.tiles li { list-style: none; }
+.number { font-size: 1.4em; } .quiet, .kicker { color: #666; }
+"""
+
+
+def mail_report(
+    material: Material, attached: Path, to: Sequence[str], *, sender: str | None = None, relay: str | None = None
+) -> None:
+    """Send the sheets of a report, with the file `attached`, to the addresses.
+
+    `relay` is HOST or HOST:PORT of an SMTP server; without one the machine's `sendmail` sends it.
+    Raises UsageError if an address is not valid, or if the mail is not accepted.
+    """
+    sender = sender or f"ioweather@{socket.getfqdn()}"
+    for address in (*to, sender):
+        if not _ADDRESS.fullmatch(address):
+            raise UsageError(f"{address!r} is not a mail address.")
+    message = make_message(material, attached, to, sender)
+    if relay is None:
+        _sendmail(message)
+    else:
+        _send(message, relay)
+
+
+def make_message(material: Material, attached: Path, to: Sequence[str], sender: str) -> EmailMessage:
+    """Return the mail: plain text, the same as HTML without pictures, and the report."""
+    message = EmailMessage(policy=SMTP)
+    title = " ".join(material.sheets[0].title.split()) if material.sheets else "Storage report"
+    low, high = material.period_ns
+    if material.span_ns is not None:
+        low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1])
+    message["Subject"] = f"{title}, {format_time_ns(low)[:10]} to {format_time_ns(high)[:10]}"
+    message["From"], message["To"] = sender, ", ".join(to)
+    # Programs that answer mail by themselves leave such mail alone (RFC 3834).
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content("\n".join(line for sheet in material.sheets for line in _lines(sheet)) + "\n")
+    parts = [sheet_html(sheet, number, material, drawn=False) for number, sheet in enumerate(material.sheets)]
+    page = f"<!doctype html><html><head><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
+    message.add_alternative(page, subtype="html")
+    if attached.suffix.lower() == ".pdf":
+        message.add_attachment(attached.read_bytes(), maintype="application", subtype="pdf", filename=attached.name)
+    else:
+        message.add_attachment(attached.read_text("utf-8"), subtype="html", filename=attached.name, cte="base64")
+    return message
+
+
+def _lines(sheet: Sheet) -> Iterator[str]:
+    yield from (sheet.title, "=" * min(len(sheet.title), _WIDTH), "")
+    for sentence in sheet.sentences:
+        yield from (*textwrap.wrap(sentence, _WIDTH), "")
+    for tile in sheet.tiles:
+        note = f" ({tile.note})" if tile.note else ""
+        yield from textwrap.wrap(f"{tile.label}: {tile.value}{note}", _WIDTH, subsequent_indent="  ")
+    if sheet.tiles:
+        yield ""
+    if sheet.actions:
+        yield "What to do"
+        for number, action in enumerate(sheet.actions, 1):
+            yield from textwrap.wrap(action, _WIDTH, initial_indent=f"{number:2}. ", subsequent_indent="    ")
+        yield ""
+    for table in sheet.tables:
+        yield from (*_table_lines(table), "")
+
+
+def _table_lines(table: ResultTable) -> Iterator[str]:
+    if table.title:
+        yield table.title
+    rows = [[column.heading for column in table.columns]]
+    rows += [[format_value(v, c.unit) for v, c in zip(row, table.columns, strict=True)] for row in table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    for row in rows:
+        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="    ", drop_whitespace=False) or [""]
+
+
+def _send(message: EmailMessage, relay: str) -> None:
+    host, _, port = relay.partition(":")
+    if not host or (port and not port.isdigit()):
+        raise UsageError(f"--relay {relay}: expected HOST or HOST:PORT.")
+    try:
+        with smtplib.SMTP(host, int(port or _PORT), timeout=_PATIENCE_SECONDS) as server:
+            if server.has_extn("starttls"):
+                server.starttls()
+            refused = server.send_message(message)
+    except (OSError, smtplib.SMTPException) as error:
+        raise UsageError(f"{relay} did not take the mail: {error}.") from None
+    if refused:
+        raise UsageError(f"{relay} refused {', '.join(refused)}; the others were sent the mail.")
+
+
+def _sendmail(message: EmailMessage) -> None:
+    program = shutil.which("sendmail") or shutil.which("sendmail", path="/usr/sbin:/usr/lib")
+    if program is None:
+        raise UsageError("There is no sendmail on this machine.", hint="Name an SMTP server: --relay HOST[:PORT].")
+    # -t: recipients are those of the header; -i: a lone dot does not end the mail.
+    line = [program, "-t", "-i"]
+    try:
+        ended = subprocess.run(
+            line, input=message.as_bytes(), capture_output=True, timeout=_PATIENCE_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UsageError(f"{program}: {error}.") from None
+    if ended.returncode:
+        raise UsageError(f"{program} did not take the mail: {ended.stderr.decode(errors='replace').strip()[-300:]}")
