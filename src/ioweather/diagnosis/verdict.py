@@ -359,6 +359,16 @@ def _usable(pool: Pool) -> Bools:
     return np.asarray(known)
 
 
+# Verdicts in a sentence that begins with "most likely".
+CAUSES: Final = {
+    "normal": "nothing was slow",
+    "system": "the storage system",
+    "you": "the job itself",
+    "both": "both the job and the storage system",
+    "unexplained": "a cause that was not measured",
+}
+
+
 def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: float) -> tuple[Reason | None, str]:
     """(reason, the same in words) why there is no verdict; (None, "") if there is one."""
     likeliest = found.likeliest
@@ -376,14 +386,16 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
     if accused and changes.changed[row] and changes.count_similar(row) < LEAST_CHANGED:
         return Reason.COST_NOT_KNOWN, "what it did differently was done by too few runs to know what it costs"
     if probability < LEAST_PROBABILITY:
-        return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but with {probability:.0%} only"
+        return Reason.LOW_PROBABILITY, f"most likely ({probability:.0%}) {CAUSES[likeliest]}"
     # Who did it stands: that the system did its part too is another matter.
     alike: tuple[Kind, ...] = ("you", "both") if likeliest in ("you", "both") else (likeliest,)
     by_system = sum(found.probabilities[kind] for kind in ("system", "both") if kind not in alike)
     if likeliest not in ("system", "both") and by_system >= _MOST_BY_SYSTEM:
-        return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but it may be the system's with {by_system:.0%}"
+        text = f"most likely {CAUSES[likeliest]}, but the system may have done it ({by_system:.0%})"
+        return Reason.LOW_PROBABILITY, text
     if sum(found.wide[kind] for kind in alike) < _LEAST_WIDE[likeliest]:
-        return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but small errors of what is usual would undo that"
+        text = f"most likely {CAUSES[likeliest]}, but a small error in the usual time would change that"
+        return Reason.LOW_PROBABILITY, text
     return None, ""
 
 

@@ -102,7 +102,7 @@ def explain(
         name="why",
         result=replace(
             outcome,
-            io_seconds=run["io_seconds"],
+            io_seconds=run["io_seconds"] if found is None else _seconds_compared(found, run["io_seconds"]),
             read_bytes=run["read_bytes"],
             write_bytes=run["write_bytes"],
             run=view.run_number + row,
@@ -129,6 +129,12 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
         n=verdict.n,
         coverage=verdict.coverage_ratio,
     )
+
+
+def _seconds_compared(found: Explained, whole: float | None) -> float | None:
+    """I/O seconds on the file system in question; those of the whole log where it has none."""
+    seconds = float(found.runs.floats("io_seconds")[found.this])
+    return seconds if math.isfinite(seconds) else whole
 
 
 def _remedy(reason: str) -> str:
@@ -184,7 +190,8 @@ def _why_unexplained(verdict: Verdict, node_slowdown: float | None) -> str:
 
 def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
     if verdict.kind == "unknown":
-        return f"Unknown: {verdict.detail}."
+        doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
+        return f"{doubt}: {verdict.detail}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
     system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))

@@ -147,8 +147,8 @@ def _texts(value: Any) -> str | tuple[str, ...]:
 
 
 def _brief(made: Mapping[str, Any]) -> dict[str, Any]:
-    """For clients that pass only text to the model: everything but the data of charts."""
-    brief = {key: value for key, value in made.items() if key not in ("charts", "provenance")}
+    """For clients that pass only text to the model: everything but the data of charts and what is said twice."""
+    brief = {key: value for key, value in made.items() if key not in ("charts", "provenance", "blocks")}
     if "exhibits" in made:
         brief["exhibits"] = [_brief(each) for each in made["exhibits"]]
     return brief

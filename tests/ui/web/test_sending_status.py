@@ -46,7 +46,7 @@ from ioweather.ui.web.app import bind, create_app, running
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
-AGENTS = "Agents of other hosts (since last heard of)"
+AGENTS = "Agents of other hosts (time since their last report)"
 HEADER = '{"ioweather_spool": 1, "host": "n1"}\n'
 EVENT = '{"table": "events", "event_id": "e1", "kind": "gap", "start_ns": 1, "label": "x"}\n'
 
@@ -220,7 +220,7 @@ def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, t
     file.write_text(HEADER + EVENT)
     assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
     answer, _ = weather_now([], str(root))
-    assert answer.headline == "No path is probed: n1 bring rows of other kinds."
+    assert answer.headline == "No path is probed. Other data come from n1."
     (fact,) = answer.facts[0].facts
     assert (fact.label, fact.note) == ("n1", "running, tells no status")
     came = now_ns() - 3 * HOUR_NS

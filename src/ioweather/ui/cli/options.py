@@ -96,10 +96,15 @@ def executor(
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form."""
     text = "With --csv: mark cells that a spreadsheet would take for a formula with a quote (')."
-    option = click.option("--spreadsheet", is_flag=True, expose_value=False, callback=_for_spreadsheets, help=text)
+    option = click.option(
+        "--spreadsheet", is_flag=True, hidden=True, expose_value=False, callback=_for_spreadsheets, help=text
+    )
     function = option(function)
     function = click.option(
-        "--csv", "as_csv", is_flag=True, help="Print as CSV; cells as they are (see --spreadsheet)."
+        "--csv",
+        "as_csv",
+        is_flag=True,
+        help="Print as CSV, cells as they are (for a spreadsheet: --csv --spreadsheet).",
     )(function)
     return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
 

@@ -275,7 +275,7 @@ def items_part(place: Place, found: Items) -> Markup:
     return items_html(found, 2, lambda item: place.link(f"/{item.page}") if item.page else "")
 
 
-def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
+def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     columns = headed("""job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes];
         I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster""")
     rows = [
@@ -291,31 +291,20 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
             r.io_seconds,
             r.slowness,
             r.verdict_words,
-            r.run_seconds,
-            r.log_words,
+            r.run_seconds if r.known_by else None,
+            r.log_words if r.known_by else "",
             r.cluster,
         )
         for r in runs
     ]
-    shown = list((0, 1, 3, 5, 8, 9) if brief else range(10))
-    shown += [10] if any(r.verdict for r in runs) else []
-    shown += [11, 12] if any(r.known_by for r in runs) else []
-    shown += [13] if any(r.cluster for r in runs) else []
-    several = 13 in shown
     links = {
-        "job": lambda row: place.to("jobs", row[0], cluster=(row[-1] or "") if several else ""),
+        "job": lambda row: place.to("jobs", row[0], cluster=row[-1] or ""),
         "user": lambda row: place.to("users", row[1]),
         "project": lambda row: place.to("projects", row[2]),
-        "program": lambda row: place.to("programs", row[2 if brief else 3]),
+        "program": lambda row: place.to("programs", row[3]),
     }
-    return Listed(
-        title,
-        [columns[i] for i in shown],
-        [tuple(row[i] for i in shown) for row in rows],
-        links,
-        "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES",
-        "brief" if brief else "all",
-    )
+    empty = "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES"
+    return Listed(title, columns, rows, links, empty)
 
 
 def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:

@@ -396,7 +396,7 @@ def project(view: OwnView, name: str) -> str:
 @router.get("/fragments/projects")
 @cached_part()
 def projects(view: OwnView) -> str:
-    place = Place(view, "/applications")
+    place = Place(view, "/jobs")
 
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
     columns = [(column.heading, column.unit) for column in table.columns]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ioweather.agent.status import SpoolStatus, Status, read_status, remote_agents
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import TROUBLES, EventOutcome, HealthOutcome, RunsOutcome, StorageOutcome, WhoOutcome
+from ioweather.core.outcomes import TROUBLES, EventOutcome, RunsOutcome, StorageOutcome, WhoOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Items, Reference, ResultTable
 from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_value
@@ -119,36 +119,6 @@ def _spooled(status: Status) -> str:
     lost = f", {spool.dropped_rows:,} rows given up{why}" if spool.dropped_rows else ""
     held = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
     return f"Spool of {status.host} ({status.software_version}): {held}{lost}. {spool.message}"
-
-
-@router.get("/fragments/unhealthy")
-@cached_part()
-def unhealthy(view: OwnView) -> str:
-    result = view.ask("health", {}, period_for(view)).result
-    assert isinstance(result, HealthOutcome)
-    place = Place(view, "/health")
-    columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
-        × usual [factor]; runs affected [count]; time lost [seconds]""")
-    rows = [
-        (
-            u.component or "",
-            u.filesystem or "",
-            u.cause,
-            u.start_ns,
-            u.end_ns,
-            u.probability,
-            u.factor,
-            u.runs,
-            u.lost_seconds,
-        )
-        for u in result.unhealthy
-    ]
-    links = {
-        "component": lambda row: place.to("components", row[0], **around_ns(row[3], row[4])),
-        "file system": lambda row: place.to("filesystems", row[1], **around_ns(row[3], row[4])),
-    }
-    empty = "No unhealthy component was found in this period."
-    return tables_part(Listed("Unhealthy components", columns, rows, links, empty))
 
 
 @router.get("/fragments/lake")
