@@ -41,8 +41,13 @@ def test_a_long_gap_leaves_a_hole_in_the_line() -> None:
 def test_tables_hold_plain_values() -> None:
     assert cells(np.array([1.0, np.nan, np.inf])) == [1.0, None, None]
     assert cells(np.array([3], np.int64)) == [3]
-    rising = cumulative_table("c", np.arange(5000), {"read": np.arange(5000.0)}, "bytes", "bytes")
-    assert rising.rows[-1] == (4999, "read", 4999.0)
+    amounts = np.ones(5000)
+    rising = cumulative_table("c", np.arange(5000), {"read": amounts}, "bytes", "bytes")
+    assert rising.rows[-1] == (4999, "read", 5000.0)
+    amounts[1000:3000] = np.nan
+    gap = cumulative_table("c", np.arange(5000), {"read": amounts}, "bytes", "bytes").rows
+    assert {row[2] for row in gap if 1000 <= row[0] < 3000} == {None}, "a gap is no flat line"
+    assert gap[-1][2] == 3000.0
     assert len(rising.rows) == 500
     made = cdf_table("d", {"all": np.array([1.0, 2.0, np.nan])}, "x", "bytes")
     assert made.rows == (("all", 1.0, 0.5), ("all", 2.0, 1.0))
