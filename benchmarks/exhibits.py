@@ -48,7 +48,7 @@ def _outcome(made: Exhibit | Exception) -> Outcome:
         return Outcome("failed", f"{type(made).__name__}: {made}")
     if made.empty_because:
         return Outcome("empty", made.empty_because)
-    beside = sum(bool(item.ours or item.words) for item in compare(made))
+    beside = len(compare(made))
     return Outcome("made", beside=beside)
 
 

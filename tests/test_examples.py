@@ -20,6 +20,8 @@ from ioweather.ui.cli.main import run as command_line
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PACKAGE = EXAMPLES / "ioweather-example-source"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+PAPERS = sorted(EXAMPLES.glob("papers/*.ipynb"))
+PUBLIC_DATA = EXAMPLES.parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +110,7 @@ def cells_of(notebook: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("notebook", [*NOTEBOOKS, *PAPERS], ids=lambda path: path.stem)
 def test_notebooks_have_no_outputs_and_use_public_names(notebook):
     cells = json.loads(notebook.read_text())["cells"]
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
@@ -121,8 +123,24 @@ def test_notebooks_have_no_outputs_and_use_public_names(notebook):
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(notebook, tmp_path, monkeypatch):
-    """Cell by cell, and what each ends with is shown, as a notebook does."""
     monkeypatch.chdir(tmp_path)
+    run_cells(notebook)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["without data", "with public data"])
+@pytest.mark.parametrize("notebook", PAPERS, ids=lambda path: path.stem)
+def test_papers_are_reproduced_from_public_data_where_it_is(notebook, there, tmp_path, monkeypatch):
+    if there and not PUBLIC_DATA.is_dir():
+        pytest.skip("no public data here")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IOWEATHER_PUBLIC_DATA", str(PUBLIC_DATA if there else tmp_path / "none"))
+    last = run_cells(notebook)
+    assert (last == "no data") is not there
+
+
+def run_cells(notebook: Path) -> object:
+    """Cell by cell, and what each ends with is shown, as a notebook does."""
+    value: object = None
     names: dict[str, object] = {}
     for cell in cells_of(notebook):
         tree = ast.parse(cell)
@@ -133,6 +151,7 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
             assert len(repr(value)) < 3_000, cell
             if hasattr(value, "_repr_html_"):
                 assert 20 < len(value._repr_html_()) < 2_000_000
+    return value
 
 
 @pytest.mark.slow

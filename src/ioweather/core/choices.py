@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ioweather.core.contracts import Inventory, Need, Param, Params, SeriesGroup
+from ioweather.core.facility import is_local_disk
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ _BURST_BUFFER_NAMES = ("burst", "datawarp", "dwfs", "bb")
 
 
 def busiest_filesystem(inventory: Inventory, _: Params | None = None) -> str | None:
-    """The file system that moved most bytes, preferably not a burst buffer; None without traffic."""
+    """The file system that moved most bytes, preferably no burst buffer and no host's disk; None without traffic."""
     totals = _bytes_by_filesystem(inventory)
+    totals = {name: total for name, total in totals.items() if not is_local_disk(name)} or totals
     main = {name: total for name, total in totals.items() if not _is_burst_buffer(name)}
     return _largest(main or totals)
 

@@ -273,9 +273,12 @@ class Facility:
     digest: str = ""
 
     def filesystem_of(self, system: str) -> str:
-        """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped."""
+        """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped.
+
+        An unmapped disk is named by its host without the domain: collectors write either.
+        """
         found = self._lookup(system)
-        return found.name if found else system
+        return found.name if found else without_domain(system)
 
     def is_mapped(self, system: str) -> bool:
         return self._lookup(system) is not None
@@ -346,6 +349,20 @@ def facility_data(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FacilityError(f"{path} is not valid TOML: {error}.") from None
+
+
+def is_local_disk(system: str) -> bool:
+    """Whether a name is that of an unmapped disk of a host, such as 'n0001:sda'."""
+    host, colon, device = system.partition(":")
+    return bool(colon) and host != "mount" and not device.startswith("/")
+
+
+def without_domain(system: str) -> str:
+    """'n0001.site.example:sda' as 'n0001:sda'; addresses stay as they are."""
+    host, _, device = system.partition(":")
+    if not is_local_disk(system) or "." not in host or host.replace(".", "").isdigit():
+        return system
+    return f"{host.partition('.')[0]}:{device}"
 
 
 def parse_facility(data: Mapping[str, Any]) -> Facility:

@@ -35,7 +35,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
-_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
+_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 _COLUMNS_OF_JOBS: Final = names_of("""
     job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
 """)
@@ -100,7 +100,9 @@ def _extra(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
-    reason = "; ".join(sick) or ", ".join(others) or ("no single cause found" if _is_some(parts.system) else "")
+    places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
+    no_cause = "no single cause found" if _is_some(parts.system) else ""
+    reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
     for name, label, part, note in (
         ("system", "storage", parts.system, reason),

@@ -102,7 +102,7 @@ def explain(
         name="why",
         result=replace(
             outcome,
-            io_seconds=run["io_seconds"],
+            io_seconds=run["io_seconds"] if found is None else _seconds_compared(found, run["io_seconds"]),
             read_bytes=run["read_bytes"],
             write_bytes=run["write_bytes"],
             run=view.run_number + row,
@@ -129,6 +129,12 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
         n=verdict.n,
         coverage=verdict.coverage_ratio,
     )
+
+
+def _seconds_compared(found: Explained, whole: float | None) -> float | None:
+    """I/O seconds on the file system in question; those of the whole log where it has none."""
+    seconds = float(found.runs.floats("io_seconds")[found.this])
+    return seconds if math.isfinite(seconds) else whole
 
 
 def _remedy(reason: str) -> str:

@@ -24,7 +24,7 @@ import duckdb
 
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Facility, without_domain
 from ioweather.core.safe_files import sync_to_disk
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import OLDEST_NS
@@ -192,7 +192,7 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
     minutes_do = step_ns is None or step_ns % MINUTE_NS == 0
     rivals: dict[tuple[str, ...], _Place] = {}
     for group in groups:
-        what = group.system if group.component_kind in _SINGLE_KINDS else group.filesystem
+        what = without_domain(group.system) if group.component_kind in _SINGLE_KINDS else group.filesystem
         place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
         place.setdefault((group.source, group.selection), []).append(group)
 

@@ -328,7 +328,10 @@ def grouped_share(
     variance = count / (count - 1) * float(((of_group - share * weight) ** 2).sum()) / float(weight.sum()) ** 2
     equal = float(weight.sum()) ** 2 / float((weight**2).sum())
     independent = share * (1 - share) / variance if variance > 0 else equal
-    return _wilson(name, share, n, min(independent, n), max(2.0, equal), f"share, Wilson interval over {count} {what}s")
+    # Jobs that count whole or not at all tell no more than as many coins.
+    if ((part == 0) | (part == whole)).all():
+        independent = min(independent, n)
+    return _wilson(name, share, n, independent, max(2.0, equal), f"share, Wilson interval over {count} {what}s")
 
 
 def difference_of_logs(name: str, first: Floats, second: Floats, what: str) -> Estimate:

@@ -18,6 +18,7 @@ from ioweather.stats.series import ecdf_points
 
 MAX_ROWS = 1998
 CDF_POINTS = 400
+_CUMULATIVE_POINTS = 500
 
 
 def cells(values: Any) -> list[Cell]:
@@ -82,10 +83,19 @@ def timeline_table(
 def cumulative_table(
     name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
-    """Running totals at evenly spaced steps: they only rise, so nothing hides between two points."""
+    """Running totals of amounts (`series`, NaN where nothing was recorded) at evenly spaced steps: they only rise, so
+    nothing hides between two points. Gaps that can be seen, longer than a point's share of the axis, stay empty."""
     rows: list[tuple[Cell, ...]] = []
-    for key, values in series.items():
-        picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), 500)).astype(np.int64))
+    for key, amounts in series.items():
+        values = np.cumsum(np.nan_to_num(amounts, nan=0.0))
+        picks = np.linspace(0, len(values) - 1, min(len(values), _CUMULATIVE_POINTS)).astype(np.int64)
+        missing = np.concatenate([[False], np.isnan(amounts), [False]])
+        first, after = np.flatnonzero(missing[1:] & ~missing[:-1]), np.flatnonzero(missing[:-1] & ~missing[1:])
+        for low, high in zip(first.tolist(), after.tolist(), strict=True):
+            if high - low > len(values) / _CUMULATIVE_POINTS:
+                values[low:high] = np.nan
+                picks = np.append(picks, [each for each in (low - 1, low, high) if 0 <= each < len(values)])
+        picks = np.unique(picks)
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
     return ResultTable(name, columns, tuple(rows))

@@ -187,9 +187,11 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
 @exhibit("don15.fig2")
 def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    # The same bins for all, so that panels can be read against each other.
-    ends = [max(float(np.quantile(s.seconds, _SHOWN)), float(s.seconds.min()) * 1.01) for s in shown]
-    edges = np.linspace(0.0, max(ends, default=1.0), _BINS + 1)
+    # The same bins for all, so that panels can be read against each other; equal on a logarithmic axis, because cached
+    # times are a tenth of others.
+    least = min(float(s.seconds.min()) for s in shown)
+    most = max(max(float(np.quantile(s.seconds, _SHOWN)), float(s.seconds.min()) * 1.01) for s in shown)
+    edges = np.geomspace(least * 0.999, most, _BINS + 1)
     for sample in shown:
         seconds = sample.seconds
         panel, share = f"{sample.place} {sample.op}", np.histogram(seconds, bins=edges)[0] / sample.n
@@ -208,7 +210,7 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
         yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
-    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel")
+    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
     yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
     yield samples.coverage
 

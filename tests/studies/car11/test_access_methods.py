@@ -66,7 +66,8 @@ def test_files_against_processes_is_per_run_not_per_job() -> None:
         "no files": 1, "N:1": 0, "N:M": 0, "N:N": 2, "one process": 0,
     }  # fmt: skip
     assert estimate(made, "zero_files_ratio").value == 1 / 3
-    assert made.charts[0].table.rows == ((4096, 57_000, "uid 7", 2),)
+    assert set(made.charts[0].table.rows) == {(4096, 57_000, "uid 7", 2), (4096, 0.5, "uid 7", 1)}
+    assert "1 runs without files are drawn at 0.5" in made.charts[0].title
 
 
 def test_jobs_of_one_allocation_count_once() -> None:

@@ -124,8 +124,12 @@ def test_curve_and_density_rise_with_load(data):
         given = [estimate(density, f"D_D_given_{part}_volume_{way}") for part in ("low", "median", "high")]
         assert given[0].value < given[2].value
         assert all(e.low < e.value < e.high for e in given)
-    bands = [chart.title.split(",")[0] for chart in density.charts if chart.kind == "band"]
-    assert bands == [f"{one.name(one.asked)}: D_D given PsiD_{letter}" for letter in "RW"]
+    overlays = [chart for chart in density.charts if chart.kind == "scatter"]
+    assert [chart.title.rpartition("given ")[2][:6] for chart in overlays] == ["PsiD_R", "PsiD_W"]
+    assert all(set(chart.table.column("series")) == {"run", "median", "5%", "95%"} for chart in overlays)
+    narrow, wide = (estimate(density, f"conditional_width_{way}") for way in ("read", "write"))
+    assert narrow.high < 1, "the time follows the reads"
+    assert wide.value > narrow.value
     assert [chart.kind for chart in density.charts].count("heatmap") == 2, "of the group asked for"
     assert 0 < estimate(found["mad17.fig6"], "explained_read").value < 1
 

@@ -26,6 +26,9 @@ _FEW_FILES: Final = 10
 _MOST_POINTS: Final = 1500
 _LARGE: Final = 0.1  # of the largest job
 _CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
+_NO_FILES: Final = 0.5  # a logarithmic axis has no 0
+_DIAGONAL: Final = "N:N, a file per process"
+_DIAGONAL_POINTS: Final = 60
 _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
@@ -192,6 +195,12 @@ def category_of(files: Ints, nprocs: Ints) -> Ints:
     return np.where(files == 0, 0, np.where(nprocs == 1, 4, result))
 
 
+def _diagonal(nprocs: Ints) -> list[int]:
+    """Sizes at which the line of a file per process is drawn."""
+    low, high = int(nprocs.min()), int(nprocs.max())
+    return np.unique(np.geomspace(low, high, _DIAGONAL_POINTS).round().astype(np.int64)).tolist() if high > low else []
+
+
 @exhibit("car11.fig5")
 def _files(runs: Runs) -> Iterator[Piece]:
     """Every application run on its own."""
@@ -206,19 +215,21 @@ def _files(runs: Runs) -> Iterator[Piece]:
     yield runs.share("zero_files_ratio", files == 0)
     rows = [(name, count, _share(count, n)) for name, count in zip(_CATEGORIES, counts, strict=True)]
     yield ResultTable.of("categories", "category [text]; runs [count]; ratio [ratio]", rows)
-    there = files > 0
-    if there.any():
-        # Equal runs are one point with a size; a logarithmic axis has no place for runs without files.
-        keys = np.stack([runs.projects.codes.astype(np.int64), nprocs, files])[:, there]
+    if n:
+        # Equal runs are one point with a size.
+        keys = np.stack([runs.projects.codes.astype(np.int64), nprocs, files])
         points, equal = np.unique(keys, axis=1, return_counts=True)
         largest = np.argsort(-equal, kind="stable")[:_MOST_POINTS]
         picked = zip(*points[:, largest], equal[largest], strict=True)
         drawn = ResultTable.of(
             "points",
             "processes [count]; files: files accessed [count]; project [text]; runs [count]",
-            ((int(size), int(f), runs.projects.categories[p], int(k)) for p, size, f, k in picked),
+            [
+                *((int(size), float(f) or _NO_FILES, runs.projects.categories[p], int(k)) for p, size, f, k in picked),
+                *((int(size), float(size), _DIAGONAL, 1) for size in _diagonal(nprocs)),
+            ],
         )
-        below = f" ({counts[0]:,} runs without files lie below the axis)" if counts[0] else ""
+        below = f" ({counts[0]:,} runs without files are drawn at {_NO_FILES})" if counts[0] else ""
         yield Chart.of(
             "scatter",
             drawn,

@@ -383,8 +383,8 @@ def _benchmark(
             "filesystem": ("", "text", part.filesystem[shown].tolist()),
         },
     )
-    # Nine phases without a pause are one grey block: lines where they begin, and a box of each below.
-    begins = tuple(Reference("x", float(p["start_ns"])) for p in phases if p["end_ns"])
+    # Nine phases without a pause are one grey block: lines with names where they begin, and a box of each below.
+    begins = tuple(Reference("x", float(p["start_ns"]), str(p["label"])) for p in phases if p["end_ns"])
     chart = partial(Chart.of, facet="filesystem", log="y", references=begins)
     yield chart("scatter", points, "x=time y=seconds series=op", "Every measurement while a benchmark ran")
     if means:

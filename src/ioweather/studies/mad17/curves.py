@@ -3,7 +3,7 @@ and the joint density (fig. 7, 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, cast
 
@@ -80,11 +80,9 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         at = np.linspace(float(least), float(most), _POINTS)
         band = cast(Band, conformal_folds(x, y, at))
         middle, explained = forest_curve(x, y, at)
-        drawn, title = (
-            _band_table(at, middle, band.low, band.high),
-            f"D_D against PsiD, {way}s: forest, and 90% of new runs",
-        )
-        yield Chart.of("band", drawn, "x=volume y=middle low high", title)
+        drawn = _overlay(x, y, at, {"forest": middle, "5% of new runs": band.low, "95% of new runs": band.high})
+        title = f"D_D of each run against PsiD, {way}s: forest, and 90% of new runs"
+        yield Chart.of("scatter", drawn, "x=volume y=time series", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
         yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag")
@@ -101,13 +99,12 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
     yield _learning(data), data.caveats, data.coverage
 
 
-def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultTable:
-    rows = zip(*(values.tolist() for values in (x, middle, low, high)), strict=True)
-    return ResultTable.of(
-        "curve",
-        f"volume: {VOLUME} [bytes]; middle: {TIME} [seconds]; low [seconds]; high [seconds]",
-        (row for row in rows if all(np.isfinite(v) for v in row)),
-    )
+def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Floats]) -> ResultTable:
+    """Return the runs and curves over the same axes."""
+    rows = [(float(v), float(t), "run") for v, t in zip(x, y, strict=True)]
+    for name, curve in curves.items():
+        rows += [(float(v), float(t), name) for v, t in zip(at, curve, strict=True) if np.isfinite(t) and t > 0]
+    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; series [text]", rows)
 
 
 def _learning(data: AssociationData) -> Iterator[Piece]:
@@ -241,11 +238,13 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         inside = np.flatnonzero((joint.x >= x.min()) & (joint.x <= x.max()))
         picked = inside[:: max(1, len(inside) // _POINTS)]
         lines = ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
+        # As the paper overlays them: the runs, and what is conditional on the volume.
+        curves = {"median": median[picked], "5%": low[picked], "95%": high[picked]}
         yield Chart.of(
-            "band",
-            _band_table(joint.x[picked], median[picked], low[picked], high[picked]),
-            "x=volume y=middle low high",
-            f"{group}: D_D given {symbol}, median and central 90%, against mean ± 1.645 sd of all",
+            "scatter",
+            _overlay(x, y, joint.x[picked], curves),
+            "x=volume y=time series",
+            f"{group}: D_D of each run, median and central 90% given {symbol}, against mean ± 1.645 sd of all",
             references=tuple(Reference("y", mean + k * HALF_WIDTH_SD * sd, words) for k, words in lines),
         )
         factor = len(joint.x) // _CELLS
@@ -256,8 +255,8 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         # Kernels reach below zero; bytes and seconds do not.
         shown = np.argwhere((share > 1e-5) & (xs >= 0)[:, None] & (ys >= 0))
         columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]"
-        rows = ((float(xs[i]), float(ys[j]), float(share[i, j])) for i, j in shown)
-        heat = ResultTable.of("density", columns, rows)
+        cells_shown = ((float(xs[i]), float(ys[j]), float(share[i, j])) for i, j in shown)
+        heat = ResultTable.of("density", columns, cells_shown)
         yield Chart.of("heatmap", heat, "x=volume y=time value=density", f"Joint density, {way}s")
         yield Estimate(f"example_volume_{way}", float(np.median(x)), "bytes", n=len(x), method="median volume")
         place = np.clip(np.searchsorted(joint.x, np.quantile(x, (0.1, 0.5, 0.9))), 0, len(joint.x) - 1)

@@ -113,6 +113,9 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
     )
 
 
+_TURNS = 20191117  # seed
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """The reduced matrices of all targets. `system` has the sums over targets; `lags` and `degrees` are empty unless an
@@ -123,6 +126,7 @@ class Targets:
     system: Steps
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
+    chance: Mapping[str, ParallelismCounts]  # by metric: each target turned in time against the others
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
     nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
     over_limit_cells: int
@@ -138,6 +142,7 @@ class _Reduced:
     over_limit_cells: int = 0
     totals: dict[str, Floats] = field(default_factory=dict)
     degrees: dict[tuple[str, float, int], ParallelismCounts] = field(default_factory=dict)
+    chance: dict[str, ParallelismCounts] = field(default_factory=dict)
     lags: dict[tuple[str, int], Floats] = field(default_factory=dict)
     nearest: dict[str, Floats] = field(default_factory=dict)
 
@@ -174,6 +179,7 @@ def reduce_targets(
         Steps(grid.start_ns, grid.step_ns, system, reasons),
         {metric: np.concatenate([part.totals[metric] for part in done]) for metric in first.totals},
         {key: join_counts([part.degrees[key] for part in done]) for key in first.degrees},
+        {key: join_counts([part.chance[key] for part in done]) for key in first.chance},
         {key: correlation(np.moveaxis(sums, 1, -1)) for key, sums in lags.items()},
         {pair: np.moveaxis(sums, 1, -1) for pair, sums in nearest.items()},
         sum(part.over_limit_cells for part in done),
@@ -200,12 +206,22 @@ def _reduce_stretch(
                 activity = sorted_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out.degrees[metric, tolerance, window] = count_clusters(activity, tolerance)
+            out.chance[metric] = count_clusters(sorted_activity(turned(values, first)))
     for pair, (x, y) in PAIRS.items():
         out.nearest[pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
         for window in WINDOWS if "lags" in parts else ():
             left, right = window_sums(rows[x], window), window_sums(rows[y], window)
             out.lags[pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
     return out
+
+
+def turned(values: Floats, seed: int) -> Floats:
+    """Return each column turned in time by a random number of rows: its own course stays, what all do together goes."""
+    if not len(values):
+        return values
+    shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
+    rows = (np.arange(len(values))[:, None] + shift) % len(values)
+    return np.take_along_axis(values, rows, axis=0)
 
 
 def _clean(

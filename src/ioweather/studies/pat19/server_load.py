@@ -143,7 +143,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
             f"coefficient of variation {variation.value or 0.0:.0%}.",
             name="metadata_rate",
         )
-    running = {f"{kind}s": np.cumsum(np.nan_to_num(rate, nan=0.0)) * seconds for kind, rate in rates.items()}
+    running = {f"{kind}s": rate * seconds for kind, rate in rates.items()}
     line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "count")
     yield Chart.of("timeline", line, "x=time y=value series", "Operations since the start")
     yield caveats, _CLOSES, steps.coverage("steps")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.choices import TRAFFIC
-from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, Reference, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
 from ioweather.stats.bootstrap import sums_by_unit
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate
@@ -46,7 +46,7 @@ _MAX_NAMED = 10
 _FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
     "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
-    "fall together too, so a degree is an upper bound of what applications stripe."
+    "fall together too (pat19.fig11 says how often), so a degree is an upper bound of what applications stripe."
 )
 
 
@@ -95,7 +95,9 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         rows += [(way, rank, float(sums[way][i]), names[i]) for rank, i in ranked]
     drawn = ResultTable.of("sorted", "series [text]; rank [count]; total [bytes]; component [text]", rows)
     title = "Totals, sorted for each direction"
-    yield Chart.of("scatter", drawn, "x=rank y=total series label=component", title)
+    # An axis that begins at 0: a cut one makes small differences large.
+    zero = (Reference("y", 0.0),)
+    yield Chart.of("scatter", drawn, "x=rank y=total series label=component", title, references=zero)
     # Targets whose files should move: far above the median, surely.
     for way, amounts in per_unit.items():
         value, low, _ = intervals.estimates(amounts, lambda s: s / np.median(s, axis=-1, keepdims=True))
@@ -225,7 +227,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
-    means = []
+    means, chance = [], []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
         counts, sums = _counts(climate, way), _unit_sums(climate, way)
@@ -236,6 +238,10 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
         rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
+        # What is left when each target's time line is turned against the others': no application makes that.
+        turned = sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, intervals.unit)
+        chance.append(intervals.estimate(f"chance_mean_{way}", "count", turned, _mean_degree, n=n, scale="log"))
+        yield chance[-1]
     total = int(both[:, 0].sum())
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
@@ -248,6 +254,9 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     read, write = (mean.value or 0.0 for mean in means)
     text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
     yield Finding(f"{text} in the same step.", name="degree")
+    by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
+    text = f"With each target moved in time by itself the mean degrees are {by_chance}: so much is chance."
+    yield Finding(text, name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 

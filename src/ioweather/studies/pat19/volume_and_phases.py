@@ -65,7 +65,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
     if tied and not leads.any():
         yield Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
     else:
-        of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
+        of_all = f"the {unit}s with traffic" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
         reads = f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone."
         yield directed(steady, 0.5, reads, f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}.")
     if burst_buffer is not None:
@@ -88,7 +88,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
 
 def _running_totals(steps: Steps, prefix: str) -> tuple[tuple[Cell, ...], ...]:
     series = {
-        f"{prefix}{way}": np.cumsum(np.nan_to_num(steps.values[metric], nan=0.0))
+        f"{prefix}{way}": np.where(steps.usable, steps.values[metric], np.nan)
         for way, metric in zip(WAYS, TRAFFIC, strict=True)
     }
     return cumulative_table("cumulative", steps.times_ns, series, "since the start", "bytes").rows

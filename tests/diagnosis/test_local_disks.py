@@ -1,0 +1,87 @@
+"""Disks of hosts are not file systems: they appear only where they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ioweather
+from ioweather.core.facility import Facility
+from ioweather.core.outcomes import StorageOutcome
+from ioweather.core.tables import TABLES
+from ioweather.core.units import MINUTE_NS
+from ioweather.lake.lake import Lake, open_lake
+
+BEGIN = 1_700_000_040 * 10**9 // MINUTE_NS * MINUTE_NS
+MINUTES = 5
+
+
+def _add(lake: Lake, disks: list[tuple[str, str, str]], source: str = "block", value: float = 1e6) -> None:
+    """Write bytes of every minute; a disk is (system, kind, component)."""
+    rows = [(BEGIN + i * MINUTE_NS, *disk) for disk in disks for i in range(MINUTES)]
+    start, system, kind, component = (list(column) for column in zip(*rows, strict=True))
+    count = len(rows)
+    frame = TABLES["series"].frame(
+        {
+            "start_ns": start,
+            "interval_ns": [MINUTE_NS] * count,
+            "system": system,
+            "component_kind": kind,
+            "component": component,
+            "metric": ["write_bytes"] * count,
+            "value": [value] * count,
+            "quality": [0] * count,
+        }
+    )
+    lake.append("series", frame, source=source)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = open_lake(tmp_path / "lake", create=True)
+    _add(made, [(f"n{i:03}:sda", "device", "sda") for i in range(60)])
+    return made
+
+
+def _asked(lake: Lake, where: str | None = None) -> StorageOutcome:
+    result = ioweather.storage(where=where, lake=lake).result
+    assert isinstance(result, StorageOutcome)
+    return result
+
+
+def test_disks_are_left_out_where_a_file_system_is_known(lake: Lake) -> None:
+    _add(lake, [("scratch", "ost", "scratch-OST0000")], source="lustre")
+    assert [state.filesystem for state in _asked(lake).filesystems] == ["scratch"]
+
+
+def test_without_a_file_system_a_few_disks_are_shown(lake: Lake) -> None:
+    assert 1 <= len(_asked(lake).filesystems) <= 8
+
+
+def test_a_host_and_one_of_its_disks_can_be_asked_for(lake: Lake) -> None:
+    _add(lake, [("n007:sdb", "device", "sdb")])
+    host = _asked(lake, "n007")
+    assert (host.kind, [state.filesystem for state in host.filesystems]) == ("host", ["n007:sda", "n007:sdb"])
+    assert _asked(lake, "n007:sdb").where == "n007:sdb"
+
+
+def test_one_disk_of_two_collectors_is_counted_once(lake: Lake) -> None:
+    _add(lake, [("n001.site.example:sda", "device", "sda")], source="prometheus")
+    (disk,) = _asked(lake, "n001:sda").filesystems
+    assert disk.write_bytes == pytest.approx(MINUTES * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("n1.site.example:sda", "n1:sda"),
+        ("n1:sda", "n1:sda"),
+        ("10.0.0.7:sda", "10.0.0.7:sda"),
+        ("mount:/a.b/c", "mount:/a.b/c"),
+        ("server.site:/export", "server.site:/export"),
+        ("scratch.old", "scratch.old"),
+    ],
+)
+def test_only_names_of_disks_lose_their_domain(raw: str, name: str) -> None:
+    assert Facility().filesystem_of(raw) == name
