@@ -205,3 +205,4 @@ def test_shipped_select_reads_growth_of_counters(
         "GROUP BY ALL ORDER BY 3, 4"
     )
     assert [tuple(row) for row in open_lake(lake).sql(query).rows] == expected
+    assert [tuple(row) for row in open_lake(lake).sql("SELECT DISTINCT source FROM series").rows] == [(name,)]

@@ -24,8 +24,9 @@ from ioweather.lake.selected import read_select
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
 
-# Part of the key of rows: rows that an older version mapped by TOML have the same one.
-SOURCE_NAME: Final = "mapped"
+# Part of the key of rows: rows that an older version mapped by TOML, or read by a reader of its own, have the same one.
+_SOURCE: Final = "mapped"
+_FORMER_READERS: Final = ("collectd", "ldms")
 # Values of columns that most files do not have.
 _DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "series": {"quality": 0},
@@ -47,6 +48,11 @@ def read_select_text(given: Path) -> str:
             f"--select {given}: {getattr(error, 'strerror', None) or error}.",
             hint=f"Name a file, or one of {', '.join(sorted(shipped))}.",
         ) from None
+
+
+def source_of(sql: str) -> str:
+    """Return the source name of the rows of a SELECT."""
+    return next((name for name in _FORMER_READERS if sql == read_select_text(Path(name))), _SOURCE)
 
 
 def check_select(table: str, sql: str) -> None:

@@ -280,9 +280,9 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             return
         if reading.select is not None:
             # It loads DuckDB, which no other file needs in the process that reads it.
-            from ioweather.ingestion.mappings import SOURCE_NAME, read_selected
+            from ioweather.ingestion.mappings import read_selected, source_of
 
-            source_name = SOURCE_NAME
+            source_name = source_of(reading.select[1])
             most = reading.limits
             pieces: Iterator[tuple[str, Frame]] = read_selected(
                 path,

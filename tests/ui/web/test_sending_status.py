@@ -222,7 +222,7 @@ def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, t
     answer, _ = weather_now([], str(root))
     assert answer.headline == "No path is probed. Other data come from n1."
     (fact,) = answer.facts[0].facts
-    assert (fact.label, fact.note) == ("n1", "running, tells no status")
+    assert (fact.label, fact.note) == ("n1", "running, no status")
     came = now_ns() - 3 * HOUR_NS
     os.utime(inbox(root) / "n1", ns=(came, came))
     assert [text[:36] for text in texts(root)] == ["The agent on n1 has been silent for "]
