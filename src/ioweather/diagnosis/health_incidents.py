@@ -232,8 +232,8 @@ def detect_slow(evidence: Sequence[Evidence]) -> list[Incident]:
 
 def least_slow_bins(observations: int) -> int:
     """Fewest bins of slowness that are named in a search of so many observations, if one source shows it clearly."""
-    named_score = np.log(NAMED / (1.0 - NAMED)) / _EVIDENCE_WEIGHT
-    return math.ceil((np.log(max(1, observations)) + named_score) / MOST_EVIDENCE)
+    named_score = math.log(NAMED / (1.0 - NAMED)) / _EVIDENCE_WEIGHT
+    return math.ceil((math.log(max(1, observations)) + named_score) / MOST_EVIDENCE)
 
 
 def detect_stalled(observations: Sequence[Observations], sick: Sequence[Incident], bins: Bins) -> list[Incident]:
