@@ -78,7 +78,7 @@ def test_a_destroyed_file_is_named_and_the_rest_answers_without_it(lake: Lake, c
         error = capsys.readouterr().err
         assert victim.name in error
         assert "lake check" in error
-        assert "fault of ioweather" not in error
+        assert "bug in ioweather" not in error
     code, found = check(lake, "--set-aside")
     assert (code, found["set_aside"]) == (1, True)
     assert not victim.exists()

@@ -40,7 +40,7 @@ def targets_of(lake: Lake) -> list[str]:
 
 def ask_by_command(lake: Lake, statement: str) -> None:
     result = CliRunner().invoke(cli, ["sql", statement, "--lake", str(lake.root), "--timeout", "20"])
-    assert "fault of ioweather" not in result.output, statement
+    assert "bug in ioweather" not in result.output, statement
 
 
 def check_statements(lake: Lake, count: int, seed: int, ask) -> None:

@@ -56,7 +56,7 @@ def command(
         options = [*(["--lake", str(lake.root)] if lake_option else []), *(["--json"] if as_json else [])]
         code = run([*map(str, arguments), *options])
         printed = capsys.readouterr()
-        assert "fault of ioweather" not in printed.err
+        assert "bug in ioweather" not in printed.err
         text = printed.out
         return code, json.loads(text) if as_json and text else text or printed.err
 

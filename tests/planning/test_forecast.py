@@ -60,7 +60,7 @@ def test_no_skill_is_said_so(kind):
     answer = answer_of(values, SLOWDOWN)
     assert not (column(answer, "skill_low") > 0).any()
     word = "as usual at this hour" if kind == "white noise" else "as now"
-    assert f"{word}; no forecast does better than that here, skill" in answer.headline
+    assert f"{word}. No forecast beats this here (skill" in answer.headline
     assert set(answer.exhibits[0].tables[0].column("by")) == {"climatology" if kind == "white noise" else "persistence"}
     assert any(finding.name == "not_skilled" for finding in answer.findings)
     assert any("Start any time" in finding.text for finding in answer.findings)
@@ -70,7 +70,7 @@ def test_a_constant_load_stays_as_it_is():
     answer = answer_of(np.full(10 * 288, 7.0 * MIB))
     np.testing.assert_allclose(column(answer, "expected"), 7 * MIB)
     np.testing.assert_allclose(column(answer, "skill"), 0.0)
-    assert "no forecast does better" in answer.headline
+    assert "No forecast beats this" in answer.headline
     assert "any time" in " ".join(finding.text for finding in answer.findings)
 
 
@@ -92,7 +92,7 @@ def test_too_short_a_history_says_what_is_needed(windows):
 def test_three_days_give_a_forecast_without_a_measure():
     answer = answer_of(swinging(4)[: 3 * 288])
     assert "now" in answer.headline
-    assert "how good a forecast is here was not measured yet" in answer.headline
+    assert "Too little history yet to measure forecast skill" in answer.headline
     assert np.isfinite(column(answer, "expected")).all()
 
 

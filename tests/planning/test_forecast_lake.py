@@ -114,9 +114,9 @@ def test_samples_longer_than_the_window_make_longer_windows(tmp_path: Path) -> N
 
 def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
     empty = open_lake(tmp_path / "empty", create=True)
-    with pytest.raises(DataUnavailable, match=r"no probe's response times.*Ingest server statistics"):
+    with pytest.raises(DataUnavailable, match=r"No probe response times.*Ingest server statistics"):
         forecast(empty)
-    with pytest.raises(DataUnavailable, match="no server load"):
+    with pytest.raises(DataUnavailable, match="No server load"):
         forecast(empty, of="load")
     with pytest.raises(DataUnavailable, match=r"no load of home.*scratch"):
         forecast(lake, filesystem="home")
@@ -214,7 +214,7 @@ def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_known_jobs_are_counted(saving: Lake) -> None:
     answer = forecast(saving, op="write", at=DAY + 5 * DAY_NS + 3 * HOUR_NS)
     (said,) = [finding.text for finding in answer.findings if finding.name == "knows"]
-    assert said.startswith("The forecast knows the last 5 days, and 1 running and 0 waiting jobs by what")
+    assert said.startswith("The forecast uses the last 5 days and 1 running and 0 waiting jobs, with")
 
 
 def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(

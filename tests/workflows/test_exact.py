@@ -72,8 +72,8 @@ def test_exhibits_agree(lake, exhibit, baseline):
     for name, value in true.items():
         assert found[name] == pytest.approx(value, rel=error), name
     assert rolled.coverage == exact.coverage
-    assert any("right to within" in caveat for caveat in rolled.caveats)
-    assert not any("right to within" in caveat for caveat in exact.caveats)
+    assert any("accurate to" in caveat for caveat in rolled.caveats)
+    assert not any("accurate to" in caveat for caveat in exact.caveats)
 
 
 def test_the_tables_of_fig4_agree_cell_by_cell_and_name_both_countings(lake):
@@ -114,7 +114,7 @@ def test_now_agrees_and_names_both_tails(lake_of_now, spool, capsys):
     command = ["now", "--spool", str(spool), "--lake", str(lake_of_now.root), "--json"]
     assert run(command) == 1
     rolled, answer = facts(capsys)
-    assert "right to within 1.0%" in answer["caveats"][-1]
+    assert "accurate to 1.0%" in answer["caveats"][-1]
     assert run([*command, "--exact"]) == 1
     exact, answer = facts(capsys)
     assert "single operations" in answer["caveats"][-1]

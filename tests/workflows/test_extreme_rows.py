@@ -32,7 +32,7 @@ PAGES = (
     "/events", "/fragments/events", "/fragments/storage", "/fragments/relief", "/filesystems/scratch",
     "/components/OST0000", "/users/1", "/api/v1/now", "/api/v1/events", "/api/v1/jobs", "/api/v1/lake",
 )  # fmt: skip
-_FAULT = "This is a fault of ioweather"
+_FAULT = "This is a bug in ioweather"
 
 
 @pytest.fixture

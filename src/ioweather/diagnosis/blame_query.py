@@ -210,7 +210,7 @@ def learn_slowness(lake: Lake, since_ns: int, most_seconds: float = math.inf) ->
             ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
             for filesystem in sorted(sampled):
                 if time.monotonic() > end:
-                    raise SearchIncomplete(f"months from {month} on were left out after {most_seconds:.0f} s")
+                    raise SearchIncomplete(f"stopped after {most_seconds:.0f} s: months from {month} on are missing")
                 record = _read_record(snapshot, filesystem, month)
                 if record is None or count > _GROWN * int(record["runs"]):
                     _compare_runs(snapshot, filesystem, month)

@@ -52,7 +52,7 @@ def run(source: DataSource, params: Params) -> Answer:
         headline=f"{len(found):,} event{'s' if len(found) != 1 else ''} recorded." if found else _NOTHING,
         facts=(FactGroup("kinds", "Events by kind", facts),) if facts else (),
         exhibits=(Exhibit("events", "Events", tables=(ResultTable("events", _COLUMNS, rows),)),),
-        coverage=(Coverage(len(every), len(found), "events in the lake, within what was asked"),),
+        coverage=(Coverage(len(every), len(found), "matching events in the lake"),),
         name="events",
         result=EventsOutcome(tuple(found)),
     )
@@ -94,12 +94,12 @@ QUESTION = Question(
     tables=frozenset({"events"}),
     params=(
         Param("kind", "Only events of this kind.", choices=KINDS),
-        Param("strongest", "The strongest first, not the newest.", "flag", default=False),
+        Param("strongest", "Sort by strength instead of by time.", "flag", default=False),
     ),
     help="""List what happened: slow episodes, phases of benchmarks, incidents, maintenance, gaps.
 
-    Episodes and unhealthy components (--kind component_health) are searched for when rows come in; `ioweather health`
-    says more of the latter. `ioweather lake compact --everything` searches all rows again.""",
+    Episodes and unhealthy components (--kind component_health) are detected when rows are ingested; `ioweather health`
+    has more on unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
     epilog="Example: ioweather events --kind episode --from 2026-11-01",
     seen_by="public",
     page=False,

@@ -56,7 +56,7 @@ def run(source: DataSource, params: Params) -> Answer:
         facts = tuple(_facts(state) for state in states)
         exhibits = tuple(_exhibits(loads, components, facility, shaded))
     return Answer(
-        question="What does the storage do?" if loads.kind == "facility" else f"What does {loads.where} do?",
+        question="What is the storage doing?" if loads.kind == "facility" else f"What is {loads.where} doing?",
         headline=_headline(loads, states),
         facts=facts,
         exhibits=exhibits,
@@ -338,12 +338,14 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
     steps = (loads.end_ns - loads.start_ns) // loads.step_ns
     if loads.measured:
         known = int(np.isfinite(loads.measured[0].own).sum())
-        return (Coverage(steps, known, "steps of time with samples"),)
+        return (Coverage(steps, known, "time steps with samples"),)
     found = tuple(
-        Coverage(steps, round(t.coverage * steps), f"steps of time of {t.filesystem}", detail="with all its targets")
+        Coverage(
+            steps, round(t.coverage * steps), f"time steps of {t.filesystem}", detail="with samples of all its targets"
+        )
         for t in loads.traffic
     )
-    return found or (Coverage(steps, 0, "steps of time with samples of servers"),)
+    return found or (Coverage(steps, 0, "time steps with server samples"),)
 
 
 QUESTION = Question(
@@ -352,8 +354,8 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"components", "events", "response_rollups", "series"}),
     params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
-    help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over
-    time, of one server or target what it did beside its peers.""",
+    help="""Show storage activity: load relative to its peak, slowdown and events. For a file system, also its targets
+    over time; for a server or target, also a comparison with its peers.""",
     epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
     seen_by="public",
     blocks=storage_screen,

@@ -120,13 +120,12 @@ QUESTION = Question(
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
     epilog="""\b
-A log is read where it lies: no lake is needed, and nothing is written
-beside it. With --lake, accounting gives the nodes. A job id means the run
-of that job with the most I/O time; where there is no log, its accounting
-and what the servers counted of it.
-With --file one file, or those of a pattern, are looked at as if there were
-no others: --file 'restart.*'. --json and --html also have each target's part.
-Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
+Logs are read in place. No lake is needed and no files are written. With
+--lake, the nodes come from accounting. For a job ID, the run with the most
+I/O time is shown; without a log, its accounting and server counts.
+--file limits the analysis to one file or a pattern: --file 'restart.*'.
+--json and --html also include each target's share.
+Exit codes: 0 shown; 1 no such job in the lake; 2 not a log, or ambiguous.
 
 \b
 Example: ioweather job run.darshan --html run.html

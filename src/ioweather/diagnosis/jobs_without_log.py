@@ -191,7 +191,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
         FactGroup("system", f"What {filesystem or 'storage'} did during the job", tuple(_system_facts(verdict))),
-        FactGroup("busy", "Jobs that moved most meanwhile", tuple(_busy_facts(source.snapshot, job))),
+        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, job))),
         FactGroup("accounting", "From accounting", tuple(_accounting_facts(job))),
     )
     return Answer(
@@ -386,16 +386,16 @@ def _headline(verdict: JobVerdict) -> str:
     if verdict.kind == "system":
         sure = verdict.probability or 0.0
         word = "probably" if sure >= 0.5 else "perhaps"
-        return f"Storage was {word} part of it (at least {sure:.0%} sure); {without}"
+        return f"Storage {word} contributed (at least {sure:.0%} sure); {without}"
     if verdict.kind == "normal":
         slow = " Storage was slow during it." if verdict.is_exposed else ""
         return f"It ran about as long as similar jobs do.{slow}"
     if verdict.kind == "unexplained":
         return f"It ran longer than similar jobs, and storage was as usual: the cause is not known; {without}"
     if verdict.similar < LEAST_SIMILAR:
-        return f"Not known: {verdict.similar} similar jobs, {LEAST_SIMILAR} are needed; {without}"
+        return f"Unknown: only {verdict.similar} similar jobs, {LEAST_SIMILAR} needed; {without}"
     if verdict.is_exposed:
-        return f"Not known: it was slow while storage was slow, but jobs here show no such relation; {without}"
+        return f"Unknown: job and storage were both slow, but the two are not related here; {without}"
     return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
 
 
@@ -458,7 +458,7 @@ def _findings(
         yield Finding(text, name="follows_system")
     if found.counted is not None:
         read, wrote = (format_bytes(each) for each in (found.counted.read_bytes, found.counted.write_bytes))
-        yield Finding(f"The servers counted {read} read and {wrote} written by it.", name="servers_counted")
+        yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
     others = _others_running(snapshot, job)
     if others:
         yield Finding(f"{others:,} other jobs ran at the same time.", name="others_running")

@@ -63,7 +63,7 @@ def run(source: DataSource, params: Params) -> Answer:
     rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
     title = f"{len(runs):,} of {count:,} jobs, {_WORDS[params['order']]}"
     if several:
-        title += "; each by its run with the most I/O time"
+        title += "; for each job, the run with the most I/O time"
     users = len(totals.users | unlogged.users)
     facts: tuple[Fact, ...] = (
         Fact("jobs", "jobs", count, "count"),
@@ -79,12 +79,12 @@ def run(source: DataSource, params: Params) -> Answer:
             Fact("io_seconds", "I/O time, added up", totals.io_seconds, "seconds"),
         )
     return Answer(
-        question="Which jobs were there?",
+        question="Which jobs ran?",
         headline=_headline(count, totals),
         facts=(FactGroup("runs", "All that match", facts),),
         exhibits=(Exhibit("runs", "Jobs", tables=(ResultTable("runs", columns, rows, title),)),),
         coverage=(
-            Coverage(totals.jobs + unlogged.jobs.rows, count, "jobs in the lake, within what was asked"),
+            Coverage(totals.jobs + unlogged.jobs.rows, count, "matching jobs in the lake"),
             Coverage(count, totals.wanted, "jobs", {}, "with a Darshan log"),
         ),
         result=RunsOutcome(
@@ -420,11 +420,11 @@ QUESTION = Question(
     ),
     help="""List jobs: the newest, the slowest against similar ones, the largest, the longest.
 
-    A job with several runs is listed by the one with the most I/O time, as in `job` and `why`. Similar runs are those
-    of the same user, program, number of processes and file system, with bytes within 25%. Jobs without a Darshan log
-    come from accounting: their run time is compared with that of jobs of the same user, name and nodes, and amounts are
-    those that servers counted (job_stats), where they do. Verdicts are those on
-    record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
+    For a job with several runs, the one with the most I/O time is listed, as in `job` and `why`. Similar runs have the
+    same user, program, number of processes and file system, and bytes within 25%. Jobs without a Darshan log come from
+    accounting: their run time is compared with that of jobs with the same user, name and nodes; bytes come from server
+    counters (job_stats), if available. Verdicts are as recorded at the end of the run, or revised a day later.
+    `ioweather why JOB` computes the verdict again from current data.""",
     epilog="Example: ioweather jobs --order slowest --from yesterday",
     table="runs",
     blocks=jobs_screen,

@@ -274,14 +274,18 @@ def _answer(
     coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
     notes = []
     if history.usual:
-        origin = "single operations" if history.exact else f"roll-ups, right to within {RELATIVE_ERROR:.1%}"
-        notes.append(f"Usual is {history.facility.baseline}, from {origin}.")
+        origin = "single operations" if history.exact else f"roll-ups, accurate to {RELATIVE_ERROR:.1%}"
+        notes.append(f"Baseline: {history.facility.baseline}, from {origin}.")
     return Answer(
         question="How slow is storage now?",
         headline=_headline(operations, slow, hangs, [agent.host for agent, _ in agents if agent.state == "running"]),
         facts=tuple(groups),
         findings=numbered(findings),
-        caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *left_out, *notes),
+        caveats=(
+            *(f"The agent on {name} has stopped; its last measurements are shown." for name in stale),
+            *left_out,
+            *notes,
+        ),
         coverage=coverage,
         name="now",
         result=NowOutcome(
@@ -363,7 +367,7 @@ def _headline(
         return "Nothing is measured: no agent is running."
     known = [o for o in operations if o.outcome.slowdown is not None]
     if not known:
-        return "No baseline yet: storage is measured, but what is usual is not known."
+        return "No baseline yet: storage is measured, but the usual speed is unknown."
     if not slow:
         return "Storage is as fast as usual."
     worst = max(slow, key=lambda o: o.slowdown)
@@ -393,7 +397,7 @@ QUESTION = Question(
         Param("at", "As of this time (default: now).", "time", shown=False, local=True),
         Param("full", "All paths, and both tails of every operation.", "flag", default=True, shown=False),
     ),
-    help="Say how slow storage is at this moment, as the agent's probe sees it, against what is usual.",
+    help="Show how slow storage is now compared with its baseline, as measured by the agent's probe.",
     epilog="""\b
 Exit codes: 0 as usual; 1 slow, hanging, or nothing measured; 2 not done.
 

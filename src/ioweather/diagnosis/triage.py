@@ -196,7 +196,7 @@ def triage_answer(
             Coverage(
                 data.frames["job_io"].rows if recorded is None else recorded,
                 len(mine),
-                "runs in the lake, within the time asked for",
+                "runs in the lake in this period",
             ),
         ),
         caveats=tuple(_caveats(activity)),
@@ -247,7 +247,7 @@ def _slowing(number: int, item: OthersItem) -> Fact:
 def _caveats(activity: Activity | str) -> Iterator[str]:
     yield "Times are estimated savings; overlapping ones of one run are counted once."
     if isinstance(activity, Activity):
-        yield "What a program cost others is what they waited for it (`ioweather who`): a fix spares them at most that."
+        yield ('"Cost to others" is the time they waited for this program (see `who`). A fix saves at most that.')
     else:
         yield f"What programs cost others is not known: {activity}."
 
@@ -263,13 +263,12 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "files", "job_io", "job_operations", "jobs", "series"}),
     params=(
-        Param("since", "Runs of so much time before the newest one.", "duration", default="7d", metavar="TIME"),
-        Param("most", "Of all runs those with most I/O time are judged: so many.", "int", default=500, least=1),
+        Param("since", "How far back to look, counted from the newest run.", "duration", default="7d", metavar="TIME"),
+        Param("most", "Maximum number of runs to judge, longest I/O time first.", "int", default=500, least=1),
     ),
-    help="""List the programs where a fix saves most I/O time, those that slow others most, one line each, and what was
-    fixed since.
+    help="""List the programs where a fix would save the most I/O time, those that slow others most, and recent fixes.
 
-    Fixed is a pattern that runs of a program had, and later runs of as many processes have no more, and are faster.""",
+    A pattern counts as fixed when later runs with the same number of processes no longer show it and are faster.""",
     epilog="Example: ioweather triage --since 7d",
     table="triage",
     blocks=triage_screen,

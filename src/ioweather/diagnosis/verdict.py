@@ -380,11 +380,11 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
     if coverage < LEAST_COVERAGE or not pool.sampled[row]:
         return Reason.PARTLY_SAMPLED, f"the system was sampled in {coverage:.0%} of the run"
     if likeliest not in ("normal", "unexplained") and not float(pool.inside_ratio[row]) >= LEAST_INSIDE:
-        text = "the samples are too coarse for so short a run: its intervals speak mostly of other times"
+        text = "the sampling interval is too long for this run: most of each sample falls outside its I/O"
         return Reason.COARSE_SAMPLES, text
     accused = found.probabilities["you"] + found.probabilities["both"] >= 0.5
     if accused and changes.changed[row] and changes.count_similar(row) < LEAST_CHANGED:
-        return Reason.COST_NOT_KNOWN, "what it did differently was done by too few runs to know what it costs"
+        return Reason.COST_NOT_KNOWN, "too few runs have made this change to estimate its cost"
     if probability < LEAST_PROBABILITY:
         return Reason.LOW_PROBABILITY, f"most likely ({probability:.0%}) {CAUSES[likeliest]}"
     # Who did it stands: that the system did its part too is another matter.

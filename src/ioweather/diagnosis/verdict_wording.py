@@ -185,7 +185,7 @@ def _why_unexplained(verdict: Verdict, node_slowdown: float | None) -> str:
         return f"; unusual, but no proof: {', '.join(named[:_MOST_NOTES])}"
     if node_slowdown is not None:
         return f"; the node, not the storage: other runs on it took {node_slowdown:.1f} times as long as usual"
-    return "; nothing that was measured says why"
+    return "; nothing measured explains it"
 
 
 def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
@@ -199,7 +199,7 @@ def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> s
         "normal": "",
         "system": f"; the system explains {system} of that",
         "you": f"; what it did differently explains {own} of that",
-        "both": f"; the system explains {system}, what it did differently {own}",
+        "both": f"; the system explains {system} of that, what it did differently {own}",
         "unexplained": _why_unexplained(verdict, node_slowdown),
     }[verdict.kind]
     whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
@@ -359,8 +359,8 @@ def _level_words(level: LevelMove) -> str:
     since = format_time_ns(level.since_ns)
     if level.factor is None:
         return (
-            f"All runs with this change are on one side of {since} and all others on the other: whether the change or "
-            "the time made the difference cannot be told, and no other program ran on both sides."
+            f"Every run with this change is on one side of {since}, every run without it on the other, and no other "
+            "program ran on both sides. The effect of the change cannot be separated from the effect of the date."
         )
     return f"Since {since} everything is {level.factor:.1f} times slower, also programs that did not change."
 
@@ -370,15 +370,15 @@ def _findings_of_places(found: Explained) -> Iterator[Finding]:
     if found.queue is not None:
         each = found.queue
         text = (
-            f"{each.name} stood out: {each.value:.1f} requests waited there at a time, {each.next_value:.1f} at the "
-            f"next; three of four similar runs had at most {each.usual:.1f}."
+            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
+            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
         )
         yield Finding(text, name="longest_queue")
     if found.probe is not None:
         each = found.probe
         text = (
-            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, those of other places "
-            f"{each.next_value:.1f} times."
+            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
+            f"at most {each.next_value:.1f} times."
         )
         yield Finding(text, name="slowest_probe")
 
@@ -423,9 +423,9 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
     yield "The verdict compares this run with similar runs; for making all of them faster, see the advice."
     yield "Ranges are 90% intervals. Unexplained time has no measured cause."
     if verdict.kind == "both":
-        yield "A busy system and an unusual pattern multiply: what they do together is divided evenly."
+        yield "A busy system and an unusual pattern multiply. Their joint effect is split evenly between the two."
     if verdict.pooled and verdict.n < _FEW_RUNS:
-        yield f"With {verdict.n} similar runs much of it comes from {verdict.pooled} runs of other programs."
+        yield f"With only {verdict.n} similar runs, it relies largely on {verdict.pooled} runs of other programs."
     if verdict.changed and verdict.kind in ("you", "both"):
         yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
 
@@ -479,7 +479,7 @@ def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
 _SMALL_REQUEST_BYTES: Final = 64 * 1024
 _MOST_SENTENCES: Final = 3
 NOT_ADDITIVE: Final = (
-    "Seconds of several jobs need not add up: without one of two the run may still wait for the other."
+    "Costs of several jobs may not add up: with one of two jobs gone, the run may still wait for the other."
 )
 
 
@@ -595,7 +595,7 @@ def silence_words(run: Slowed) -> str:
     if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
         return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in no job's log"
     if suspects.on_sick and not suspects.has_servers:
-        return "one of its targets was sick, and no server counted the I/O of jobs on it"
+        return "one of its targets was unhealthy, and no server counters show which jobs used it"
     if run.attributable < 0.5:
-        return "runs with such busy neighbours are only slightly more often slow here"
+        return "busy neighbours make runs here slow only slightly more often"
     return "the jobs that ran at the same time do not explain the lost time"

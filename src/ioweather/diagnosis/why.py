@@ -58,14 +58,14 @@ QUESTION = Question(
     help="Was it my job or the storage system? Compares a run with similar runs.",
     epilog="""\b
 The run is compared with similar runs in the lake (same user, program and
-processes, bytes within 25%), at the state the servers were in. Verdicts:
-normal, system, you, both, unexplained (slower, and nothing measured says
-why), unknown. Without samples of the system it is still compared, and only
-the cause is unknown.
-A job without a log is judged by its run time against similar jobs in
-accounting (same user, name and nodes): a weaker verdict, and never "you".
-Exit codes: 0 answered, unknown included; 1 the lake has no such job;
-2 not a log, or unclear.
+processes, bytes within 25%), given the state of the servers. Verdicts:
+normal, system, you, both, unexplained (slower, but nothing measured explains
+it), unknown. Without system samples the run is still compared, but the cause
+is unknown.
+Without a log, the run time is compared with similar jobs in accounting (same
+user, name and nodes). This verdict is weaker and never "you".
+Exit codes: 0 answered, including unknown; 1 no such job in the lake;
+2 not a log, or ambiguous.
 
 \b
 Example: ioweather why run.darshan --lake lake

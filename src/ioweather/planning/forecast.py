@@ -42,9 +42,7 @@ def run(source: DataSource, params: Params) -> Answer:
     seen = history(source.snapshot, params)
     horizon, duration = params["horizon"], params["duration"]
     if params["window"] < WINDOW_NS:
-        raise UsageError(
-            "--window must be 5 minutes or more.", hint="Shorter windows are noise that nothing forecasts."
-        )
+        raise UsageError("--window must be 5 minutes or more.", hint="Shorter windows are too noisy to forecast.")
     if horizon is not None and not 0 < horizon <= 2 * HOUR_NS:
         raise UsageError("--horizon must be between 5 and 120 minutes.")
     if not 0 < duration <= DAY_NS:
@@ -68,27 +66,26 @@ QUESTION = Question(
     run=run,
     tables=_TABLES["load"] | _TABLES["slowdown"],
     params=(
-        Param("filesystem", "Of this file system (default: the busiest).", metavar="NAME"),
+        Param("filesystem", "File system to forecast (default: the busiest).", metavar="NAME"),
         Param(
             "of",
             "What to forecast (default: load, if sampled).",
             choose=_load_or_slowdown,
             choices=("load", "slowdown"),
         ),
-        Param("op", "read or write; of slowdown any operation of the probe.", metavar="OP"),
+        Param("op", "read or write; for slowdown, any probe operation.", metavar="OP"),
         Param("horizon", "The horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
         Param("window", "Length of a window.", "duration", "5min", metavar="TIME"),
         Param("at", "As of this time (default: of the newest data).", "time", metavar="TIME"),
-        Param("duration", "How long the job to be started does I/O.", "duration", "1h", option="for", metavar="TIME"),
+        Param("duration", "How long the planned job does I/O.", "duration", "1h", option="for", metavar="TIME"),
     ),
-    help="""Say what load or slowdown the next two hours bring, and when to start a job.
+    help="""Forecast load or slowdown for the next two hours, and the best time to start a job.
 
-    Each forecast stands with its interval and with the skill that such forecasts
-    had so far. Where that is not above zero, it says so.""",
+    Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
     epilog="""\b
-Load comes from the servers' samples, slowdown from the probe. Jobs that run
-and wait are known where servers count jobs, or by accounting and logs. Skill
-says how much smaller the errors were than of 'as now' and 'as usual'.
+Load comes from server samples, slowdown from the probe. Running and queued
+jobs come from server counters, or from accounting and logs. Skill is how much
+smaller the errors were than those of 'as now' and 'as usual'.
 
 \b
 Example: ioweather forecast --filesystem scratch --op write --for 2h
@@ -131,13 +128,13 @@ def _load(
     name = filesystem or choices.busiest_filesystem(snapshot)
     groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
     if name is None:
-        raise DataUnavailable("The lake holds no server load.", hint=_NEITHER)
+        raise DataUnavailable("No server load in the lake.", hint=_NEITHER)
     if name not in {group.filesystem for group in groups}:
         known = ", ".join(sorted({group.filesystem for group in groups})) or "none"
-        raise DataUnavailable(f"The lake holds no load of {name}.", hint=f"File systems with load: {known}.")
+        raise DataUnavailable(f"No load of {name} in the lake.", hint=f"File systems with load: {known}.")
     if (op or "all") not in _METRICS:
         raise UsageError(
-            f"Load of {op!r} is not kept.", hint="For load, --op is read or write; for others --of slowdown."
+            f"No load for operation {op!r}.", hint="Use --op read or --op write; for other operations, --of slowdown."
         )
     metrics = _METRICS[op or "all"]
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
@@ -164,7 +161,7 @@ def _slowdown(
 ) -> tuple[Quantity, History]:
     counts = _probed(snapshot)
     if not counts:
-        raise DataUnavailable("The lake holds no probe's response times.", hint=_NEITHER)
+        raise DataUnavailable("No probe response times in the lake.", hint=_NEITHER)
     name = filesystem or max(
         sorted({fs for fs, _ in counts}), key=lambda fs: sum(n for k, n in counts.items() if k[0] == fs)
     )

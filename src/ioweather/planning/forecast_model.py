@@ -352,7 +352,7 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
     gained = past_gains(hourly, hours)
     judged = np.isfinite(gained)
-    gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be judged")
+    gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be evaluated")
     if judged.any():
         intervals = Intervals(judged, DAY_NS, on=True, unit=1, unit_name="day")
         sums = intervals.sums(judged, gained)
@@ -416,8 +416,8 @@ def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
     if main.skilled:
         return f"{text}; skill {_with_interval(main.skill)}."
     if main.skill.value is None:
-        return f"{text}: {BY[main.by]}; how good a forecast is here was not measured yet, after so few days."
-    return f"{text}: {BY[main.by]}; no forecast does better than that here, skill {_with_interval(main.skill)}."
+        return f"{text}: {BY[main.by]}. Too little history yet to measure forecast skill."
+    return f"{text}: {BY[main.by]}. No forecast beats this here (skill {_with_interval(main.skill)})."
 
 
 def _with_interval(skill: Estimate) -> str:
@@ -451,7 +451,7 @@ def _facts(
         if o.skill.value is None:
             worth = "not judged yet"
         elif o.skilled and (o.skill_amount.value or 0.0) < 0:
-            worth = "better by factors, worse by amounts"
+            worth = "better in relative terms, worse in absolute terms"
         elif o.skilled:
             worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
         skills.append(Fact(name, o.label, _with_interval(o.skill), note=worth))
@@ -463,7 +463,7 @@ def _facts(
     ]
     covered = [o.coverage.value for o in outlooks if o.coverage.value is not None]
     if covered:
-        note = f"of the time, {LEVEL:.0%} intended; lowest and highest of the horizons"
+        note = f"of the time ({LEVEL:.0%} intended); range over horizons"
         text = f"{min(covered):.0%} to {max(covered):.0%}"
         fact = Fact("coverage", "contained the actual value", text, note=note)
         groups.append(FactGroup("intervals", "Intervals", (fact,)))
@@ -506,21 +506,21 @@ def _knows(jobs: KnownJobs | None, history: History) -> Finding:
         work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
         now = work.present & (work.window == steps - 1)
         running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-        known = f"{running} running and {waiting} waiting jobs by what their programs did before"
-    return Finding(f"The forecast knows the last {days:.0f} days, and {known}.", name="knows")
+        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
+    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
 
 
 def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
-    short = "With less than two weeks, what is usual at an hour of the week is hardly known."
+    short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
     unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
-        f"{days:.1f} days of history, of which a forecast knows at most the last {MEMORY_DAYS}; the hours of the week "
-        f"are those of {zone_name}.",
+        f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
+        f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are of {scale}; a value 'in 60 min' is that of the window that ends then. {unknown} not known to the "
-        "forecast.",
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
+        "the forecast.",
     ]
 
 
@@ -574,7 +574,7 @@ def _interval(gain: Estimate) -> str:
 
 
 def _too_few(gain: Estimate) -> str:
-    return f"{gain.n or 0} past days are too few to tell the hours apart; {LEAST_DAYS} are needed"
+    return f"needs {LEAST_DAYS} days of history to compare hours; only {gain.n or 0} so far"
 
 
 def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
@@ -610,11 +610,11 @@ def start_finding(found: BestStart | None, what: str) -> Finding:
         return Finding(f"Start any time: {_too_few(gain)}.", "undecided", name)
     value = gain.value
     less = f"{_percent(-value)} more" if value is not None and value < 0 else f"{_percent(value)} less"
-    chosen = f"n {gain.n} past days the hour chosen beforehand had {less} {what} than the average hour of its day"
+    chosen = f"n {gain.n} past days the hour chosen in advance had {less} {what} than that day's average"
     if found.pays:
         return Finding(f"The hours differ: o{chosen} ({_interval(gain)}).", name=name)
     return Finding(
-        f"Start any time: the hours do not differ beyond the noise. O{chosen} (saved: {_interval(gain)}).",
+        f"Start any time: differences between hours are within the noise. O{chosen} (saved: {_interval(gain)}).",
         "note" if gain.high is not None and gain.high < WORTH_IT else "undecided",
         name,
     )

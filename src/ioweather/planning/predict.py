@@ -28,7 +28,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if source.reads_files and Path(params["size"]).is_file():
         log = find_job(source, params, params["size"])
         note_log(source, "size", log)
-    missing = "The lake has no response times. Take some: ioweather probe --sizes"
+    missing = "No response times in the lake. Measure some: ioweather probe --sizes"
     frames, facility = source.fetch((NEED, INCIDENTS), missing=missing).frames, source.facility
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
@@ -110,7 +110,7 @@ QUESTION = Question(
         Param("stripe", "Recommend a stripe count for a file of SIZE.", "flag", default=False),
         Param(
             "targets",
-            "With --stripe: OSTs there are (default: those in the lake).",
+            "With --stripe: number of OSTs (default: as recorded in the lake).",
             "int",
             choose=known_targets,
             least=1,
@@ -142,7 +142,7 @@ STRIPE = Question(
     run=run_stripe,
     tables=QUESTION.tables,
     params=tuple(param for param in QUESTION.params if param.name not in ("request", "width", "stripe")),
-    help="Say over how many OSTs to stripe a file of SIZE: `predict SIZE --stripe` says the same.",
+    help="Recommend a stripe count for a file of SIZE. Same as `predict SIZE --stripe`.",
     epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
     seen_by="public",
 )

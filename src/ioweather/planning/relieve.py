@@ -29,18 +29,18 @@ _COLUMNS: Final = columns_of(
     "last_used_ns: last used [time_ns]"
 )
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
-_SURE: Final = "`lfs migrate -n` leaves a file alone that is in use meanwhile."
+_SURE: Final = "`lfs migrate -n` skips files that are in use."
 _CAVEATS: Final = {
     "space": (
-        "A file's bytes are taken as spread evenly over its stripes, of all parts of its layout.",
-        "The list of files is older than the samples: what was deleted since is still in it.",
+        "A file's bytes are assumed to be spread evenly over all stripes of its layout.",
+        "The file list is older than the samples and may include deleted files.",
         _SURE,
     ),
     "load": (
-        "Bytes moved are those of Darshan logs, spread evenly over a file's stripes. What runs without a log moved is "
-        "not in them.",
-        "Files that one run alone used are left out: their load does not come again. Where each run makes new files, "
-        "stripe their directory differently: `ioweather predict --stripe`.",
+        "Bytes moved come from Darshan logs and are assumed to be spread evenly over a file's stripes. Runs without a "
+        "log are not included.",
+        "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
+        "striping of their directory: `ioweather predict --stripe`.",
         _SURE,
     ),
 }
@@ -107,7 +107,7 @@ def _headline(found: Relief, outcome: RelieveOutcome, unit: str) -> str:
     if outcome.is_enough:
         return f"{state} Moving {what} brings it to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")
-    return f"{state} Moving all {what} takes {share} of the excess away."
+    return f"{state} Moving all {what} removes {share} of the excess."
 
 
 def _facts(outcome: RelieveOutcome, unit: str) -> FactGroup:
@@ -126,16 +126,14 @@ def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
-            f"{several:,} of them have no command here: their layout has several parts, the lake keeps no path of "
-            "them, or they use all targets. `lfs migrate --copy FILE FILE` keeps a layout; set max_create_count=0 for "
-            "the target meanwhile.",
+            f"No command for {several:,} of them: their layout has several components, their path is not in the lake, "
+            "or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout; set max_create_count=0 for "
+            "the target while it runs.",
             "undecided",
             name="no_command",
         )
     if outcome.excess_bytes and not outcome.is_enough:
-        yield Finding(
-            "The files that are known do not explain all that lies above the mean.", "undecided", name="not_enough"
-        )
+        yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
 
 
 def command(file: FileThere, stripes: tuple[int, ...] | None) -> str | None:
@@ -164,7 +162,7 @@ QUESTION = Question(
     tables=frozenset({"applications", "files", "jobs", "scan_entries", "scans", "series"}),
     params=(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
-        Param("by", "What is too much there.", default="load", choices=("space", "load")),
+        Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
         Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
         Param("most", "Files to list at most.", "int", default=10, least=1, metavar="N"),
     ),
@@ -292,7 +290,7 @@ def relief(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Rel
     target = _target(names, amount / size, values["target"])
     number = target_number(target)
     if number is None:
-        raise DataUnavailable(f"The name of {target} does not tell its OST number.", hint="Expected NAME-OST0007.")
+        raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
     if by == "space":
         if scan is None and snapshot.owner is None:
             raise DataUnavailable(
@@ -347,7 +345,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
     if scan is None or snapshot.owner is not None:  # the files of one user do not show how full a target is
         raise DataUnavailable(
             f"The lake has no samples of how full the targets of {filesystem} are.",
-            hint="`ioweather agent run lustre` on its servers takes them; --by load needs none.",
+            hint="Collect them with `ioweather agent run lustre` on the servers, or use --by load.",
         )
     rows = _entries(snapshot, scan)
     bytes_of = snapshot.bare.execute(
@@ -411,7 +409,7 @@ def _of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -
     not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
-            "The lake has no Darshan logs, which tell what is moved in which file.",
+            "Needs Darshan logs for the traffic of each file; the lake has none.",
             hint="Ingest some: ioweather ingest LOGS",
         )
     mine = _stripes_on(number)

@@ -102,9 +102,7 @@ def request_times(
         where = f" on {filesystem}" if filesystem else ""
         others = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": None}).places
         known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
-        return Lacking(
-            f"there are not {MINIMUM} response times of one size for {asked}{where}. {known}", samples.coverage
-        )
+        return Lacking(f"needs {MINIMUM} response times of one size for {asked}{where}. {known}", samples.coverage)
     place = largest_place(wanted)
     mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
@@ -232,11 +230,11 @@ def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize
 
 
 def _assumptions(times: RequestTimes, rounds: int, width: int) -> Iterator[str]:
-    yield f"The system is as it was when sampled ({times.place}); load at the time of the transfer is not known."
+    yield f"Assumes the same load as when sampled ({times.place}); the load during the transfer is unknown."
     if rounds > 1:
-        yield "Rounds are taken as independent of each other; a slow spell makes long transfers vary more than this."
+        yield "Rounds are assumed to be independent; slow periods make long transfers vary more than this."
     if width > 1:
-        yield "Requests of a round go to different targets, taken as independent, and the slowest ends the round."
+        yield "Requests of a round go to different targets, assumed independent; a round ends with its slowest request."
     yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated."
 
 
@@ -282,7 +280,7 @@ def recommend_stripe(
         return Lacking(lacking, times.samples.coverage).answer(question, "stripe", unanswered)
     if _is_confounded(single):
         lacking = (
-            f"the sampled sizes of {single.place} lie on different targets, so that a slow target cannot be told "
+            f"the sampled sizes of {single.place} are on different targets, so a slow target cannot be separated "
             "from a slow size. Sample every size on the same targets: "
             "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
@@ -297,9 +295,9 @@ def recommend_stripe(
         predictions = predict_widths(single.fitted, piece_bytes, widest=widest)
     if not predictions:
         lacking = (
-            f"with 1 to {widest} stripes the requests of a file of {format_bytes(file_bytes)} lie outside the sampled "
-            f"sizes ({single.range_text} on {single.place}). Files of {format_bytes(sizes[0])} or more can be "
-            "answered; for others sample their requests too. Nothing is extrapolated."
+            f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
+            f"sizes ({single.range_text} on {single.place}). Only files of {format_bytes(sizes[0])} or more are "
+            "supported; sample smaller requests for others. Nothing is extrapolated."
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     best = best_width(predictions)
@@ -310,8 +308,8 @@ def recommend_stripe(
     headline = _stripe_headline(single, predictions, best, chosen, command)
     if piece_bytes < file_bytes:
         headline += (
-            f" That is for each {format_bytes(piece_bytes)}, the largest size that was sampled; the file has "
-            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, one after the other."
+            f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size; the file has "
+            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
         )
     return Answer(
         question=question,
@@ -389,7 +387,7 @@ def _stripe_headline(
     if first.width != chosen.width:
         text += f", {gain:.2g}x sooner than with {first.width} stripe{'s' if first.width > 1 else ''}"
     firm = best.agreement is not None and best.agreement >= _FIRM
-    return text + ("." if firm else "; the data do not fix the count firmly.")
+    return text + ("." if firm else "; other stripe counts fit the data about as well.")
 
 
 def _fact(name: str, label: str, estimate: Estimate) -> Fact:
@@ -409,7 +407,7 @@ def _worth(predictions: Sequence[WidthPrediction], best: BestWidth) -> Iterator[
     wider = [p.width for p in predictions if p.width > best.width and p.seconds(0.99) > 1.1 * rare]
     if wider:
         yield Finding(
-            f"From {wider[0]} stripes on the slowest target makes the rare slow transfers slower again.",
+            f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target.",
             name="wider_is_slower",
         )
 
@@ -419,7 +417,7 @@ def _stripe_assumptions(times: RequestTimes, targets: int | None) -> Iterator[st
         f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
         f"{times.place} did; the client's own network limit is not in the model."
     )
-    yield "Targets are taken as independent; what the samples say to that stands in the findings."
+    yield "Targets are assumed to be independent; the findings show whether the samples agree."
     yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated."
     if targets is None:
-        yield f"How many targets the file system has was not said; counts up to {WIDEST} were considered."
+        yield f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered."

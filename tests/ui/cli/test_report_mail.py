@@ -111,10 +111,10 @@ def test_the_report_arrives_as_text_and_html(call: Call, lake: Lake, sink: _Sink
 def test_refusals_and_silence_are_errors(call: Call, lake: Lake, sink: _Sink, tmp_path: Path) -> None:
     common = ["report", "--for", "director", "--lake", lake.root, "--out", tmp_path / "r.html"]
     for options, words in (
-        (["--mail", "a@refused.example", "--relay", sink.address], "did not take the mail"),
+        (["--mail", "a@refused.example", "--relay", sink.address], "did not accept the mail"),
         (["--mail", "not an address", "--relay", sink.address], "is not a mail address"),
         (["--mail", "a@b\nBcc: c@d", "--relay", sink.address], "is not a mail address"),
-        (["--mail", "a@site.example", "--relay", "127.0.0.1:1"], "did not take the mail"),
+        (["--mail", "a@site.example", "--relay", "127.0.0.1:1"], "did not accept the mail"),
     ):
         code, _, error = call(*common, *options)
         assert code == 2

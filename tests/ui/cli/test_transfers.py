@@ -50,7 +50,7 @@ def test_what_was_not_sampled_is_not_extrapolated(lake, capsys):
     assert run(["stripe", "1B", "--lake", str(lake.root), "--targets", "4"]) == 0
     assert "outside the sampled" in " ".join(capsys.readouterr().out.split())
     assert run(["stripe", "1TiB", "--lake", str(lake.root), "--targets", "4"]) == 0
-    assert "such pieces, one after the other" in " ".join(capsys.readouterr().out.split())
+    assert "such pieces, transferred in sequence" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):

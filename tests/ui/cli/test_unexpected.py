@@ -38,9 +38,7 @@ def test_one_line_and_a_file_with_what_to_send(call, fails, tmp_path: Path) -> N
     code, _, err = call("show")
     assert code == 2
     assert len(err.splitlines()) == 1
-    assert err.startswith(
-        f"ioweather: This is a fault of ioweather {__version__}: ZeroDivisionError: by\\x1b[31m forged"
-    )
+    assert err.startswith(f"ioweather: This is a bug in ioweather {__version__}: ZeroDivisionError: by\\x1b[31m forged")
     [file] = (tmp_path / "ioweather" / "errors").iterdir()
     assert str(file) in err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -117,4 +115,4 @@ def test_what_is_not_installed_is_named_with_the_remedy(call, fails) -> None:
     assert "This needs deltalake, which is not installed here." in err
     assert "pip install ioweather" in err
     fails(ModuleNotFoundError("No module named 'ioweather.lost'", name="ioweather.lost"))
-    assert "This is a fault of ioweather" in call("show")[2]
+    assert "This is a bug in ioweather" in call("show")[2]

@@ -68,13 +68,13 @@ def test_what_differs_from_the_papers_stands_first_in_the_summary(material):
     assert summary.index("It differs.") < summary.index("It agrees.")
     assert "It is open." not in summary
     assert "It was measured." not in summary
-    assert "1 statements are contradicted here, 1 agree, and 1 are not decided" in summary
+    assert "1 are contradicted here, 1 are supported, and 1 cannot be decided" in summary
 
 
 def test_the_first_sheet_is_for_people_and_the_science_folds(page):
     assert page.count("<h1>") == 1
     first, _, science = page.partition('<details class="appendix">')
-    for words in ("What to do", "Programs that waited longest", "For operators", "Runs that lost most time"):
+    for words in ("What to do", "Programs with the most time lost", "For operators", "Runs that lost most time"):
         assert words in first
     assert 'id="car11"' in science
     assert "PsiD" not in first

@@ -42,7 +42,7 @@ def test_the_question_is_part_of_the_address(client):
 def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
     assert 'href="/claims"' in client.get("/exhibits").text
     while "data-again" in (text := client.get("/fragments/claims").text):
-        assert re.search(r"\d+ of the \d+ exhibits behind them are made|In line", text)
+        assert re.search(r"\d+ of the \d+ exhibits done|Queued", text)
     assert re.search(r"Of \d+ statements of the papers \d+ agree here", text)
     assert {"✓", "–"} <= set(re.findall(r"<td>([✓✗?–])</td>", text))
     assert "✓ agrees with the paper" in text
@@ -103,7 +103,7 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
         assert "17 rows given up" in text
-        assert "not measured now" in client.get("/fragments/agents?lake=again").text
+        assert "no live measurements" in client.get("/fragments/agents?lake=again").text
 
 
 def test_quick_periods_count_back_from_the_end_of_the_data(client):

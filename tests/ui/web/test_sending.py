@@ -308,7 +308,7 @@ def large(tmp_path):
 
 def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, monkeypatch):
     for _ in range(3):
-        assert push(server, "wrong", [large]).message.startswith("401: A token that this server knows")
+        assert push(server, "wrong", [large]).message.startswith("401: A token known to this server")
     foreign = large.with_name("seg-n2-1-1.ndjson")
     foreign.write_bytes(segment("x" * LARGE, host="n2"))
     assert push(server, token, [foreign]).message.startswith("403: The token n1 is not for n2")

@@ -148,7 +148,10 @@ def _watch(put: Callable[[], Answer], watch: bool, form: str, **how: Any) -> Ans
 
 _WATCH_OPTION = click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 _EXPORT_OPTION = click.Option(
-    ["--export"], type=click.Path(path_type=Path), metavar="FILE", help="Write this site's row for other sites."
+    ["--export"],
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Export this site's row to share with other sites.",
 )
 _RECORDED_OPTION = click.Option(
     ["--recorded"], is_flag=True, help="Only a recorded verdict; exit code 1 where there is none yet."
@@ -177,14 +180,12 @@ def _recorded(given: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
     type=click.Path(path_type=Path),
     help="Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv",
 )
-@click.option(
-    "--column", type=click.Choice(["single", "double"]), help="A figure as wide as one column of a paper, or as both."
-)
+@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
 @click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
 @engine_options("none, in one process")
-@click.option("--params", "list_params", is_flag=True, help="List the parameters, and stop.")
+@click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
 @click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
 def show(
     ids: tuple[str, ...],
@@ -266,6 +267,6 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
         possible = sum(item.ready for item in found)
         nothing = f", {empty} are empty" if empty else ""
         say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
-        say("Ready: the rows are there. Show one: ioweather show ID")
+        say("Ready means that the lake has the data. Show one: ioweather show ID")
         if note:
             say(note)

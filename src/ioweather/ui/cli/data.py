@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 
 INGEST_EPILOG = """\b
-Exit codes: 0 everything is in; 1 some files were refused (the rest is in);
+Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
 2 nothing was done. Sources: `ioweather ingest --list-sources`.
 
 \b
-With --watch: directories named here, or in [watch] of facility.toml. The
-first pass reads files of the last day, later ones those that changed since;
-older files: --all. The agent runs a pass every minute, or a timer does
-(deploy/systemd/ioweather-catch-up.timer).
+--watch reads the directories given here or in [watch] of facility.toml. The
+first pass reads files from the last day (--all: also older ones), later
+passes read changed files. The agent or a systemd timer
+(deploy/systemd/ioweather-catch-up.timer) runs a pass every minute.
 
 \b
 Examples:
@@ -77,30 +77,30 @@ Examples:
     "--map",
     "map_file",
     type=click.Path(path_type=Path),
-    help="TOML file: which metric of Prometheus or telegraf is which.",
+    help="TOML file that maps Prometheus or telegraf metrics.",
 )
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
-@click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
+@click.option("--start", metavar="TIME", help="Start time of an undated file, or of the range to fetch from a server.")
 @click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token for a server.")
 @click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
-@click.option("--host", help="Host the file speaks of, where it does not say.")
-@click.option("--system", help="File system the file speaks of, where it does not say.")
-@click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
+@click.option("--host", help="Host name to use if the file has none.")
+@click.option("--system", help="File system to use if the file names none.")
+@click.option("--cluster", help="Cluster to use if accounting names none (default: the facility's, if only one).")
 @paths_option("What to do with file paths in Darshan logs.")
-@click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
+@click.option("--raw", is_flag=True, help="Keep samples finer than one minute that a source would aggregate.")
 @click.option(
     "--again",
     is_flag=True,
-    help="Read files that are in already too; rows that are in are not added twice. Rows of a wrong --zone stay until "
-    "`ioweather lake forget FILE`.",
+    help="Read files again even if already ingested; existing rows are not duplicated. To remove rows ingested with a "
+    "wrong --zone, run `ioweather lake forget FILE`.",
 )
-@click.option("--no-create", is_flag=True, help="Only into a lake that is there: make none.")
+@click.option("--no-create", is_flag=True, help="Fail if the lake does not exist instead of creating it.")
 @engine_options("one per core")
 @click.option("--watch", is_flag=True, help="Read new files of directories and new accounting; judge finished runs.")
 @click.option("--once", is_flag=True, help="With --watch: one pass instead of until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="With --watch: every file, however old.")
 @click.option("--no-accounting", is_flag=True, help="With --watch: do not ask sacct.")
-@click.option("--no-judge", is_flag=True, help="With --watch: only read; judge nothing.")
+@click.option("--no-judge", is_flag=True, help="With --watch: ingest files but judge no runs.")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
     paths: tuple[str, ...],
@@ -198,7 +198,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
     document = _mapping(file)
     if "metric" not in document:
         raise UsageError(
-            f"--map {file} has no [[metric]], as samples with labels need; for CSV use --as and --select.",
+            f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
     mappings_of(document)
@@ -267,13 +267,13 @@ def _print_ingested(report: IngestReport, form: str, lake: str) -> None:
     text = f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}."
     say(text, wrap=80)
     if report.known:
-        say(f"{report.known:,} files were in already.")
+        say(f"{report.known:,} files were already ingested.")
     _print_refused(report)
     if report.missing:
         say("All rows are in the lake. Not computed from them")
         _print_messages(report.missing, "ioweather ingest --json")
     if report.noted:
-        say(f"{len(report.noted):,} hold more than could be taken")
+        say(f"{len(report.noted):,} files contain data that could not be ingested")
         _print_messages([outcome.message or "" for outcome in report.noted], "ioweather ingest --csv")
     if report.flagged:
         rows = sum(outcome.flagged_rows for outcome in report.flagged)
@@ -335,7 +335,7 @@ def _watch(
 
 def _print_pass(done: CaughtUp) -> None:
     if done.busy:
-        say("Another pass is at work on this lake; nothing was done.")
+        say("Another pass is running on this lake; nothing was done.")
         return
     rows = ", ".join(f"{n:,} rows of {table}" for table, n in done.rows_added.items()) or "no new rows"
     say(f"{done.read:,} new files read, {len(done.refused):,} refused: {rows}.", wrap=80)
@@ -349,10 +349,10 @@ def _print_pass(done: CaughtUp) -> None:
 _CSV_COLUMNS = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
 
 SCAN_EPILOG = """\b
-It reads only, stays on one file system, follows no links, enters no
-snapshots, and leaves access times as they are where it may.
-Exit codes: 0 all was read; 1 some directories could not be; 130 stopped
-(--resume goes on).
+The scan is read-only, stays on one file system, does not follow links or
+enter snapshots, and preserves access times if permitted.
+Exit codes: 0 complete; 1 some directories could not be read; 130 stopped
+(continue with --resume).
 
 \b
 Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
@@ -373,7 +373,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
     "projects",
     multiple=True,
     metavar="NAME=GLOB",
-    help="Paths that belong to a project, before what facility.toml says.",
+    help="Paths that belong to a project; overrides facility.toml.",
 )
 @paths_option("What to do with paths that are kept (largest files, entries).")
 def scan(
@@ -396,7 +396,7 @@ def scan(
     """
     form = output_form(as_json, as_csv)
     if resume and restart:
-        raise UsageError("--resume and --restart exclude each other.")
+        raise UsageError("--resume and --restart cannot be used together.")
     from ioweather.ingestion.scan_tree import ScanRequest
     from ioweather.ingestion.scan_tree import scan as run
     from ioweather.lake.workers import usable_cores
@@ -456,7 +456,7 @@ def facility() -> None:
 @lake_option
 @click.option("--name", default="this facility", show_default=True, help="Name of the facility.")
 @click.option("--zone", default="UTC", show_default=True, help="Time zone of the facility.")
-@click.option("--force", is_flag=True, help="Overwrite a facility.toml that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing facility.toml.")
 def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     """Write a facility.toml from what the lake and this machine show.
 
@@ -528,8 +528,8 @@ Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
 @lake_option
 @output_options
 @click.option("--timeout", default=30.0, show_default=True, help="Seconds after which the query is stopped.")
-@click.option("--rows", default=10_000, show_default=True, help="Most rows to print.")
-@click.option("--memory", default="1GiB", show_default=True, help="Most memory to use.")
+@click.option("--rows", default=10_000, show_default=True, help="Maximum number of rows to print.")
+@click.option("--memory", default="1GiB", show_default=True, help="Memory limit.")
 def sql(
     query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
 ) -> None:
@@ -620,7 +620,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
     counts = _row_counts(snapshot)
     if any(counts.values()):
-        say("", f"{counts['refused']:,} rows were left out because they cannot be, {counts['flagged']:,} flagged.")
+        say("", f"{counts['refused']:,} rows with impossible values were rejected; {counts['flagged']:,} were flagged.")
 
 
 def _row_counts(snapshot: Snapshot) -> dict[str, int]:
@@ -657,13 +657,13 @@ def compact(lake_dir: str | None, everything: bool) -> None:
         sealed, events = seal_and_search(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
-    say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
+    say(f"Sealed {len(sealed)} table-days: merged {files} files into {len(sealed)} ({rows:,} rows).")
     if events:
         say(f"{events:,} event{' is' if events == 1 else 's are'} new or changed: ioweather events")
 
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
-@click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
 @_of_lake
 def retention(lake_dir: str | None, dry_run: bool) -> None:
     """Drop what is older than facility.toml's [retention] says.
@@ -718,7 +718,9 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
 
 
 @lake.command(name="check", epilog="Example: ioweather lake check")
-@click.option("--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the rest answers.")
+@click.option(
+    "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the other files stay usable."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_of_lake
 def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
@@ -765,8 +767,8 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     with progress_bar() as progress:
         done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
     say(
-        f"{done.copied_files:,} files ({format_bytes(done.copied_bytes)}) copied to {dest}, {done.kept_files:,} were "
-        f"there, {done.removed_files:,} went."
+        f"Copied {done.copied_files:,} files ({format_bytes(done.copied_bytes)}) to {dest}; {done.kept_files:,} "
+        f"already there, {done.removed_files:,} removed."
     )
     if verify:
         say("Every file has its digest.")
@@ -789,7 +791,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
 @click.argument("table")
 @_of_lake
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File: .parquet .csv .csv.gz")
-@click.option("--where", default="", metavar="SQL", help="Only rows for which this holds.")
+@click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options
 def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: str | None, to_text: str | None) -> None:
     """Write a table, or a part of it, as one Parquet or CSV file."""

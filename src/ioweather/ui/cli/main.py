@@ -129,7 +129,7 @@ class LazyGroup(click.Group):
         if args[0] in OLD_NAMES:
             words = OLD_NAMES[args[0]]
             new = " ".join(words)
-            say(f"ioweather: `{args[0]}` is now `{new}`; the old name goes with the next release.", err=True)
+            say(f"ioweather: `{args[0]}` is now `{new}`; the old name will be removed in the next release.", err=True)
             if args[0] not in _OLD_QUESTIONS:
                 args = [*words, *args[1:]]
         if args[0] == "why":
@@ -232,7 +232,7 @@ def _run(arguments: list[str] | None) -> int:
         _complain(error)
         return 2
     except KeyboardInterrupt:
-        say("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
+        say("Stopped. Ingested data is kept; run the same command to continue.", err=True)
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (head, less): no complaint
@@ -286,19 +286,21 @@ def explained(error: BaseException) -> IoweatherError:
     if missing and missing != "ioweather":
         return IoweatherError(
             f"This needs {missing}, which is not installed here.",
-            hint="An installation that only measures lacks it. `pip install ioweather` brings everything.",
+            hint="This is a measurement-only installation. For all features: pip install ioweather",
         )
     if isinstance(error, MemoryError):
-        return IoweatherError("There is not enough memory.", hint="Ask for less, or on a larger machine.")
+        return IoweatherError("Not enough memory.", hint="Narrow the request, or use a machine with more memory.")
     kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    what = f"This is a fault of ioweather {__version__}: {kind.rstrip('.')}."
+    what = f"This is a bug in ioweather {__version__}: {kind.rstrip('.')}."
     try:
         file = _write_error_file(error)
     except OSError as failed:
         return IoweatherError(
             what, hint=f"Please report it with what IOWEATHER_DEBUG=1 shows (no file was written: {failed.strerror})."
         )
-    return IoweatherError(what, hint=f"Please report it with {file}; look through that first, it names your files.")
+    return IoweatherError(
+        what, hint=f"Please report it and attach {file}. Review the file first: it contains names of your files."
+    )
 
 
 def _write_error_file(error: BaseException) -> Path:

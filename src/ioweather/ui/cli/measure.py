@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spool_option(function: F) -> F:
-    text = "Directory of waiting rows and status.json (default: $IOWEATHER_SPOOL, else in your state home)."
+    text = "Directory for queued rows and status.json (default: $IOWEATHER_SPOOL, else in your state home)."
     return path_option("--spool", "DIR", text, name="spool_dir")(function)
 
 
@@ -52,17 +52,17 @@ def size_bytes(text: str | None, option: str) -> Any:
 
 PROBE_EPILOG = """\b
 Each cycle reads and writes one request in a large file and stats, reads,
-deletes and creates a small one (kun19). The small files (3901 bytes) go
-through the page cache; the large file does not where that can be avoided.
+deletes and creates a small one (kun19). The small files (3901 bytes) use the
+page cache; the large file bypasses it if possible.
 
 \b
-With --sizes: one file per request size (don15); the paper's twelve take
-2 GiB, and as much again per OST. `nocache` empties the cache before reads
-and syncs writes: run it once per batch job, for months. `cache` repeats;
-the paper gave it 30 min.
+With --sizes: one file per request size (don15). The paper's twelve sizes take
+2 GiB, per OST with --osts. `nocache` empties the cache before reads and syncs
+writes: run it once per batch job, for months. `cache` repeats requests; the
+paper ran it for 30 min.
 
 \b
-Exit codes: 0 done; 1 done, but rows are not in the lake; 2 not done.
+Exit codes: 0 done; 1 done, but rows not in the lake; 2 not done.
 
 \b
 Examples:
@@ -82,23 +82,29 @@ Examples:
 @click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
 @click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
 @click.option("--sizes", metavar="SIZE,...", help="Sample by request size: a list, or `paper` (512KiB to 1GiB).")
-@click.option("--mode", type=click.Choice(["both", "cache", "nocache"]), help="With --sizes: client cache or not.")
-@click.option("--rounds", type=click.IntRange(1), help="With --sizes: times through all sizes (default: 1).")
+@click.option(
+    "--mode",
+    type=click.Choice(["both", "cache", "nocache"]),
+    help="With --sizes: measure with the client cache, without it, or both.",
+)
+@click.option("--rounds", type=click.IntRange(1), help="With --sizes: number of rounds through all sizes (default: 1).")
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True),
-    help="With --sizes: largest share of the time that it measures (default: 0.1).",
+    help="With --sizes: maximum share of the time spent measuring (default: 0.1).",
 )
 @click.option("--osts", metavar="N,...", help="With --sizes: files on each of these OSTs (needs `lfs`).")
-@click.option("--fill-rate", metavar="SIZE", help="Most bytes a second while large files are made (default: 200MiB).")
+@click.option(
+    "--fill-rate", metavar="SIZE", help="Maximum rate in bytes/s when creating large files (default: 200MiB)."
+)
 @click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
-@click.option("--seed", help="Repeat the places or the order of the measurements (default: new ones).")
+@click.option("--seed", help="Seed for the offsets or the order of the measurements (default: random).")
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @run_options
 @click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
 @spool_option
-@click.option("--json", "as_json", is_flag=True, help="Print every row at once, one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print each row immediately, one JSON object per line.")
 def probe(
     paths: tuple[Path, ...],
     duration: str | None,
@@ -310,8 +316,8 @@ Example: ioweather agent export --host 127.0.0.1 --port 9754
 @agent.command(name="export", epilog=EXPORT_EPILOG)
 @spool_option
 @path_option("--lake", "DIR", "Also the queue and the verdict counts of this lake.", name="lake_dir")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @path_option("--textfile", "FILE", "Write the metrics to this file instead (it must end in .prom for node_exporter).")
 @click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
 @click.option("--once", is_flag=True, help="With --textfile: write it once.")

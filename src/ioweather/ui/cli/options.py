@@ -95,7 +95,7 @@ def executor(
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form."""
-    text = "With --csv: mark cells that a spreadsheet would take for a formula with a quote (')."
+    text = "With --csv: prefix cells that a spreadsheet would read as a formula with a quote (')."
     option = click.option(
         "--spreadsheet", is_flag=True, hidden=True, expose_value=False, callback=_for_spreadsheets, help=text
     )
@@ -123,7 +123,7 @@ def period_options(function: F) -> F:
 
 def output_form(as_json: bool, as_csv: bool) -> str:
     if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other.")
+        raise UsageError("--json and --csv cannot be used together.")
     if FOR_SPREADSHEETS in click.get_current_context().meta and not as_csv:
         raise UsageError("--spreadsheet goes with --csv.")
     return "json" if as_json else "csv" if as_csv else "text"

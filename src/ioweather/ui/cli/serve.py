@@ -47,16 +47,18 @@ def token() -> None:
 
 @token.command(epilog="Example: ioweather serve token create login --hosts 'login*'")
 @click.argument("name")
-@click.option("--hosts", metavar="PATTERN", help="Hosts whose rows it may bring (default: NAME alone).")
-@click.option("--user", metavar="USER", help="For a person: shows this user's own jobs, and brings no rows.")
-@path_option("--to", "FILE", "Write the token there, for its owner alone, instead of printing it.", name="file")
+@click.option("--hosts", metavar="PATTERN", help="Hosts it may push rows for (default: only NAME).")
+@click.option("--user", metavar="USER", help="Create a personal token: shows this user's jobs, cannot push rows.")
+@path_option(
+    "--to", "FILE", "Write the token to this file, readable only by its owner, instead of printing it.", name="file"
+)
 @lake_option
 def create(name: str, hosts: str | None, user: str | None, file: Path | None, lake_dir: str | None) -> None:
     """Make a token. It is shown once: the lake keeps only a hash of it."""
     from ioweather.lake.tokens import create_token, revoke_token
 
     if user is not None and hosts is not None:
-        raise UsageError("--user and --hosts exclude each other.", hint="A person's token brings no rows.")
+        raise UsageError("--user and --hosts cannot be used together.", hint="Personal tokens cannot push rows.")
     root = open_lake_at(lake_dir, create=True).root
     text = create_token(root, name, "" if user is not None else hosts or name, user)
     if file is None:
@@ -96,8 +98,8 @@ def revoke(name: str, lake_dir: str | None) -> None:
 
 
 SERVE_EPILOG = """\b
-Listens at this machine alone unless --host says otherwise. There is no
-encryption; a reverse proxy authenticates users: see [visibility] in
+Listens only on this machine unless --host is set, without encryption. To
+authenticate users, put it behind a reverse proxy: see [visibility] in
 docs/how-to/dashboard.md. The API is at /api/v1.
 
 \b
@@ -110,10 +112,10 @@ Example: ioweather serve --lake /srv/weather
 @path_option(
     "--spool", "DIR", "Spool of an agent; may be given several times (default: yours).", "spools", multiple=True
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @path_option(
-    "--socket", "PATH", "Listen at this socket for a proxy of the same group, and at no address.", "socket_path"
+    "--socket", "PATH", "Listen on this socket, for a proxy in the same group, instead of an address.", "socket_path"
 )
 @click.option(
     "--allow-host",
@@ -181,9 +183,9 @@ Example: ioweather serve units --lake /srv/weather
 
 @serve.command(name="units", epilog=UNITS_EPILOG)
 @lake_option
-@path_option("--out", "DIR", "Where to write them (default: systemd's folder, of the system or of this user).")
-@path_option("--reports", "DIR", "Where reports go (default: reports beside the lake).")
-@path_option("--backup", "DIR", "Where backups go (default: backup beside the lake).")
+@path_option("--out", "DIR", "Output directory (default: systemd's, for the system or this user).")
+@path_option("--reports", "DIR", "Directory for reports (default: `reports` next to the lake).")
+@path_option("--backup", "DIR", "Directory for backups (default: `backup` next to the lake).")
 @click.option("--user", metavar="NAME", help="User of the services, as root (default: ioweather).")
 def units(lake_dir: str | None, out: Path | None, reports: Path | None, backup: Path | None, user: str | None) -> None:
     """Write systemd units for this installation: agent, metrics, dashboard, verdicts, nightly care, reports."""
@@ -246,11 +248,10 @@ def _mcp_server() -> ModuleType:
 
 
 UP_EPILOG = """\b
-Needs no root and no configuration. The probe reads and writes half a MiB
-a second in a folder of its own, which is removed at the end; rows go into
-the lake. The demonstration is a simulated facility, made once.
-Without a terminal it ends by itself, after 20 s or when the demonstration
-is made.
+Needs no root and no configuration. The probe reads and writes 0.5 MiB/s in
+its own folder, which is removed at the end; its rows go into the lake. The
+demo is a simulated facility that is created once.
+Without a terminal the command exits after 20 s or when the demo is ready.
 
 \b
 Example: ioweather up --for 60s
@@ -320,7 +321,7 @@ def _show_progress(
             looked = True
             _show_now(here)
             if not shown and here.demo_is_coming():
-                say("A simulated facility is being made meanwhile: its answers follow.")
+                say("Creating a simulated facility in the background; its answers follow.")
         if not shown and looked and here.demo_is_ready():
             shown = True
             _show_demo(here, address)
@@ -330,7 +331,7 @@ def _show_progress(
         elif not terminal and passed >= _WITHOUT_TERMINAL_SECONDS:
             waiting = not shown and here.demo_is_coming()
             if looked and not (waiting and passed < _LONGEST_WITHOUT_TERMINAL_SECONDS):
-                say(f"The dashboard was at {address}; in a terminal it stays until Ctrl-C.")
+                say(f"The dashboard was at {address}. In a terminal it runs until Ctrl-C.")
                 return
 
 
@@ -375,7 +376,7 @@ def _show_demo(here: Here, address: str) -> None:
 
 
 @click.command(epilog="Example: ioweather demo")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to make it (default: beside your lake).")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for the demo (default: next to your lake).")
 def demo(out: Path | None) -> None:
     """Make a small simulated facility, read it into its own lake, and ask it four questions."""
     from ioweather.lake.lake import open_lake
@@ -404,8 +405,8 @@ def demo(out: Path | None) -> None:
 
 
 REPORT_EPILOG = """\b
-The file needs nothing beside it: it opens offline and prints. PDF is
-printed by Chromium, where it is installed.
+The file is self-contained: it opens offline and can be printed. PDF output
+needs Chromium.
 Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
 
 \b
@@ -424,9 +425,9 @@ Example: ioweather report --for director --from 7d --out week.pdf
     type=click.Choice(("director", "operator", "science")),
     default="science",
     show_default=True,
-    help="A sheet for a director; with one for operators; with all exhibits.",
+    help="Audience: director (one page), operator (adds an operations page), science (adds all exhibits).",
 )
-@click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
+@click.option("--only", multiple=True, metavar="EXHIBIT", help="Include only this exhibit (repeatable).")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
 @click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
 @click.option(
@@ -435,7 +436,9 @@ Example: ioweather report --for director --from 7d --out week.pdf
     envvar="IOWEATHER_RELAY",
     help="SMTP server for --mail (default: this machine's sendmail).",
 )
-@click.option("--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="From whom (default: ioweather@this host).")
+@click.option(
+    "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
+)
 @path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
 @engine_options("none, in one process")
 def report(
@@ -487,8 +490,14 @@ def report(
 @click.command(epilog="Example: ioweather simulate --preset laptop --out facility")
 @click.argument("former", nargs=-1, metavar="")
 @click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
-@click.option("--days", type=int, help="For how long (default: as the preset says).")
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another facility of the kind.")
+@click.option("--days", type=int, help="Number of days to simulate (default: as in the preset).")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Random seed; another seed gives another facility of this kind.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="A new directory for the files.")
 @engine_options("none, in one process")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
@@ -531,9 +540,7 @@ def simulate(
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")
 @lake_option
 @output_options
-@path_option(
-    "--spool", "DIR", "Spool of an agent; of several, their clocks are compared.", name="spools", multiple=True
-)
+@path_option("--spool", "DIR", "Spool of an agent (repeatable; clocks are compared).", name="spools", multiple=True)
 @click.option(
     "--prove",
     "proven",

@@ -20,7 +20,7 @@ SERVER_OPTIONS = (
         ["--server"],
         metavar="URL",
         envvar="IOWEATHER_SERVER",
-        help="Ask this server instead of a lake, for a job of your own.",
+        help="Ask this server about one of your jobs instead of reading a lake.",
     ),
     click.Option(
         ["--token-file"],
@@ -43,7 +43,7 @@ def _ask(
     job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
 ) -> None:
     if others:
-        raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
+        raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
     from ioweather.agent.push import ask_server  # every `why` comes by here, and most ask no server
 
     form = "line" if line else "block"

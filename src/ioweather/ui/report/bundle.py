@@ -36,30 +36,30 @@ _README: Final = """\
 {count} tables and figures of five papers on parallel I/O, made from the data of {name} by ioweather {version}.
 Period: {period}.{simulated}
 
-| folder | what |
+| file | content |
 |---|---|
 | `data/` | each exhibit as JSON: estimates with intervals and methods, tables, parameters, coverage and caveats |
 | `tables/` | the tables as CSV and LaTeX (booktabs) |
 | `figures/` | the figures as PDF |
-| `claims.json` | how each statement of the papers stands here |
-| `versions.json` | software and its versions, versions of the tables in the lake |
+| `claims.json` | verdict on each claim of the papers at this site |
+| `versions.json` | versions of the software and of the lake's tables |
 | `SHA256SUMS` | checksums: `sha256sum --check SHA256SUMS` |
 
-## Make it again
+## Reproduce
 
 ```
 pip install "ioweather=={version}"
 {command}
 ```
 
-The lake itself is not in this folder. `data/*.json` names the parameters of each exhibit; with the same lake the
-numbers are the same to the last digit, because resampling has fixed seeds.
+The lake is not included. `data/*.json` contains the parameters of each exhibit. With the same lake the numbers are
+identical to the last digit, because resampling uses fixed seeds.
 
 ## Papers
 
 {papers}
 
-## Not made
+## Left out
 
 {left_out}
 """
@@ -72,7 +72,7 @@ def check_bundle(folder: Path) -> None:
     except ImportError:
         raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"--bundle {folder}: it is there and not an empty folder.")
+        raise UsageError(f"--bundle {folder}: exists and is not an empty folder.")
 
 
 def write_bundle(

@@ -111,9 +111,9 @@ def _send(message: EmailMessage, relay: str) -> None:
                 server.starttls()
             refused = server.send_message(message)
     except (OSError, smtplib.SMTPException) as error:
-        raise UsageError(f"{relay} did not take the mail: {error}.") from None
+        raise UsageError(f"{relay} did not accept the mail: {error}.") from None
     if refused:
-        raise UsageError(f"{relay} refused {', '.join(refused)}; the others were sent the mail.")
+        raise UsageError(f"{relay} refused {', '.join(refused)}; the mail was sent to the others.")
 
 
 def _sendmail(message: EmailMessage) -> None:
@@ -129,4 +129,4 @@ def _sendmail(message: EmailMessage) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(f"{program}: {error}.") from None
     if ended.returncode:
-        raise UsageError(f"{program} did not take the mail: {ended.stderr.decode(errors='replace').strip()[-300:]}")
+        raise UsageError(f"{program} did not accept the mail: {ended.stderr.decode(errors='replace').strip()[-300:]}")

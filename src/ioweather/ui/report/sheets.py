@@ -164,14 +164,14 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
         tuple(_tiles(now, compared, before)),
         tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
         tuple(table for table in (_waiting(programs), _fast(programs)) if table.rows),
-        tuple(todo) or ("Nothing stands out. No component was found unhealthy and no program waits without need.",),
+        tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
 
 
 def _verdict(now: Found) -> str:
     share = now.slow_share
     if share is None and not now.runs:
-        return "Nothing was measured in this period that tells how slow storage was for its users."
+        return "No measurements in this period show how slow storage was for its users."
     lost, whole = now.lost_seconds, sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
@@ -271,7 +271,7 @@ def _waiting(programs: Sequence[_Program]) -> ResultTable:
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
         "lost: beyond usual [seconds]",
         rows,
-        "Programs that waited longest beyond their usual time",
+        "Programs with the most time lost beyond the usual",
     )
 
 

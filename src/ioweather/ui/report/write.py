@@ -303,11 +303,12 @@ def _opening(material: Material, made: Sequence[Made]) -> list[str]:
     empty = sum(item.reason.startswith("empty: ") for item in material.left_out)
     sentences = [
         "This facility is simulated: nothing here was measured." if material.facility.simulated else "",
-        f"{_period(material)} The lake holds {held}.",
-        f"{len(ids)} of {total} exhibits of the five papers are made, {empty} would be empty, and "
-        f"{total - len(ids) - empty} are not possible with these data; each says why.",
-        f"Of what the papers state, {kinds.count('refuted'):,} statements are contradicted here, "
-        f"{kinds.count('supported'):,} agree, and {kinds.count('undecided'):,} are not decided by these data.",
+        f"{_period(material)} The lake contains {held}.",
+        f"{len(ids)} of {total} exhibits of the five papers are included, {empty} would be empty, and "
+        f"{total - len(ids) - empty} are not possible with this data; each gives its reason.",
+        f"Of the papers' claims, {kinds.count('refuted'):,} are contradicted here, "
+        f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} cannot be decided from "
+        "this data.",
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -344,8 +345,8 @@ def _left_out(material: Material) -> str:
 def _coverage_part(material: Material) -> str:
     rows = ((name, count) for name, count in material.table_rows.items() if count)
     table = table_html(ResultTable.of("tables", "table [text]; rows [count]", rows))
-    text = "<p>Coverage and caveats stand with each exhibit. Times are UTC; sizes are in powers of two.</p>"
-    return f'<h2 id="coverage">What the lake holds</h2>{text}{table}'
+    text = "<p>Coverage and caveats are listed with each exhibit. Times are UTC; sizes are in powers of two.</p>"
+    return f'<h2 id="coverage">Contents of the lake</h2>{text}{table}'
 
 
 # PDF is printed by the installed browser, so it looks like the page.
@@ -361,7 +362,7 @@ def pdf_printer(out: Path) -> str:
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         raise UsageError(
-            f"--out {out}: no Chromium is installed, which would print it.",
+            f"--out {out}: PDF output needs Chromium, which is not installed.",
             hint="Write .html and print it from a browser.",
         )
     return found
@@ -453,7 +454,7 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
     if material.span_ns is not None:
         low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
     if low >= high:
-        return [Sheet(f"Storage of {material.facility.name}", ("The lake holds nothing of this period.",))]
+        return [Sheet(f"Storage of {material.facility.name}", ("The lake has no data for this period.",))]
     if material.period_ns == ALL_TIME:  # without a period before, the second half is compared with the first
         middle = (low + high) // 2
         whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])

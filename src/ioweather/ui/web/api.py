@@ -61,7 +61,7 @@ _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
 }
 JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
-Cluster = Annotated[str, Query(max_length=200, description="Of several jobs with this id, the one of this cluster.")]
+Cluster = Annotated[str, Query(max_length=200, description="Select the job of this cluster if several have this ID.")]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -235,7 +235,7 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
 
 @router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
 def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
-    """Why the job took as long as it did, and what it did. Without a log from accounting; else `why` is null."""
+    """Return the verdict and I/O summary of a job. Without a log, accounting is used; `why` is null without both."""
 
     def make() -> bytes:
         reason, facts = job_answers(view, job_id, cluster)
@@ -275,7 +275,7 @@ def _asked(question: Question) -> Callable[..., Any]:
     def put(view: View, between: Between, params: StudyParams) -> dict[str, Any]:
         local = [param.name for param in question.params if param.local and param.name in params]
         if local:
-            raise UsageError(f"{local[0]} is of this machine: it cannot be set from elsewhere.")
+            raise UsageError(f"{local[0]} refers to the server's machine and cannot be set in a request.")
         typed: dict[str, Any] = dict(params)
         for param in question.params:
             if param.many and param.name in typed:

@@ -192,7 +192,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         _LOG.error("%s failed", request.url.path, exc_info=error)
-        return JSONResponse(body("Internal", "The server failed here; its log says how."), 500)
+        return JSONResponse(body("Internal", "Internal server error. See the server log."), 500)
 
 
 # Connections: a bounded number, and each asks in time or is closed.
@@ -281,7 +281,7 @@ def check_reach(host: str, visibility: Visibility) -> None:
         pass
     raise UsageError(
         f"Listening on {host} would show everyone's jobs to other machines.",
-        hint='Say who may in facility.toml: [visibility] mode = "own", or "open" if they may.',
+        hint='Set who can see jobs in facility.toml: [visibility] mode = "own", or "open" for everyone.',
     )
 
 

@@ -177,7 +177,7 @@ class Facilities:
         """The directory of a facility that is measured now; only the main one is."""
         directory = self.directory(name)
         if name != MAIN:
-            raise DataUnavailable("This facility is not measured now.", hint="Its past is on the other pages.")
+            raise DataUnavailable("This facility has no live measurements.", hint="Its history is on the other pages.")
         return directory
 
     def now(self, name: str) -> tuple[Answer, bool]:
@@ -303,12 +303,12 @@ class Facilities:
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
                 raise Busy(
-                    "The server is stopping." if self.is_stopping else "Too many ask at once.",
-                    hint="Try again in some seconds.",
+                    "The server is stopping." if self.is_stopping else "Too many requests.",
+                    hint="Try again in a few seconds.",
                 )
         try:
             if self.is_stopping:
-                raise Busy("The server is stopping.", hint="Try again in some seconds.")
+                raise Busy("The server is stopping.", hint="Try again in a few seconds.")
             yield
         finally:
             lock.release()

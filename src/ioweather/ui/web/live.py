@@ -43,7 +43,7 @@ class Feed:
     def join(self) -> AsyncIterator[bytes]:
         """Refused here, before an answer has begun; of many who come at the same moment, the last end at once."""
         if self.listeners >= self.most:
-            raise Busy(f"{self.most} listen already.", hint="Ask /api/v1/now from time to time.")
+            raise Busy(f"Limit of {self.most} listeners reached.", hint="Poll /api/v1/now instead.")
         return self._listen()
 
     async def _listen(self) -> AsyncIterator[bytes]:
@@ -165,14 +165,14 @@ def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
         for kind in KINDS:  # from 0 on, so that an alert ends
             there = {each.component for each in current if (each.filesystem or "", each.kind) == (home, kind)}
             counts.append(((home, kind), len(there)))
-    text = "Servers and targets that are unhealthy now, by how it shows."
+    text = "Number of servers and targets that are unhealthy now, by kind of symptom."
     yield gauges("ioweather_unhealthy_components", text, ("filesystem", "kind"), counts)
     sure: dict[tuple[str, str, str], float] = {}
     for each in current:
         key = (each.filesystem or "", each.component or "", each.kind or "")
         sure[key] = max(sure.get(key, 0.0), each.probability or 0.0)
     surest = sorted(sure.items(), key=lambda item: (-item[1], item[0]))[:_MOST_COMPONENTS]
-    text = "How surely each is unhealthy."
+    text = "Probability that the component is unhealthy."
     yield gauges("ioweather_unhealthy_probability", text, ("filesystem", "component", "kind"), surest)
 
 
@@ -195,5 +195,5 @@ def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metri
                 who = (talker.user or "") if named else str(rank)
                 if value > 0:
                     values.append(((filesystem, who), value / seconds))
-        text = f"{words} of the users who do most, in the last hour of rows."
+        text = f"{words} of the top users, over the last hour of rows."
         yield gauges(f"ioweather_top_user_{name}", text, ("filesystem", label), values)

@@ -189,7 +189,7 @@ class SqlQuestion(BaseModel):
 
 def run_sql(view: View, question: SqlQuestion) -> SqlResult:
     if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
-        raise Busy("Other queries are running.", hint="Try again in some seconds.")
+        raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
     try:
         with view.lake.snapshot() as snapshot:
             found = run_user_sql(snapshot, question.query, SQL_LIMITS)
@@ -206,7 +206,7 @@ _UPLOADS_AT_ONCE: Final = threading.BoundedSemaphore(4)
 def few_at_once() -> Iterator[None]:
     """Limit the uploads in memory at the same time."""
     if not _UPLOADS_AT_ONCE.acquire(blocking=False):
-        raise Busy("Others are sending logs.", hint="Try again in some seconds.")
+        raise Busy("Too many uploads at once.", hint="Try again in a few seconds.")
     try:
         yield
     finally:

@@ -86,7 +86,7 @@ def read_told(data: bytes, host: str) -> Status:
     if status.version != STATUS_VERSION:
         raise CorruptInput(f"The status has version {status.version}, this server reads {STATUS_VERSION}.")
     if status.host != host:
-        raise AccessDenied(f"The status is of {status.host}, and not of {host}.")
+        raise AccessDenied(f"The status is from {status.host}, not from {host}.")
     return status
 
 
@@ -172,7 +172,7 @@ async def _checking(request: Request, check: Callable[..., T], *arguments: objec
     if not hasattr(state, "checking"):  # needs a running loop
         state.checking = anyio.CapacityLimiter(_THREADS)
     if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
-        raise Busy("Too many hosts send at once.")
+        raise Busy("Too many hosts are sending.")
     return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
 
 
@@ -251,7 +251,7 @@ class Bodies:
         while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:
             slow = [body for body in self._coming if body.age > _NEW_SECONDS]
             if not slow:
-                raise Busy("Too many send at once.")
+                raise Busy("Too many senders.")
             slowest = min(slow, key=lambda body: body.bytes / body.age)
             self._coming.discard(slowest)
             slowest.is_cut = True
@@ -324,7 +324,7 @@ class LakeWriter:
             took = time.monotonic() - began
             failures = failures + 1 if code else 0
             if code and not self._ending.is_set():
-                _LOG.error("The writer of the lake ended with %d after %.0f s; what was pushed waits.", code, took)
+                _LOG.error("The lake writer exited with %d after %.0f s; pushed files stay queued.", code, took)
             # The first failure may be a kill: try again at once.
             pause = max(_PAUSE_SECONDS, took) if not failures else 2.0 ** (failures - 2)
             self._ending.wait(min(pause, _LONGEST_PAUSE_SECONDS))

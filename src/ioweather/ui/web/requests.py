@@ -96,14 +96,14 @@ class ErrorBody(BaseModel):
 
 
 _MEANINGS: Final = {
-    400: "The request is wrong or refused.",
+    400: "The request is invalid or was refused.",
     401: "A token is needed.",
-    403: "Whoever asks may not see this.",
-    404: "The data do not allow it.",
+    403: "You do not have access to this.",
+    404: "The data does not exist or is not sufficient.",
     408: "The request came too slowly.",
     413: "The body is too large.",
     422: "The file cannot be read.",
-    503: "The lake cannot be opened, or too many ask at once.",
+    503: "The lake cannot be opened, or there are too many requests.",
 }
 
 

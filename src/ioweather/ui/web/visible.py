@@ -93,11 +93,13 @@ def user_of(request: Request, visibility: Visibility) -> str | None:
     if not names:
         return None
     if not visibility.trusts(request.client.host if request.client else SOCKET):
-        raise AccessDenied(f"{visibility.user_header} counts only from the proxy.")
+        raise AccessDenied(f"{visibility.user_header} is accepted only from the proxy.")
     if len(names) > 1:
-        raise AccessDenied(f"{visibility.user_header} came {len(names)} times.", hint="Let the proxy replace it.")
+        raise AccessDenied(
+            f"{visibility.user_header} was sent {len(names)} times.", hint="Configure the proxy to overwrite it."
+        )
     if len(names[0]) > _LONGEST_NAME or not names[0].isprintable():
-        raise AccessDenied(f"{visibility.user_header} holds no name.")
+        raise AccessDenied(f"{visibility.user_header} contains no valid name.")
     return names[0].strip() or None
 
 
@@ -140,7 +142,7 @@ async def own_view(request: Request, lake: LakeName = MAIN) -> View:
         if token is not None and token.user is not None:
             return _view(request, lake, visibility.owner(token.user), sees_sql=False)
         raise AccessDenied(
-            "A token of a person is needed.", hint="ioweather serve token create NAME --user USER", kind="TokenRefused"
+            "A personal token is required.", hint="ioweather serve token create NAME --user USER", kind="TokenRefused"
         )
     if visibility.mode == "open":
         return _view(request, lake, None)
@@ -172,7 +174,7 @@ def sender(
     found = _token(request, authorization)
     if found is None or found.user is not None:
         raise AccessDenied(
-            "A token that this server knows is needed.", hint="ioweather serve token create NAME", kind="TokenRefused"
+            "A token known to this server is required.", hint="ioweather serve token create NAME", kind="TokenRefused"
         )
     return found
 

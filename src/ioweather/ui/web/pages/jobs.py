@@ -273,7 +273,7 @@ _OF_THE_RUN = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_ta
 def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
     own = f"/jobs/{quote(job_id, safe='')}/file"
     place = Place(view, own)
-    parts = ((place.link(f"/fragments{own}", path=path), "Looking what it was used for…", "The file"),)
+    parts = ((place.link(f"/fragments{own}", path=path), "Looking up how this file was used…", "The file"),)
     crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id))]
     title = f"File of job {job_id}"
     return page("entity.html", view, "/job", title, heading="", parts=parts, crumbs=crumbs, ranged=False)
@@ -285,7 +285,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
     answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
-        raise DataUnavailable(f"Job {job_id} has no log, so that none of its files is known.")
+        raise DataUnavailable(f"Job {job_id} has no log, so its files are unknown.")
     place = Place(view, "")
     of_file = replace(
         answer,
@@ -322,7 +322,7 @@ def _file_tables(view: View, answer: Answer, result: JobOutcome) -> Iterator[Lis
         names = _target_names(view, _filesystem(view, answer), result)
         numbered = tables["job_targets"]
         rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in numbered.rows)
-        listed = _without(replace(numbered, rows=rows), "files", "Storage targets that it lies on")
+        listed = _without(replace(numbered, rows=rows), "files", "Storage targets of this file")
         known = set(names.values())
 
         def address(row: Sequence[Any]) -> str:

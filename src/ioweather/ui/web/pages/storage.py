@@ -108,7 +108,7 @@ def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
 def _queued(queue: Waiting, moment: int) -> Iterator[str]:
     if queue.files:
         size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
-        yield f"{queue.files:,} files that were pushed wait for the lake ({size}), the oldest for {age}."
+        yield f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}."
         if queue.trouble:
             yield f"The last try to write them failed: {queue.trouble}"
 
@@ -370,7 +370,7 @@ def event_page(view: PublicView, event_id: str) -> Html:
 def _event(view: View, event_id: str) -> EventOutcome:
     found = next((e for e in view.events(None, ALL_TIME) if e.event_id == event_id), None)
     if found is None:
-        raise DataUnavailable("There is no such event.", hint="It may have been found again with other bounds.")
+        raise DataUnavailable("No such event.", hint="It may have been detected again with a different start or end.")
     return found
 
 
@@ -406,7 +406,7 @@ def event_runs(view: OwnView, event_id: str) -> str:
     period = (found.start_ns, found.end_ns or period_for(view)[1])
     result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
     assert isinstance(result, RunsOutcome)
-    title = f"Slowest of {result.count:,} runs during it"
+    title = f"Slowest of {result.count:,} runs during this event"
     return tables_part(runs_table(Place(view, ""), result.runs, title))
 
 
@@ -474,7 +474,7 @@ def _culprits(view: View, result: WhoOutcome) -> Listed:
         "user": lambda row: place.to("users", row[1]),
         "project": lambda row: place.to("projects", row[2]),
     }
-    return Listed("Jobs that slowed others", columns, rows, links, "No job is named that slowed others.", "brief")
+    return Listed("Jobs that slowed others", columns, rows, links, "No job was found that slowed others.", "brief")
 
 
 def _talkers(view: View, result: WhoOutcome, title: str, most: int) -> Listed:
@@ -485,4 +485,4 @@ def _talkers(view: View, result: WhoOutcome, title: str, most: int) -> Listed:
         for t in result.talkers[:most]
     ]
     links = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
-    return Listed(title, columns, rows, links, f"{title}: no record of a job.", "brief")
+    return Listed(title, columns, rows, links, f"{title}: no job records.", "brief")

@@ -163,11 +163,11 @@ def claims(view: PublicView) -> Html:
         period = period_for(view)
         wanted = sorted({claim.exhibit for claim in every_claim()})
         for number, exhibit_id in enumerate(wanted):
-            tell(f"Testing the papers' statements: {number} of the {len(wanted)} exhibits behind them are made…")
+            tell(f"Checking the papers' claims: {number} of {len(wanted)} exhibits done…")
             with suppress(Exception):  # its statements say why they are not judged
                 view.exhibit(exhibit_id, {}, period)
         answer = view.ask("claims", {}, period)
-        made = f"As of {format_time_ns(answer.provenance.made_ns)}; made again once an hour, when somebody looks."
+        made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
         return part("claims.html", headline=answer.headline) + tables_part(
             *_tables(view, answer), notes=[*answer.caveats, made]
         )
