@@ -79,7 +79,7 @@ def test_no_baseline_no_agent_and_errors(tmp_path):
 def test_an_agent_that_is_gone_is_said(tmp_path):
     old = dataclasses.replace(status(operation("read", 0.01, 0.01)), written_ns=now_ns() - HOUR_NS)
     answer, _ = ask(tmp_path, old)
-    assert "gone" in answer.caveats[0]
+    assert "has stopped" in answer.caveats[0]
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_too_few_days_to_tell():
     found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *FROM_MONDAY, HOUR_NS)
     assert found is not None
     assert not found.pays
-    assert "too few" in start_finding(found, "load").text
+    assert "needs 14 days" in start_finding(found, "load").text
     assert start_facts(found, SLOWDOWN).facts[0].value == "any time"
     assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
     assert "cannot be told" in start_finding(None, "load").text

@@ -118,7 +118,7 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
         forecast(empty)
     with pytest.raises(DataUnavailable, match="No server load"):
         forecast(empty, of="load")
-    with pytest.raises(DataUnavailable, match=r"no load of home.*scratch"):
+    with pytest.raises(DataUnavailable, match=r"No load of home.*scratch"):
         forecast(lake, filesystem="home")
     with pytest.raises(DataUnavailable, match=r"No probe has measured home.*scratch"):
         forecast(lake, filesystem="home", of="slowdown")

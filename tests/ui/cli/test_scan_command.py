@@ -47,10 +47,10 @@ def test_json_and_csv(call, tree, tmp_path):
 
 def test_mistakes_are_named(call, tree, tmp_path):
     for arguments, words in (
-        ((tree, "--resume", "--restart"), "exclude"),
+        ((tree, "--resume", "--restart"), "cannot be used together"),
         ((tree, "--project", "nonsense"), "NAME=GLOB"),
         ((tmp_path / "absent",), "absent"),
-        ((tree, "--json", "--csv"), "exclude"),
+        ((tree, "--json", "--csv"), "cannot be used together"),
         ((tree, "--rate", "0"), "rate"),
         ((), "PATH"),
     ):

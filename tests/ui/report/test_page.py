@@ -152,7 +152,7 @@ def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
 def test_a_sheet_of_nothing_says_so():
     nothing = Found((0, 1), None)
     sheet = director_sheet("x", nothing, nothing, nothing, [])
-    assert "Nothing was measured" in sheet.sentences[0]
+    assert "No measurements" in sheet.sentences[0]
     assert "no earlier data" in sheet.sentences[1]
 
 

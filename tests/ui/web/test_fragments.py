@@ -42,7 +42,7 @@ def test_the_question_is_part_of_the_address(client):
 def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
     assert 'href="/claims"' in client.get("/exhibits").text
     while "data-again" in (text := client.get("/fragments/claims").text):
-        assert re.search(r"\d+ of the \d+ exhibits done|Queued", text)
+        assert re.search(r"\d+ of \d+ exhibits done|Queued", text)
     assert re.search(r"Of \d+ statements of the papers \d+ agree here", text)
     assert {"✓", "–"} <= set(re.findall(r"<td>([✓✗?–])</td>", text))
     assert "✓ agrees with the paper" in text

@@ -70,7 +70,7 @@ _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
 ROLLED_UP: Final = (
-    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
+    f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact. "
     "With --exact they come from every operation."
 )
 EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."

@@ -408,7 +408,7 @@ def _benchmark(
     yield Finding(text, name="slowest_phase")
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
-    exact = f"It comes from roll-ups and is right to within {RELATIVE_ERROR:.1%}."
+    exact = f"It comes from roll-ups and is accurate to {RELATIVE_ERROR:.1%}."
     yield f"{expected_note(facility.baseline)} {exact}", drawn_note(shown, part.seconds[stored])
     yield _coverage(part, int((~stored).sum()))
 
