@@ -88,7 +88,7 @@ def test_where_work_explains_nothing_nobody_is_accused_of_it() -> None:
     assert after.probability < NAMED_FROM
     assert after.low == 0.0
     assert after.high < before.high
-    assert "hardly slow more often" in silence_words(seldom)
+    assert "only slightly more often slow" in silence_words(seldom)
 
 
 @pytest.mark.parametrize(("theta", "p0"), [(0.3, 0.01), (0.7, 0.05), (4.0, 0.15)])
