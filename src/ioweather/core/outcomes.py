@@ -364,10 +364,27 @@ class Storm:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """What a search for unhealthy components covers on one file system. `components` counts them by what they are
+    called there; the seconds are the shortest slowness, silence and limit that it names, None where it sees none;
+    `unseen` says what it cannot see."""
+
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    components: Mapping[str, int]
+    slow_seconds: float | None
+    silent_seconds: float | None
+    limited_seconds: float | None
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class HealthOutcome(Outcome):
-    """The newest first."""
+    """The newest first, and what was searched."""
 
     unhealthy: tuple[Unhealthy, ...]
+    searched: tuple[Searched, ...] = ()
 
 
 @dataclass(frozen=True)

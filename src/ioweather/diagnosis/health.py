@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.outcomes import HealthOutcome, Unhealthy
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.outcomes import HealthOutcome, Searched, Unhealthy
+from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
 from ioweather.core.units import format_time_ns
+from ioweather.diagnosis.health_scope import find_scope, scope_group, scope_words
 from ioweather.diagnosis.storage_screens import health_screen
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.topics.source import DataSource
@@ -29,15 +31,17 @@ def run(source: DataSource, params: Params) -> Answer:
     ]
     found = [each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_asked(each, params)]
     found.sort(key=lambda each: (-each.start_ns, each.component or ""))
+    scope = find_scope(source.snapshot, (low, high), params["filesystem"])
     rows = tuple(tuple(getattr(each, column.name) for column in _COLUMNS) for each in found)
     return Answer(
         question="What was unhealthy?",
-        headline=_headline(found),
-        facts=_facts(found),
+        headline=_headline(found, scope),
+        facts=(*_facts(found), *([scope_group(scope)] if scope else [])),
         exhibits=(Exhibit("health", "Unhealthy components", tables=(ResultTable("incidents", _COLUMNS, rows),)),),
-        coverage=(Coverage(len(every), len(found), "incidents in the lake, within what was asked"),),
+        findings=tuple(Finding(scope_words(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)),
+        coverage=(Coverage(len(every), len(found), "incidents in the lake, within what was asked"),) if every else (),
         name="health",
-        result=HealthOutcome(tuple(found)),
+        result=HealthOutcome(tuple(found), scope),
     )
 
 
@@ -45,7 +49,9 @@ def _is_asked(each: Unhealthy, params: Params) -> bool:
     return params["filesystem"] in (None, each.filesystem) and params["component"] in (None, each.component)
 
 
-def _headline(found: list[Unhealthy]) -> str:
+def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
+    if not found and not scope:
+        return "Not known: no samples of servers and no probes of their targets in this period."
     if not found:
         return "No unhealthy component was found."
     costly = sorted(found, key=lambda each: -(each.lost_seconds or 0.0))
@@ -74,10 +80,11 @@ QUESTION = Question(
     name="health",
     result=HealthOutcome,
     run=run,
-    tables=frozenset({"events"}),
+    tables=frozenset({"components", "events", "job_operations", "responses", "series"}),
     params=(Param("filesystem", "Only of this file system."), Param("component", "Only of this server or target.")),
     help="""Say which servers and targets were unhealthy: from when to when, how it showed, how surely, how many runs
-    used them then and how much I/O time these lost.
+    used them then and how much I/O time these lost. It also says what was searched, how short a trouble may be to be
+    found, and what is not seen.
 
     A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
     its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs

@@ -40,7 +40,7 @@ SLOWER_IN_RUN: Final = (1.2, 3.0)
 SPREAD_IN_RUN: Final = 0.05
 SHOWS_IN_RUN: Final = 0.8
 # Cap of the evidence in one bin. Common slowness must last longer: it is more frequent than a sick component.
-_MOST_EVIDENCE: Final = 4.0
+MOST_EVIDENCE: Final = 4.0
 _MOST_SHARED: Final = 2.5
 _LEAST_TAIL: Final = 0.01
 _STUDENT: Final = 3.0  # degrees of freedom: single operations have heavy tails
@@ -84,7 +84,7 @@ class Observations:
     load: Floats
     count: Floats
     has_peers: bool = True
-    most: float = _MOST_EVIDENCE
+    most: float = MOST_EVIDENCE
     slower: tuple[float, float] = _SLOWER
     shows: float = _SHOWS
     least_spread: float = _LEAST_SPREAD

@@ -21,6 +21,7 @@ together, whose limit may be the server's.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.diagnosis.health_evidence import Bins, Evidence, Observations, ceilings, combine, weigh
+from ioweather.diagnosis.health_evidence import MOST_EVIDENCE, Bins, Evidence, Observations, ceilings, combine, weigh
 
 Sickness: TypeAlias = Literal["slow", "stalled", "capped", "absent", "busy", "overloaded"]
 
@@ -47,13 +48,13 @@ _MOST_CERTAIN: Final = 0.99
 _MERGE_NS: Final = 6 * HOUR_NS
 # A component is silent if it misses so many samples, and so many minutes, while most others report.
 _LEAST_SILENT_STEPS: Final = 3
-_LEAST_SILENT_NS: Final = 3 * MINUTE_NS
+LEAST_SILENT_NS: Final = 3 * MINUTE_NS
 _MOST_SILENT_NS: Final = 24 * HOUR_NS
 # A component that was idle in most of so many samples before may have lost only its collector.
 _STEPS_BEFORE: Final = 10
 _ABSENT_PROBABILITY: Final = 0.95
 _CAPPED_PROBABILITY: Final = 0.85
-_LEAST_COMPONENTS: Final = 3
+LEAST_REPORTING: Final = 3
 _MOST_TARGETS: Final = 0.66
 # A run is harmed if it takes 15% longer than usual, the least that counts as a slowdown.
 _HARMED: Final = float(np.log(1.15))
@@ -77,7 +78,7 @@ _FASTER: Final = 1.16  # a peer that exceeds the limit by this factor goes faste
 _FASTER_PEERS: Final = 0.7
 _STANDS_OUT: Final = 1.25  # times the minutes at the limit of any other target with the same limit
 _SAME_LIMIT: Final = 0.1
-_LEAST_PEERS: Final = 4
+LEAST_LIMITED: Final = 4
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,12 @@ def detect_slow(evidence: Sequence[Evidence]) -> list[Incident]:
     return found
 
 
+def least_slow_bins(observations: int) -> int:
+    """Fewest bins of slowness that are named in a search of so many observations, if one source shows it clearly."""
+    named_score = math.log(NAMED / (1.0 - NAMED)) / _EVIDENCE_WEIGHT
+    return math.ceil((math.log(max(1, observations)) + named_score) / MOST_EVIDENCE)
+
+
 def detect_stalled(observations: Sequence[Observations], sick: Sequence[Incident], bins: Bins) -> list[Incident]:
     """Servers that stall while their devices look healthy: a search without device times.
 
@@ -294,10 +301,10 @@ def has_usual_latency(incident: Incident, evidence: Sequence[Evidence]) -> bool:
 def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Components that stopped reporting while most others continued; idle ones are ignored."""
     reported = ~np.isnan(amounts.values)
-    if reported.shape[1] < _LEAST_COMPONENTS:
+    if reported.shape[1] < LEAST_REPORTING:
         return []
     most_report = reported.mean(axis=1) >= 0.5
-    least = max(_LEAST_SILENT_STEPS, -(-_LEAST_SILENT_NS // amounts.step_ns))
+    least = max(_LEAST_SILENT_STEPS, -(-LEAST_SILENT_NS // amounts.step_ns))
     most = _MOST_SILENT_NS // amounts.step_ns
     found = []
     for column, name in enumerate(amounts.components):
@@ -339,7 +346,7 @@ class _Stretch:
 def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Capped targets from bytes moved (read and written) in steps of STEP_NS; the longest at its limit first."""
     values = np.asarray(matrix.values, dtype=np.float64)
-    if values.shape[1] < _LEAST_PEERS or not np.any(values > 0):
+    if values.shape[1] < LEAST_LIMITED or not np.any(values > 0):
         return []
     ceiling = np.nan_to_num(ceilings(values), nan=0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -416,7 +423,7 @@ def _peers_are_faster(peers: Floats, level: float, at_limit: int) -> bool:
     near = np.sum(np.abs(peers / level - 1) <= _NEAR, axis=0)
     followed = (highest <= level * (1 + _NEAR)) & (near > 0) & (near * _STANDS_OUT <= at_limit)
     others = highest[~followed]
-    return len(others) >= _LEAST_PEERS and float(np.mean(others > level * _FASTER)) >= _FASTER_PEERS
+    return len(others) >= LEAST_LIMITED and float(np.mean(others > level * _FASTER)) >= _FASTER_PEERS
 
 
 # Merging into causes.

@@ -77,7 +77,7 @@ _SLOWER_OVERLOAD: Final = (2.4, 20.0)
 
 @dataclass(frozen=True)
 class SearchWindow:
-    """One file system in one period; `components` is the largest number of one kind."""
+    """One file system in one period; `components` is the largest number of one kind, `interval_ns` between samples."""
 
     snapshot: Snapshot
     filesystem: str
@@ -86,6 +86,7 @@ class SearchWindow:
     end_ns: int
     bin_ns: int
     components: int = 0
+    interval_ns: int = 0
 
     @property
     def bins(self) -> Bins:
@@ -193,7 +194,7 @@ def list_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         while True:
             end = min(last, start + _LONGEST_NS)
             here = [g for g in timed if g.first_ns < end and g.end_ns > start]
-            yield SearchWindow(snapshot, filesystem, system, start, end, bin_ns, _count_components(here))
+            yield SearchWindow(snapshot, filesystem, system, start, end, bin_ns, _count_components(here), finest)
             if end >= last:
                 break
             following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # skips gaps
@@ -227,7 +228,9 @@ def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         interval = (last - first) * components // max(1, probes)
         bin_ns = min(max(round(_PROBES_PER_BIN * interval / NS) * NS, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
         start = max(first, last - _LONGEST_NS) // bin_ns * bin_ns
-        yield SearchWindow(snapshot, snapshot.facility.filesystem_of(system), system, start, last + 1, bin_ns)
+        yield SearchWindow(
+            snapshot, snapshot.facility.filesystem_of(system), system, start, last + 1, bin_ns, components, interval
+        )
 
 
 def load_health(window: SearchWindow) -> HealthData:
@@ -246,6 +249,61 @@ def load_health(window: SearchWindow) -> HealthData:
         observations.append(_processors(window, load, servers))
     observations += _run_contrasts(runs, load)
     return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
+
+
+def names_of(window: SearchWindow) -> dict[str, tuple[str, ...]]:
+    """Names of the components on the last day of the window, by kind; `probed` are those that probes name."""
+    snapshot, found = window.snapshot, {}
+    for kind in (*_TARGETS, "oss", *_METADATA, _CLIENT):
+        groups = [
+            g
+            for g in snapshot.series()
+            if (g.filesystem, g.component_kind) == (window.filesystem, kind)
+            and g.first_ns < window.end_ns
+            and g.end_ns > window.start_ns
+            and (kind == "oss" or _describes_server(kind, g.metric))
+        ]
+        if groups:
+            last = max(groups, key=lambda g: (g.day, g.components))
+            where: dict[str, Cell | Sequence[Cell]] = {"filesystem": window.filesystem, "component_kind": kind}
+            found[kind] = _distinct(window, "series", where | {"metric": last.metric}, last.day)
+    days = sorted(day for day in snapshot.pinned["responses"].days() if day <= utc_day(window.end_ns - 1))
+    if days:
+        found["probed"] = _distinct(window, "responses", {"filesystem": window.filesystem, "status": "ok"}, days[-1])
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _distinct(window: SearchWindow, table: str, where: dict[str, Cell | Sequence[Cell]], day: str) -> tuple[str, ...]:
+    rows = window.snapshot.rows(table, where, days={day})
+    sql = f"SELECT DISTINCT component FROM ({rows}) WHERE component IS NOT NULL ORDER BY component"
+    return tuple(name for (name,) in window.snapshot.bare.execute(sql).fetchall())
+
+
+def sources_of(window: SearchWindow) -> set[str]:
+    """Sources of evidence of slowness that the window has, by name of `Observations.source`."""
+    names, snapshot = names_of(window), window.snapshot
+    kinds = {metric: window.kinds(metric) for metric in METRICS}
+
+    def timed(kind: str, pairs: Sequence[tuple[str, str]]) -> bool:
+        return any(all(kind in kinds[name] for name in pair) for pair in pairs)
+
+    sources = set()
+    targets = next((kind for kind in _TARGETS if any(kind in kinds[name] for name in TRAFFIC)), None)
+    if targets is not None and len(names.get(targets, ())) >= LEAST_PEERS and timed(targets, _DEVICE_TIMES):
+        sources.add("service")
+    if len(names.get("probed", ())) >= LEAST_PEERS:
+        sources.add("probe")
+    if timed(_CLIENT, _ROUND_TRIPS):
+        sources.add("clients")
+    if snapshot.pinned["job_operations"].uris:
+        rows = snapshot.rows("job_operations", {"filesystem": window.filesystem}, (window.start_ns, window.end_ns))
+        served = snapshot.bare.execute(
+            f"SELECT DISTINCT component_kind FROM ({rows}) WHERE time_ns IS NOT NULL"
+        ).fetchall()
+        sources |= {"served" if kind == "ost" else "metadata_served" for (kind,) in served}
+    if any(kind in kinds["open_ops"] for kind in _METADATA) and snapshot.pinned["responses"].uris:
+        sources.add("metadata")
+    return sources
 
 
 def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:

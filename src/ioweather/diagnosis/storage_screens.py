@@ -23,6 +23,7 @@ from ioweather.core.units import format_seconds
 _MOST_LISTED: Final = 10
 _MOST_PROBLEMS: Final = 4
 _MOST_FIGURES: Final = 2
+_MOST_SEARCHED: Final = 2
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -74,6 +75,8 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if items:
         more = f"{len(found) - len(items):,} more: --from, --to or --csv" if len(found) > len(items) else ""
         yield Items("", tuple(items), more=more)
+    yield from answer.findings[:_MOST_SEARCHED]
+    if items:
         costliest = max(found, key=lambda each: each.lost_seconds or 0.0)
         if costliest.component:
             yield Next(f"ioweather fs {costliest.component}")
