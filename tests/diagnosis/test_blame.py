@@ -10,6 +10,7 @@ import pytest
 from ioweather.core.outcomes import Amount
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
+    PAIR_FROM,
     Party,
     Slowed,
     Slowness,
@@ -125,6 +126,17 @@ def test_one_of_two_did_it() -> None:
     assert said["one_of"].startswith("One of job ")
     assert one_of_two(replace(two, here=Slowness())) is None, "so sure it is only where work explains slowness"
     assert one_of_two(run(suspect(1, 1000.0))) is None
+
+
+def test_two_are_named_together_where_neither_may_be_alone() -> None:
+    here = fit_slowness(np.repeat([0.0, 0.2], 200), np.repeat([False, True], 200))
+    two = replace(run(suspect(1, 2.0, evidence="log"), suspect(2, 2.0, evidence="log"), took=80.0), here=here)
+    assert culprits_of(two) == ()
+    found = one_of_two(two)
+    assert found is not None
+    assert max(each.probability for each in blame(two)) < NAMED_FROM < PAIR_FROM <= found.probability < 0.9
+    slight = replace(run(suspect(1, 1.0, evidence="log"), suspect(2, 1.0, evidence="log"), took=80.0), here=here)
+    assert one_of_two(slight) is None
 
 
 def test_what_was_lost_tells_how_far_the_work_of_one_explains_it() -> None:
