@@ -52,6 +52,9 @@ def each(**row: Any) -> Rows:
     return [own(rank, **row) for rank in range(4)]
 
 
+CUT_MPIIO = Module("MPI-IO", 3, True, new_records("MPI-IO", 0))
+
+
 def striped(count: int, osts: int = 8) -> Module:
     made = new_records("LUSTRE", 1)
     made["id"], made["rank"], made["LUSTRE_OSTS"], made["LUSTRE_STRIPE_WIDTH"] = 1, -1, osts, count
@@ -357,9 +360,12 @@ PLANTED: tuple[Planted, ...] = (
                                  "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),
     Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                   "POSIX": [own(r, file=1, **MPIIO_BELOW) for r in range(4)]}, processes_per_node=1),
-    # 8 GiB on one target: 16.4 of 50 s at 500 MiB/s; three quarters of that go on four targets.
-    Planted("striping", 6 * 1024 / 500, {
+    # Large requests: 50 s on one target; three quarters of that go on four targets.
+    Planted("striping", 37.5, {
         "POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
+    # 4 GiB in small ones: 8.2 of 50 s at 500 MiB/s, three quarters of that.
+    Planted("striping", 3 * 1024 / 500, {
+        "POSIX": [shared(50.0, 49.0, **requests("WRITE", 8192, MIB // 2, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
     # The target did 819 MiB/s, more than is taken for one: its 10 s become 2.5 s, which the fix still needs.
     Planted("striping", 7.5, {
         "POSIX": [shared(10.0, 9.9, **requests("WRITE", 2048, LARGE, 40.0, OPENS=4))], "LUSTRE": striped(1)}),
@@ -408,6 +414,19 @@ PLANTED: tuple[Planted, ...] = (
     Planted("data_sieving", 2.5, {
         "MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
         "POSIX": [shared(**requests("WRITE", 100, LARGE, 30.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=10.0)]}),
+    # 200 flushes took 40 s; one remains. Few flushes, and large ones, are fine.
+    Planted("flushed_streams", 40.0 * (1 - 1 / 200), {"STDIO": [
+        own(0, **requests("WRITE", 400, SMALL, 30.0, "STDIO", OPENS=1, FLUSHES=200, F_META_TIME=10.0))]}),
+    Planted("flushed_streams", None, {"STDIO": [
+        own(0, **requests("WRITE", 400, SMALL, 30.0, "STDIO", OPENS=1, FLUSHES=99, F_META_TIME=10.0))]}),
+    Planted("flushed_streams", None, {"STDIO": [
+        own(0, **requests("WRITE", 400, LARGE, 30.0, "STDIO", OPENS=1, FLUSHES=200, F_META_TIME=10.0))]}),
+    # The records of MPI-IO are cut; one process did it all; they are whole.
+    Planted("unjoined_below", 0.0, {"MPI-IO": CUT_MPIIO, "POSIX": [shared(**requests("WRITE", 200, MIB, 40.0))]}),
+    Planted("unjoined_below", None, {
+        "MPI-IO": CUT_MPIIO, "POSIX": [shared(part=200 * MIB, **requests("WRITE", 200, MIB, 40.0))]}),
+    Planted("unjoined_below", None, {"POSIX": [shared(**requests("WRITE", 200, MIB, 40.0))]}),
+    Planted("no_mpiio", None, {"MPI-IO": CUT_MPIIO, "POSIX": [shared(**requests("WRITE", 2000, SMALL, 40.0))]}),
     Planted("data_sieving", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                    "POSIX": [shared(**MPIIO_BELOW)]}),
     # 10 s in calls of 4 MiB, 4 s in the requests below.

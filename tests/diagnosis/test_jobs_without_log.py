@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from ioweather.core.units import NS
 from ioweather.diagnosis.jobs_without_log import excess_fraction, judge_run_time
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run as command
+from ioweather.ui.report.sheets import director_sheet, find
 
 BEGIN = 1_700_000_000 * NS
 
@@ -115,6 +117,21 @@ def test_why_without_samples_of_storage_is_unknown_or_normal(lake: Lake) -> None
     assert (slow.kind, slow.reason, slow.n, slow.evidence) == ("unknown", "no_system_data", 11, "accounting")
     assert (slow.run_seconds, slow.usual_run_seconds) == (180.0, 60.0)
     assert usual.kind == "normal"
+
+
+def test_as_of_a_time_only_jobs_that_had_ended_count(lake: Lake) -> None:
+    fifth_ended = BEGIN + 460 * NS
+    for as_of, similar in ((None, 11), (fifth_ended, 4)):
+        found = ioweather.why(5, lake=lake, as_of=as_of).result
+        assert isinstance(found, WhyOutcome)
+        assert (found.kind, found.n) == ("normal", similar)
+
+
+def test_the_report_says_how_many_jobs_have_a_log(lake: Lake) -> None:
+    (found,) = find(lake, [(0, 2**62)])
+    said = " ".join(director_sheet("here", found, found, found, []).sentences)
+    assert "0 of 12 jobs (0%) have a Darshan log" in said
+    assert "Darshan" not in " ".join(director_sheet("here", *[replace(found, with_log=12)] * 3, []).sentences)
 
 
 def test_screens_fit_80_columns(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

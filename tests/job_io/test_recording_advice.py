@@ -70,7 +70,7 @@ def test_names_say_how_many_records_are_needed(tmp_path):
 
 def test_where_nothing_says_how_many_it_is_called_a_guess(tmp_path):
     advice = recording_advice(mdtest(tmp_path / "mdtest.darshan", named=False, size=3901))
-    assert advice.endswith("MAX_RECORDS 2048 POSIX (2,048 is a guess: twice what was recorded).")
+    assert advice.endswith("MAX_RECORDS 2048 POSIX (a guess: twice the 1,024 that fitted or are the default).")
 
 
 def test_a_whole_log_needs_none(tmp_path):

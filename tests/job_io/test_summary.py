@@ -49,7 +49,7 @@ def test_the_headline_says_it_all(answer):
 
 
 def test_who_ran_it(answer):
-    assert fact(answer, "id").note == "4711 of uid 1000, started 2023-11-14 22:13"
+    assert fact(answer, "id").note == "4711 of uid 1000, started 2023-11-14 22:13:20Z"
     assert fact(answer, "command").note == "/opt/bin/climate --grid 9"
     assert "not known" in fact(answer, "nodes").note
 
@@ -114,7 +114,7 @@ def test_the_heat_map_holds_what_was_recorded(answer):
 
 def test_a_run_without_files(tmp_path):
     empty = job_answer(view(write_empty(tmp_path / "e.darshan")))
-    assert empty.headline == "climate on 4 processes took 100 s and used no file."
+    assert empty.headline == "climate on 4 processes took 100 s and no I/O of it was recorded."
     assert [group.title for group in empty.facts] == ["Job"]
     assert not empty.exhibits
     assert not empty.findings
@@ -252,7 +252,7 @@ def test_a_quiet_job_has_little_to_say():
         ({"collective_count": 1024, "fs_write_count": 64},
          "1,024 writes of 1 MiB reached the file system as 64 of 16 MiB."),
         ({"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 80 * 10**9},
-         "First to last (of which the slowest process): write 80 s (50 s)."),
+         "Time from first to last (slowest process busy): write 80 s (50 s)."),
         ({"d_write_seconds": 50.0, "write_seconds": 0.25},
          "Writes went to memory (4 GiB/s per process), not the storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},

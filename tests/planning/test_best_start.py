@@ -77,7 +77,7 @@ def test_too_few_days_to_tell():
     assert "needs 14 days" in start_finding(found, "load").text
     assert start_facts(found, SLOWDOWN).facts[0].value == "any time"
     assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
-    assert "cannot be told" in start_finding(None, "load").text
+    assert "No best start" in start_finding(None, "load").text
 
 
 def test_gains_by_hand():

@@ -121,6 +121,11 @@ def show_times_in(zone: dt.tzinfo | None) -> None:
     _zone_of_people.set(zone)
 
 
+def local_zone() -> dt.tzinfo | None:
+    """The zone set by `show_times_in`; None: times are UTC and marked so."""
+    return _zone_of_people.get()
+
+
 def shown_zone() -> dt.tzinfo:
     """The zone of times that people read."""
     return _zone_of_people.get() or dt.timezone.utc

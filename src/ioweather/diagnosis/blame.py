@@ -168,6 +168,8 @@ _ON_SICK: Final = 0.25
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
 SURE_FROM: Final = 0.9
+# Two are named together from a higher probability than one alone, since one of them is innocent. [ours]
+PAIR_FROM: Final = 0.6
 # With less than this share of a slowdown's work, a job is no suspect.
 _LEAST_SHARE: Final = 0.1
 _WIDTH_90: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
@@ -294,7 +296,7 @@ class OneOf:
 
 
 def one_of_two(run: Slowed) -> OneOf | None:
-    """Return the two likeliest suspects if one of them is the culprit for sure, but neither alone is."""
+    """Return the two likeliest suspects if together they reach a bar that neither does alone: named, or sure."""
     work, lost, weight = _draw(run)
     took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
     alone = [float(weight[each].sum()) for each in took]
@@ -303,7 +305,8 @@ def one_of_two(run: Slowed) -> OneOf | None:
         return None
     due, second = run.attributable, others[0]
     either = due * float(weight[took[first] | took[second]].sum())
-    is_either = due * alone[first] < SURE_FROM <= either
+    best = due * alone[first]
+    is_either = best < SURE_FROM <= either or (best < NAMED_FROM and either >= PAIR_FROM)
     return OneOf((work[first][0].party, work[second][0].party), either) if is_either else None
 
 

@@ -18,7 +18,7 @@ _MOST_PROGRAMS: Final = 10
 _LEAST_RATIO: Final = 0.02
 _MOST_JOBS: Final = 18
 # Groups of facts on the first screen of `job`, each with its most rows.
-_OF_JOB: Final = {"time": 4, "speed": 3, "files": 3, "accesses": 4}
+_OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
 _OF_COUNTED_JOB: Final = {
     "accounting": 8,
     "server_volume": 2,
@@ -136,7 +136,7 @@ def _advice(worth: Sequence[AdviceItem]) -> Items | None:
             Item("", f"{each.headline}{where}: {_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note)
         )
     left = len(worth) - len(shown)
-    return Items("What you can do", tuple(items), numbered=True, more=f"{left} smaller ones: --full" if left else "")
+    return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
 
 def _saving(each: AdviceItem) -> str:
@@ -144,6 +144,8 @@ def _saving(each: AdviceItem) -> str:
     if not each.seconds:
         return f"saves up to {format_seconds(each.high)}"
     between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+    if between and each.low <= 0:
+        between = f" (perhaps nothing, at most {format_seconds(each.high)})"
     return f"saves about {format_seconds(each.seconds)}{between}"
 
 

@@ -183,7 +183,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
             f"Job {found.name} is still running: its run time is not known yet.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
-    jobs, this = _jobs_around(snapshot, job)
+    jobs, this = _jobs_around(snapshot, job, params.get("as_of"))
     filesystem = params.get("filesystem") or _filesystem(snapshot, found)
     measures, coverage = _measure(snapshot, jobs, this, filesystem, params.get("resolution"))
     verdict = judge_run_time(jobs, measures, this)
@@ -317,11 +317,15 @@ def _exposure(measure: Floats, group: Ints) -> Floats:
     return found
 
 
-def _jobs_around(snapshot: Snapshot, job: dict[str, Any]) -> tuple[Frame, int]:
-    """The ended jobs nearest in time to one, and its row; similar ones first."""
+def _jobs_around(snapshot: Snapshot, job: dict[str, Any], as_of_ns: int | None) -> tuple[Frame, int]:
+    """The jobs nearest in time to one and all similar ones, and its row; with a time, only jobs ended by then."""
     jobs = started_jobs(snapshot, {"cluster": str(job["cluster"])})
     key = [job[name] for name in ("job_id", "submit_ns")]
     this = next(i for i, row in enumerate(jobs.select(("job_id", "submit_ns")).records()) if list(row.values()) == key)
+    if as_of_ns is not None:
+        kept = ends(jobs) <= as_of_ns
+        kept[this] = True
+        jobs, this = jobs.take(kept), int(kept[:this].sum())
     start = jobs.ints("start_ns")
     distance = np.abs(start - start[this])
     near = distance <= _REACH_DAYS * DAY_NS

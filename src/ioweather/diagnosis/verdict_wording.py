@@ -571,12 +571,19 @@ def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
     return replace(answer, result=said, findings=(*findings_of(run, found), *answer.findings))
 
 
+def one_of_words(run: Slowed) -> str:
+    """Sentence on two jobs of which one slowed the run; empty if it is none or a single one."""
+    either = one_of_two(run)
+    if either is None:
+        return ""
+    one, other = (party_words(party) for party in either.parties)
+    return f"One of {one} and {other} slowed it ({sure(either.probability)})."
+
+
 def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
     """Findings on the culprits of a run."""
-    either = one_of_two(run)
-    if either is not None:
-        one, other = (party_words(party) for party in either.parties)
-        yield Finding(f"One of {one} and {other} slowed it ({sure(either.probability)}).", "note", "one_of")
+    if either := one_of_words(run):
+        yield Finding(either, "note", "one_of")
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
         words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"

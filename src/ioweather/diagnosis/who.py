@@ -41,6 +41,7 @@ from ioweather.diagnosis.verdict_wording import (
     culprits_of,
     explain,
     findings_of,
+    one_of_words,
     or_by_verdict,
     party_words,
     pattern_words,
@@ -113,7 +114,7 @@ def _answer_run(asked: RunAsked) -> Answer:
     elif found:
         headline = without_words(run, found[0].worst)
     else:
-        headline = f"No culprit found: {silence_words(run)}."
+        headline = one_of_words(run) or f"No culprit found: {silence_words(run)}."
     advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
     findings = [
         *findings_of(run, found),

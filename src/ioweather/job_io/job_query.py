@@ -175,7 +175,8 @@ def _recorded(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
             wanted=resolution,
         )
         if heat is not None:
-            yield heat
+            missing = np.setdiff1d(np.arange(log.job.nprocs), records["rank"][mine]) if module.partial else ()
+            yield replace(heat, unrecorded_ranks=tuple(int(rank) for rank in missing))
 
 
 _MOST_LISTED = 8

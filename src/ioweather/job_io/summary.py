@@ -30,6 +30,8 @@ DEFAULT_NAME_MIB: Final = 1
 _RECORD_BYTES: Final = 704
 # Memory of heat maps and of the records of other modules.
 _OTHER_MIB: Final = 2
+# The first Darshan that reads DARSHAN_CONFIG_PATH.
+_CONFIGURED_FROM: Final = "3.4"
 _ID_BYTES: Final = 8
 
 
@@ -52,6 +54,26 @@ def ran_out_of_memory(view: JobView) -> bool:
 def is_incomplete(view: JobView) -> bool:
     """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
     return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
+
+
+def unrecorded_processes(view: JobView) -> int:
+    """Count processes of an incomplete log without a record of any file; standard streams are no files."""
+    rank = view.files.ints("rank")[~view.files.bools("standard_stream")]
+    if not ran_out_of_memory(view) or view.logs != 1 or view.separate or (rank < 0).any():
+        return 0
+    return max(0, int(view.applications.ints("nprocs")[0]) - len(np.unique(rank)))
+
+
+def console_seconds(view: JobView) -> tuple[float, float]:
+    """Seconds on standard input, output and error: of all processes together, and of the slowest."""
+    files, rank = view.files, view.files.ints("rank")
+    spent = sum(files.floats(f"{name}_seconds") for name in ("read", "write", "meta"))
+    mine = files.bools("standard_stream") & np.isfinite(spent)
+    spent = np.where(mine, spent, 0.0)
+    processes = max(1, int(view.applications.ints("nprocs").max(initial=1)))
+    # A record of all processes has the sum; its mean stands for the slowest.
+    slowest = float(np.bincount(np.maximum(rank, 0)[rank >= 0], weights=spent[rank >= 0]).max(initial=0.0))
+    return float(spent.sum()), slowest + float(spent[rank < 0].sum()) / processes
 
 
 _FORMS: Final = {
@@ -81,10 +103,12 @@ def recording_advice(view: JobView) -> str | None:
     name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
     name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
     names = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
-    guess = "" if known else f" ({records:,} is a guess: twice what was recorded)"
+    guess = "" if known else f" (a guess: twice the {max(fullest, DEFAULT_RECORDS):,} that fitted or are the default)"
+    version = log.library_version if log is not None else ""
+    needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
     return (
-        f"To record it whole: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and in the file "
-        f"of DARSHAN_CONFIG_PATH the line MAX_RECORDS {records} {','.join(modules)}{guess}."
+        f"To record it whole{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and in "
+        f"the file of DARSHAN_CONFIG_PATH the line MAX_RECORDS {records} {','.join(modules)}{guess}."
     )
 
 
@@ -108,6 +132,7 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
     yield from _missing(view, row)
+    yield from _console(view, row)
     yield from _pattern(view, row)
     yield from _meaning(row)
 
@@ -131,6 +156,12 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         if name not in FILE_MODULES and view.log is not None:
             text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
             yield Finding(text, name="partial_module")
+    if missing := unrecorded_processes(view):
+        text = (
+            f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes left a record of a "
+            "file: amounts and speeds are theirs alone."
+        )
+        yield Finding(text, name="processes_without_record")
     if (advice := recording_advice(view)) is not None:
         yield Finding(advice, name="record_it_whole")
     longer = view.listed("longer_records")
@@ -171,6 +202,19 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"Heat map: {why}.", name="no_heat_map")
 
 
+def _console(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+    """Note standard streams that take a noticeable part of the run."""
+    _, slowest = console_seconds(view)
+    if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
+        streams = view.files.bools("standard_stream")
+        calls = int((view.files.ints("write_count") + view.files.ints("read_count"))[streams].max(initial=0))
+        text = (
+            f"Standard streams took a process {format_seconds(slowest)} of {run_text(view, row)}, in up to {calls:,} "
+            "reads and writes: print less, from one process, or into a file without a flush for each line."
+        )
+        yield Finding(text, name="console_time")
+
+
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     marks = signatures(view.runs.frame).records()[0]
     incomplete = is_incomplete(view)
@@ -184,7 +228,7 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     elif marks["subset_io"] and not incomplete:
         text = f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
         yield Finding(text, name="subset_io")
-    if marks["file_per_process"]:
+    if marks["file_per_process"] and not unrecorded_processes(view):
         each = format_value(row["unique_file_count"] / row["nprocs"])
         text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
         yield Finding(text, name="file_per_process")
@@ -277,8 +321,19 @@ def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
 
 
 # Notes of every view: without them the figures mislead.
-ALWAYS_SAID: Final = ("partial_counters", "only_totals", "only_trace", "files_without_record", "cached_io")
+ALWAYS_SAID: Final = (
+    "partial_counters",
+    "only_totals",
+    "only_trace",
+    "files_without_record",
+    "processes_without_record",
+    "console_time",
+    "cached_io",
+)
 _COMMAND_CHARACTERS: Final = 62
+# Standard streams and missing processes have a bar from this share of the time on.
+_LEAST_OF_BAR: Final = 0.01
+_OF_TIME: Final = {"metadata": " (includes flushing on close)", "console": " on standard streams"}
 # Width of the notes to the right of bars.
 _NOTE_CHARACTERS: Final = 26
 # Shorter durations are imprecise if the log has whole seconds.
@@ -297,7 +352,7 @@ def job_answer(view: JobView) -> Answer:
     title = "Files" if row["nprocs"] == 1 else "Files (unique: used by one process; shared: by all)"
     groups = (
         FactGroup("job", "Job", tuple(_about(view, row))),
-        FactGroup("time", _time_title(view, row), tuple(_times(row))),
+        FactGroup("time", _time_title(view, row), tuple(_times(view, row))),
         FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
         FactGroup("files", title, tuple(_files(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
@@ -368,7 +423,8 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
-        return f"{ran} and used no file."
+        nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O of it was recorded"
+        return f"{ran} and {nothing}."
     if not spent and row["file_count"] is None:
         return f"{ran}: {_moved_text(row) or 'no data moved'}; the time of its I/O was not printed."
     if not spent:
@@ -420,27 +476,37 @@ def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
 
-def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _times(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Time of all processes together, as shares of processes x run time; none without recorded times."""
+    whole = row["process_seconds"]
+    console, _ = console_seconds(view)
+    missing = unrecorded_processes(view)
+    # Console output of processes without another record is what is known of their time.
+    unknown = max(0.0, missing * (whole or 0.0) / row["nprocs"] - console)
     parts = {
         "reading": row["read_seconds"],
         "writing": row["write_seconds"],
         "metadata": row["meta_seconds"],
         "waiting": row["wait_seconds"],
+        "console": console if whole and console > _LEAST_OF_BAR * whole else None,
+        "not recorded": unknown if unknown > _LEAST_OF_BAR * (whole or 0.0) else None,
     }
     known = {name: seconds for name, seconds in parts.items() if seconds}
-    whole = row["process_seconds"]
     if not known:
         return
     for name, seconds in known.items():
-        note = f"{format_seconds(seconds)}{' (includes flushing on close)' if name == 'metadata' else ''}"
+        note = f"{format_seconds(seconds)}{_OF_TIME.get(name, '')}"
+        if name == "not recorded":
+            note += f": {missing:,} of {row['nprocs']:,} processes"
+        key = name.replace(" ", "_")
         if whole is None:
-            yield Fact(name, name, seconds, "seconds")
+            yield Fact(key, name, seconds, "seconds")
         else:
-            yield Fact(name, name, seconds / whole, "ratio", seconds / whole, note)
+            yield Fact(key, name, seconds / whole, "ratio", seconds / whole, note)
     if whole is not None and sum(known.values()) < whole:
         rest = 1 - sum(known.values()) / whole
-        yield Fact("all_else", "all else", rest, "ratio", rest, "computing, communicating, idle")
+        lost = ", not recorded" if ran_out_of_memory(view) else ""
+        yield Fact("all_else", "all else", rest, "ratio", rest, f"computing, communicating, idle{lost}")
 
 
 def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:

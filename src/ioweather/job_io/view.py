@@ -315,7 +315,7 @@ PAGE = Resolution(rows=24, columns=48)
 @dataclass(frozen=True, eq=False)
 class HeatMap:
     """Row i has ranks [i * rank_step, (i + 1) * rank_step), column j the time [j, j + 1) * column_seconds since the
-    start."""
+    start. `unrecorded_ranks` have no record of it although Darshan ran out of memory for it."""
 
     module: str
     origin: Origin
@@ -324,6 +324,7 @@ class HeatMap:
     column_seconds: float
     read_bytes: Floats
     write_bytes: Floats
+    unrecorded_ranks: tuple[int, ...] = ()
 
     @property
     def total_bytes(self) -> float:
@@ -431,6 +432,9 @@ def busiest(maps: tuple[HeatMap, ...]) -> HeatMap | None:
 
 def heat_chart(heat: HeatMap, title: str, *, split: bool) -> Chart:
     """Return the chart of a heat map; `split`: reads and writes side by side. A single process has a row for each."""
+    if lost := heat.unrecorded_ranks:
+        which = f"rank {lost[0]:,}" if len(lost) == 1 else f"{len(lost):,} of {heat.nprocs:,} ranks"
+        title = f"{title}; not recorded: {which}"
     parts = [("read", heat.read_bytes), ("written", heat.write_bytes)]
     used = [(name, values) for name, values in parts if values.sum() > 0] or parts[:1]
     times = [column * heat.column_seconds for column in range(heat.read_bytes.shape[1])]

@@ -126,7 +126,7 @@ def _accounted(name: str, data: StudyData, facility: Facility) -> Iterator[Fact]
     if mine.any():
         seen = float((every.logs[mine] > 0).mean())
         yield Fact("jobs_with_log_ratio", "of its accounted jobs", seen, "ratio", seen, "have a log")
-        yield Fact("core_hours", "core-hours", float(np.nansum(every.core_hours[mine])), "count")
+        yield Fact("core_hours", "core-hours", every.hours(mine), "count")
 
 
 def _on_servers(seen: Seen | None) -> list[FactGroup]:

@@ -28,7 +28,7 @@ def advice(name, seconds, part="requests", matters=True):
 
 def check_bounds(advised: Advised) -> None:
     most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
-    ranks = [found.rank_seconds for found in advised.patterns]
+    ranks = [found.most_seconds for found in advised.patterns]
     assert ranks == sorted(ranks, reverse=True)
     seconds = [found.seconds for found in advised.patterns]
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)

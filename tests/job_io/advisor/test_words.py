@@ -86,9 +86,7 @@ def test_each_dimension_is_named_once_and_three_have_a_line_to_type():
     advice, others = advice_facts(advised)
     assert [fact.name for fact in advice.facts if fact.unit == "seconds"] == ["r0", "r2", "r3"]
     assert [fact.name for fact in others.facts] == ["r4"]
-    assert [f.text for f in advice_findings(advised)] == [
-        "1 more to change, each for less than those shown: --json has them."
-    ]
+    assert [f.text for f in advice_findings(advised)] == ["1 more to change, it saves 8 s: --json has them."]
 
 
 def test_files_that_take_no_time_show_no_pattern(tmp_path):

@@ -243,7 +243,7 @@ def test_of_very_many_estimates_the_first_are_shown_and_the_published_all() -> N
     shown, _, rest = exhibit_section(exhibit).partition("<summary>24 more</summary>")
     assert "e15" in shown
     assert "e39" not in shown
-    assert "Published, and here" in rest
+    assert "Paper and here" in rest
     assert rest.count("e39") == 2
 
 

@@ -204,10 +204,9 @@ def test_the_command_writes_the_file(small_lake, few, tmp_path, capsys):
     assert 50_000 < out.stat().st_size < 15_000_000
 
 
-@pytest.mark.parametrize("name", ["report.docx", "no/such/folder/report.html"])
-def test_a_bad_place_is_refused_before_the_work(small_lake, tmp_path, name):
+def test_an_unknown_format_is_refused_before_the_work(small_lake, tmp_path):
     with pytest.raises(UsageError, match="--out"):
-        write_report(small_lake, tmp_path / name)
+        write_report(small_lake, tmp_path / "report.docx")
 
 
 def test_a_period_without_data_leaves_everything_out(small_lake, few, tmp_path):

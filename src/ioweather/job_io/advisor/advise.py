@@ -126,9 +126,11 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         facts = [fact for advice in advised.shown for fact in _facts(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
-        if len(advised.worth) > 1:
+        tried = sum(advice.promise.tried for advice in advised.worth)
+        if tried > 1:
             together, io = format_seconds(advised.together_seconds), format_seconds(advised.io_seconds or 0.0)
-            title += f"; all together {together} of {io}"
+            rest = ' without "up to"' if tried < len(advised.worth) else ""
+            title += f"; all{rest} together {together} of {io}"
         speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
         groups.append(FactGroup("advice", f"{title}; {speed})", tuple(facts)))
     if others := advised.others:
@@ -171,7 +173,7 @@ def _facts(advice: Advice) -> Iterator[Fact]:
     note = "none: no such change was measured yet"
     if promise.tried:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
-        note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
+        note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule or 'none'} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
 
@@ -182,8 +184,9 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
         if advice.name == "waiting_opens":
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
-    if more := sum(advice.name not in named for advice in advised.worth):
-        yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
+    if more := [advice for advice in advised.worth if advice.name not in named]:
+        largest = f"it saves {_value(more[0])}" if len(more) == 1 else f"the first saves {_value(more[0])}"
+        yield Finding(f"{len(more)} more to change, {largest}: --json has them.", name="more_advice")
 
 
 def advice_exhibit(advised: Advised) -> Exhibit:
@@ -265,15 +268,16 @@ class Advised:
 
     @property
     def together_seconds(self) -> float:
-        """Seconds that all changes save together, never more than the I/O time.
+        """Seconds that all changes that were tried save together, never more than the I/O time.
 
         Rules of one part model the same seconds: the largest counts. Each part saves its share of the seconds that the
         others leave.
         """
         spent = self.io_seconds or 0.0
         left = 1.0
-        for part in {advice.part for advice in self.worth}:
-            largest = max(advice.seconds for advice in self.worth if advice.part == part)
+        tried = [advice for advice in self.worth if advice.promise.tried]
+        for part in {advice.part for advice in tried}:
+            largest = max(advice.seconds for advice in tried if advice.part == part)
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
         return spent * (1.0 - left)
 
@@ -322,7 +326,7 @@ def advise(view: JobView) -> Advised:
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
-    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.rank_seconds)
+    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.most_seconds)
     return Advised(
         patterns=tuple(
             replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=site.notes.get(a.name, ""))

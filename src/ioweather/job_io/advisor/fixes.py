@@ -7,6 +7,7 @@ never the B / R that remains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -32,7 +33,8 @@ _LARGE_BLOCK: Final = 64 * KIB
 
 @dataclass(frozen=True)
 class SmallRequests:
-    """Small requests of some rows, of `total` requests; `block` is a clause on the block size."""
+    """Small requests of some rows, of `total` requests; `block` is a clause on the block size. `moved_bytes` is NaN if
+    larger requests may be among them."""
 
     small: int
     total: int
@@ -41,18 +43,25 @@ class SmallRequests:
 
     @property
     def words(self) -> str:
-        mean = format_bytes(self.moved_bytes / self.small)
-        return f"{self.small:,} of {self.total:,} requests under 1 MiB, {mean} on average{self.block}"
+        known = math.isfinite(self.moved_bytes)
+        mean = f", {format_bytes(self.moved_bytes / self.small)} on average" if known else ""
+        return f"{self.small:,} of {self.total:,} requests under 1 MiB{mean}{self.block}"
 
 
-def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
-    """Return the small requests of these rows; None if they are too few to be a pattern."""
-    total = int(profile.operations[rows].sum())
-    small = sum(int(profile.small_count(verb)[rows].sum()) for verb in VERBS)
+def find_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -> SmallRequests | None:
+    """Return the small requests of these rows; None if they are too few to be a pattern.
+
+    `share` of the operations of each row count. Darshan's sizes do not tell which: as many as possible are small.
+    """
+    each = np.round(profile.operations * share)
+    total = int(each[rows].sum())
+    small = sum(int(np.minimum(profile.small_count(verb), each)[rows].sum()) for verb in VERBS)
+    small = min(small, total)
     if small < FEWEST or small <= SMALL_SHARE * total:
         return None
     moved = sum(float(profile.small_bytes(verb)[rows].sum()) for verb in VERBS)
-    return SmallRequests(small, total, moved, _block(profile, rows))
+    whole = total == int(profile.operations[rows].sum())
+    return SmallRequests(small, total, moved if whole else math.nan, _block(profile, rows))
 
 
 def joined(profile: Profile, joined_bytes: int) -> Floats:
@@ -88,14 +97,15 @@ def _block(profile: Profile, rows: Bools) -> str:
     return f"; the file system's block is {format_bytes(block)}" if _LARGE_BLOCK <= block <= GIB else ""
 
 
-def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -> Seen:
+def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Seen:
     """Return a pattern of requests that could be collective, which saves time if they are small and on shared files.
 
-    `how` describes these requests; `plain` is the evidence if there are none.
+    `how` describes these requests; `plain` is the evidence if there are none. `share` of the operations of each row
+    are of that kind.
     """
     evidence, seconds, mine = plain, 0.0, rows & profile.shared
-    if (found := find_small(profile, mine)) is not None:
-        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
+    if (found := find_small(profile, mine, share)) is not None:
+        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES) * share, 0.0))
         evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
     interface = interface_of(profile, rows, profile.operations)
     return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)), rows)
@@ -148,7 +158,8 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     for name, mine in kinds.items():
         totals[name] = float(weight[left & mine].sum(dtype=np.float64))
         left = left & ~mine
-    return max(totals, key=lambda name: totals[name])
+    most = max(totals, key=lambda name: totals[name])
+    return "MPI-IO" if most == "POSIX" and profile.without_mpiio_calls else most
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
@@ -193,13 +204,15 @@ def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
     }.get(interface, (f"begin each request at a multiple of {block} bytes",))
 
 
-def in_order(profile: Profile, verb: Verb) -> tuple[str, ...]:
-    """Lines that sort requests by offset."""
+def in_order(profile: Profile, verb: Verb, shared: bool = False) -> tuple[str, ...]:
+    """Lines that sort requests by offset; on files shared by all, MPI-IO sorts and joins those of all processes."""
     if profile.python:
         call = "os.pread" if verb == "read" else "os.pwrite"
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
-    lines = (f"sort by offset, then {verb} in that order",)
-    return (*lines, hint(profile, f"romio_cb_{verb}", "enable")) if profile.parallel else lines
+    if profile.parallel and shared:
+        # One collective call for each request joins only as many as there are processes.
+        return f"MPI_File_set_view(indexed); MPI_File_{verb}_all();", hint(profile, f"romio_cb_{verb}", "enable")
+    return (f"sort by offset, then {verb} in that order",)
 
 
 def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
@@ -266,7 +279,7 @@ def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
     such command."""
     folder = directory_of(profile, rows)
     if profile.filesystem == "lustre":
-        return (f"lfs setstripe -c {width} -S 4M {folder}",)
+        return (f"lfs setstripe -c {width} -S 4M {folder}", "# before the run: files that exist keep theirs")
     if profile.filesystem == "beegfs":
         return (f"beegfs-ctl --setpattern --numtargets={width} {folder}",)
     return ()

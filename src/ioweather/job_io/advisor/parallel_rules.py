@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.file_records import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
@@ -18,6 +18,7 @@ from ioweather.job_io.advisor.fixes import (
     balanced,
     buffering,
     by_all,
+    collective_calls,
     find_small,
     hint,
     hints,
@@ -41,21 +42,38 @@ def no_mpiio(profile: Profile) -> Seen | None:
         rows &= profile.shared & profile.moved_rows
     # A file with one request has nothing to join.
     made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
-    if not profile.parallel or made < FEWEST:
+    if not profile.parallel or made < FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
     plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
     return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
+def unjoined_below(profile: Profile) -> Seen | None:
+    """Requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
+    records, moved = profile.records, profile.moved
+    alone = profile.ints("slowest_rank_bytes") == moved
+    rows = profile.counted & records.posix & profile.shared & ~alone & (moved < BUFFER_BYTES * profile.operations)
+    operations = int(profile.operations[rows].sum())
+    if not profile.parallel or not profile.without_mpiio_calls or operations < FEWEST:
+        return None
+    mean = format_bytes(float(moved[rows].sum()) / operations)
+    evidence = (
+        f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
+        "system, which collective buffering would have joined"
+    )
+    return Seen(evidence, 0.0, collective_calls(profile, "MPI-IO", main_verb(profile, rows)), rows)
+
+
 def no_collectives(profile: Profile) -> Seen | None:
     """MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
-    operations = int(profile.operations[rows].sum())
+    share = profile.independent_share()
+    total, operations = int(profile.operations[rows].sum()), int(np.round(profile.operations * share)[rows].sum())
     if not profile.parallel or operations < FEWEST:
         return None
-    plain = f"{operations:,} MPI-IO operations, most of them independent"
-    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files")
+    plain = f"{operations:,} of {total:,} MPI-IO operations independent"
+    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
 MORE: Final = 2.0
@@ -127,13 +145,18 @@ def exchange(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, (hint(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
 
 
+# Of what MPI-IO wrote: files have a few bytes of headers that are read.
+SIEVED_SHARE: Final = 0.01
+
+
 def data_sieving(profile: Profile) -> Seen | None:
-    """POSIX reads below MPI-IO that only writes: ROMIO fills the holes of strided writes."""
+    """More bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of strided
+    writes."""
     records = profile.records
-    asked = records.per_file(profile.ints("read_count"), records.mpiio)
-    done = records.per_file(profile.ints("read_bytes"), records.posix)
-    wrote = records.per_file(profile.ints("write_bytes"), records.mpiio)
-    files = (wrote > 0) & (asked == 0) & (done > 0)
+    asked, wrote = (records.per_file(profile.ints(f"{verb}_bytes"), records.mpiio) for verb in VERBS)
+    done, written = (records.per_file(profile.ints(f"{verb}_bytes"), records.posix) for verb in VERBS)
+    done = np.maximum(done - asked, 0)
+    files = (wrote > 0) & (written >= wrote) & (done > SIEVED_SHARE * wrote)
     if not files.any():
         return None
     reading, writing = (records.per_file(profile.seconds(f"{v}_seconds"), records.posix) for v in ("read", "write"))
@@ -141,7 +164,11 @@ def data_sieving(profile: Profile) -> Seen | None:
     saved = np.where(records.mpiio, profile.seconds("write_seconds") * share[records.file], 0.0)
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
-    evidence = f"{format_bytes(amount)} read to be written again: {part} of what MPI-IO wrote"
+    below = format_bytes(float(written[files].sum()))
+    evidence = (
+        f"read-modify-write: {format_bytes(amount)} read to be written again, {part} of what MPI-IO wrote; "
+        f"{below} reached the file system"
+    )
     line = hint(profile, "romio_ds_write", "disable")
     return Seen(evidence, profile.saving(saved), (line, hint(profile, "romio_cb_write", "enable")), files[records.file])
 
@@ -160,7 +187,8 @@ def blocking(profile: Profile) -> Seen | None:
     between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
     seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
-    return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines, rows)
+    evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains only if the MPI progresses meanwhile)"
+    return Seen(evidence, seconds, lines, rows)
 
 
 def aggregators(profile: Profile) -> Seen | None:
@@ -218,15 +246,17 @@ def striping(profile: Profile) -> Seen | None:
     if profile.nprocs < 2 or not rows.any():
         return None
     spent = profile.shared_seconds * ratio(profile.data_seconds, profile.spent)
-    # A target's rate is at least the one observed here. The rest of the time has other causes, and the wider stripe
-    # still needs its part.
-    rate = np.maximum(profile.target_bytes_per_s, ratio(size, spent * stripes))
+    # A target's rate is at least the one observed here. With large requests, which collective MPI-IO makes too, it is
+    # that one; else the rest of the time has other causes. The wider stripe still needs its part.
+    observed = ratio(size, spent * stripes)
+    large = profile.collective | (profile.moved >= MIB * profile.operations)
+    rate = np.where(large & (observed > 0), observed, np.maximum(profile.target_bytes_per_s, observed))
     seconds = float(np.where(rows, ratio(size, stripes) / rate * (1.0 - ratio(stripes, wanted)), 0.0).sum())
     largest = int(np.argmax(np.where(rows, size, -1.0)))
     count, width = int(stripes[largest]), int(wanted[largest])
     evidence = (
         f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
-        f"taken at {format_bytes(float(rate[largest]))}/s each"
+        f"{'which went' if large[largest] else 'taken'} at {format_bytes(float(rate[largest]))}/s each"
     )
     return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
 
@@ -315,11 +345,16 @@ def slow_target(profile: Profile) -> Seen | None:
         return None
     saved = np.where(slow, np.maximum(spent - profile.moved * np.median(others), 0.0), 0.0)
     name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
+    mount = profile.records.text("mount")
+    mounts = {mount.categories[code] for code in np.unique(mount.codes[slow]) if code >= 0}
+    full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
+    when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
+    here, elsewhere = (format_seconds(float(np.median(spent[which]))) for which in (slow, rows & ~slow))
     evidence = (
-        f"not your fault, storage target {name} was slow: {format_seconds(float(np.median(spent[slow])))} a file "
-        f"({len(mine):,} files), {format_seconds(float(np.median(spent[rows & ~slow])))} on {len(targets) - 1:,} others"
+        f"not your fault, storage target {name} was slow{when}: a file took {here} "
+        f"({len(mine):,} files), {elsewhere} on the {len(targets) - 1:,} others"
     )
-    lines = (f"report {name} to your site", "no change of the program helps")
+    lines = (f"report {full_name} to your site", "no change of the program helps")
     return Seen(evidence, profile.saving(saved), lines, slow)
 
 
@@ -420,7 +455,9 @@ _REPORT: Final = "report to your site: one node or target is slow"
 def straggler_time(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves no more than others: a node or target is slow."""
     rows, behind = lagging(profile)
-    lines = (hint(profile, "romio_cb_write", "enable"), _REPORT)
+    # Large requests gain nothing by going through aggregators.
+    small = rows & (profile.moved < MIB * profile.operations)
+    lines = (hint(profile, "romio_cb_write", "enable"), _REPORT) if small.any() else (_REPORT,)
     return straggler(profile, rows & ~more_bytes(profile), behind, "; it moved no more than others", lines)
 
 

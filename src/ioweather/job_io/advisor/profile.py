@@ -206,7 +206,8 @@ class Profile:
     """One run. `row` is its `job_io`; `node_count` and `target_count` are the nodes and storage targets, if known.
 
     `sampled_bytes_per_s` is the highest rate of a target in the lake's samples. `mounts` maps mount points to types of
-    file systems. `separate`: processes without MPI, one log each.
+    file systems. `cut_modules` are those for which Darshan ran out of memory.
+    `separate`: processes without MPI, one log each.
     """
 
     records: FileRecords
@@ -219,8 +220,14 @@ class Profile:
     mounts: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     separate: bool = False
+    cut_modules: frozenset[str] = frozenset()
 
     # --- what is known
+
+    @property
+    def without_mpiio_calls(self) -> bool:
+        """Darshan ran out of memory for MPI-IO: nothing follows from the absence of its calls."""
+        return "MPI-IO" in self.cut_modules
 
     @property
     def incomplete(self) -> bool:
@@ -401,6 +408,17 @@ class Profile:
 
     def files_moved(self, rows: Bools) -> int:
         return len(np.unique(self.records.file[rows]))
+
+    @cached_property
+    def opened(self) -> Bools:
+        """Counted rows of files that were opened or moved data; the others were only looked up (stat)."""
+        used = (self.ints("open_count") > 0) | (self.operations > 0) | self.moved_rows
+        return self.counted & (self.records.per_file(used.astype(np.int64)) > 0)[self.records.file]
+
+    def independent_share(self) -> Floats:
+        """Share of the operations of each row that are not collective."""
+        collective = self.ints("collective_read_count") + self.ints("collective_write_count")
+        return np.asarray(1.0 - np.minimum(ratio(collective, self.operations), 1.0), np.float64)
 
     @cached_property
     def counted(self) -> Bools:
@@ -585,7 +603,9 @@ class Profile:
     def name_file(self, rows: Bools) -> str:
         """Return the name of the file of these records with most time, and how many more there are; empty if its path
         is not known."""
-        files = np.unique(self.records.file[rows])
+        files = np.unique(self.records.file[rows & self.opened])
+        if not len(files):
+            files = np.unique(self.records.file[rows])
         if not len(files):
             return ""
         spent = self.records.per_file(self.spent, rows) + self.records.per_file(self.moved, rows) * 1e-30
@@ -626,6 +646,7 @@ def profile_of(view: JobView, run: int) -> Profile:
         mounts=json.loads(applications.text("mounts").tolist()[0] or "{}"),
         command=applications.text("exe").tolist()[0] or "",
         separate=view.separate,
+        cut_modules=frozenset(view.listed("partial_modules")),
     )
 
 
@@ -660,13 +681,9 @@ class Advice:
 
     @property
     def most_seconds(self) -> float:
-        """The seconds compared with the floor: the expected saving, or the model's for a change never tried."""
+        """The seconds that are said, ranked and compared with the floor: the expected saving, or the model's for a
+        change never tried."""
         return self.promise.seconds if self.promise.tried else self.promise.high
-
-    @property
-    def rank_seconds(self) -> float:
-        """The seconds by which patterns are ranked: a change never tried counts half of what it may save."""
-        return self.promise.seconds if self.promise.tried else self.promise.high / 2
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ RANDOM_SHARE: Final = 0.2
 
 
 def random_access(profile: Profile) -> Seen | None:
-    """Requests that go back in the file."""
+    """Requests that begin before the end of the one before."""
     rows = profile.records.posix
     saved = np.zeros(len(rows))
     random, total = 0, int(profile.operations[rows].sum())
@@ -131,9 +131,14 @@ def random_access(profile: Profile) -> Seen | None:
         random += int(jumps[rows].sum())
     if random < FEWEST or random <= RANDOM_SHARE * total:
         return None
-    evidence = f"{random:,} of {total:,} requests go back in the file; {rate_words(profile, rows)}"
+    mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
+    evidence = (
+        f"{random:,} of {total:,} requests, {mean} on average, begin before the end of the one before; "
+        f"{rate_words(profile, rows)}"
+    )
     seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
-    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows)), rows)
+    on_shared = int(profile.operations[rows & profile.shared].sum())
+    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows), 2 * on_shared > total), rows)
 
 
 STRIDED_SHARE: Final = 0.5
@@ -264,6 +269,35 @@ def fsync_storm(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), (line,), rows)
 
 
+def _flushed(profile: Profile) -> Bools:
+    """Records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
+    return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
+
+
+def flushed_streams(profile: Profile) -> Seen | None:
+    """Streams that are flushed after each few lines, such as logs and tables of text."""
+    rows = _flushed(profile)
+    flushes = profile.ints("sync_count")
+    mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
+    rows = rows & (mean < STREAMED_BYTES) & (profile.ints("write_count") > 0)
+    if not rows.any():
+        return None
+    # One flush per process stays; what a flush costs is waited for in writes too, where the buffer is full.
+    spent = profile.seconds("write_seconds") + profile.seconds("meta_seconds")
+    saved = np.where(rows, spent * (1.0 - ratio(profile.first_opens, flushes)), 0.0)
+    worst = int(np.argmax(np.where(rows, spent, -1.0)))
+    rank = int(profile.records.rank[worst])
+    who = f" by rank {rank:,}" if rank >= 0 and profile.nprocs > 1 else ""
+    evidence = (
+        f"{int(flushes[worst]):,} flushes of {format_bytes(float(mean[worst]))} each{who}, "
+        f"{format_seconds(float(spent[worst]))} to write {format_bytes(int(profile.ints('write_bytes')[worst]))}"
+    )
+    lines = ("setvbuf(file, NULL, _IOFBF, 4 << 20);", "fflush(file); /* rarely: at the end of a phase */")
+    if profile.python:
+        lines = ("open(path, 'w', buffering=4 << 20)", "file.flush()  # rarely: at the end of a phase")
+    return Seen(evidence, profile.saving(saved), lines, rows)
+
+
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
 # First opens and stats, repeated opens, and seeks are separate parts, so that rules do not overlap. close() flushes,
 # and Darshan counts it as metadata: part of the time may be writing.
@@ -298,8 +332,9 @@ def seeks(profile: Profile) -> Seen | None:
     done, sought = int(profile.operations[rows].sum()), int(seeks[rows].sum())
     if done < FEWEST or sought < SEEKS_PER_OPERATION * done:
         return None
-    share = ratio(seeks.astype(np.float64), metadata_calls(profile))
-    saved = np.where(rows, profile.seconds("meta_seconds") * share, 0.0)
+    # No seek costs more than a metadata call where these are cheapest: opens of other files cost what they cost.
+    each = ratio(profile.seconds("meta_seconds"), metadata_calls(profile))
+    saved = np.where(rows, seeks * each[rows & (seeks > 0)].min(initial=np.inf), 0.0)
     evidence = f"{sought:,} seeks for {done:,} reads and writes"
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
@@ -325,7 +360,7 @@ STORM_SHARE: Final = 0.3
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
     records = profile.records
-    rows = profile.counted & ~records.mpiio
+    rows = profile.counted & ~records.mpiio & ~_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
@@ -353,7 +388,7 @@ def file_per_process(profile: Profile) -> Seen | None:
     files = profile.count("unique_file_count")
     if not profile.parallel or files < profile.nprocs:
         return None
-    rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
+    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared
     meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
     if files < MANY_FILES and meta < FELT_SHARE * spent and meta <= LONG_SECONDS:
         return None
@@ -364,7 +399,11 @@ def file_per_process(profile: Profile) -> Seen | None:
     share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
     saved = np.where(rows, opening_seconds(profile) * (1.0 - share), 0.0)
     part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
-    evidence = f"{files:,} files of single processes, {format_value(files / profile.nprocs)} each{part}"
+    holders = len(np.unique(profile.records.rank[rows]))
+    whose = f"of single processes, {format_value(files / profile.nprocs)} each"
+    if profile.incomplete and holders < profile.nprocs:
+        whose = f"of {holders:,} of {profile.nprocs:,} processes, those of the others are not recorded"
+    evidence = f"{files:,} files {whose}{part}"
     verb = main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
     return Seen(evidence, profile.saving(saved), lines, rows)
@@ -375,7 +414,8 @@ FEWEST_FILES: Final = 8
 
 def many_files(profile: Profile) -> Seen | None:
     """Several files for each process that has any, although fewer files than processes."""
-    rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
+    # A stream that is flushed has a rule of its own.
+    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_flushed(profile)
     files = profile.files_moved(rows)
     holders = len(np.unique(profile.records.rank[rows]))
     per_process = profile.parallel and profile.nprocs <= profile.count("unique_file_count")

@@ -4,6 +4,7 @@ logs against those that the servers counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -117,6 +118,10 @@ class Allocations:
         """Return which allocations belong to a project."""
         return np.fromiter((project == name for project in self.project), np.bool_, len(self.project))
 
+    def hours(self, rows: Bools) -> float:
+        """Return the core-hours of these allocations, the same in whatever order they were read."""
+        return math.fsum(np.nan_to_num(self.core_hours[rows]))
+
 
 def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) -> tuple[Allocations, dict[str, int]]:
     """Allocations with a start and an end; and how many were left out, by reason."""
@@ -158,13 +163,10 @@ def _instrumented(
     total, with_log = len(known.project), known.logs > 0
     jobs = int(with_log.sum())
 
-    def hours_of(rows: Bools) -> float:
-        return float(np.nansum(known.core_hours[rows]))
-
-    hours, with_hours = hours_of(np.ones(total, np.bool_)), hours_of(with_log)
+    hours, with_hours = known.hours(np.ones(total, np.bool_)), known.hours(with_log)
     ratio = number(with_hours / hours) if hours else None
     share = grouped_share("jobs_instrumented_ratio", with_log, np.ones(total), np.asarray(known.project), "project")
-    used = {name: hours_of(known.of(name)) for name in sorted(set(known.project))}
+    used = {name: known.hours(known.of(name)) for name in sorted(set(known.project))}
     captured = {name for name, there in zip(known.project, with_log.tolist(), strict=True) if there}
     yield plain("jobs_all", total, "count"), plain("jobs_instrumented", jobs, "count", n=total), share
     yield plain("core_hours_all", number(hours), "count", n=int(np.isfinite(known.core_hours).sum()))
@@ -191,7 +193,7 @@ def _instrumented(
         seen = set().union(*(known.interfaces[i] for i in np.flatnonzero(both)))
         letters = ",".join(letter for interface, letter in _LETTERS.items() if interface in seen)
         counts = (int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()))
-        own = hours_of(both)
+        own = known.hours(both)
         rows.append((name, *counts, own, used[name], own / used[name] if used[name] else None, letters or None))
     yield ResultTable.of(
         "projects",
@@ -205,9 +207,9 @@ def _instrumented(
     days = known.start_ns // DAY_NS
     for day in np.unique(days).tolist():
         there, moment = days == day, int(day) * DAY_NS
-        of_day = hours_of(there)
+        of_day = known.hours(there)
         over_time.append((moment, utc_day(moment), float(with_log[there].mean()), "jobs"))
-        part_of_day = hours_of(there & with_log) / of_day if of_day else None
+        part_of_day = known.hours(there & with_log) / of_day if of_day else None
         over_time.append((moment, utc_day(moment), part_of_day, "core-hours"))
     drawn = ResultTable.of("over_time", "time [time_ns]; day [text]; share: with a log [ratio]; of [text]", over_time)
     title = "Share of each day's jobs and core-hours with a Darshan log"

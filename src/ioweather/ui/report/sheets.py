@@ -60,13 +60,18 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Found:
-    """What the questions say of one period; None where the lake has nothing for one."""
+    """What the questions say of one period; None where the lake has nothing for one.
+
+    `runs` are of jobs with a log: `with_log` of `jobs`.
+    """
 
     period: Period
     storage: Answer | None
     runs: tuple[RunOutcome, ...] = ()
     events: tuple[EventOutcome, ...] = ()
     slow: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
+    jobs: int = 0
+    with_log: int = 0
 
     @property
     def states(self) -> tuple[FileSystemState, ...]:
@@ -119,6 +124,8 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     found = []
     for low, high in periods:
         storage = put("storage", {}, (low, high))
+        counted = put("runs", {"most": 1}, (low, high))
+        totals = counted.result if counted is not None and isinstance(counted.result, RunsOutcome) else None
         found.append(
             Found(
                 (low, high),
@@ -126,6 +133,8 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
                 tuple(run for run in runs if run.start_ns < high and (run.end_ns is None or run.end_ns > low)),
                 tuple(e for e in events if e.start_ns < high and (e.end_ns is None or e.end_ns > low)),
                 _slowdowns(storage),
+                totals.count if totals is not None else 0,
+                totals.with_log if totals is not None else 0,
             )
         )
     return found
@@ -160,7 +169,7 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
     programs = _programs(now.runs)
     return Sheet(
         f"Storage of {name}",
-        (_verdict(now), _trend_note(now, compared, before)),
+        tuple(filter(None, (_verdict(now), _coverage(now), _trend_note(now, compared, before)))),
         tuple(_tiles(now, compared, before)),
         tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
         tuple(table for table in (_waiting(programs), _fast(programs)) if table.rows),
@@ -182,6 +191,14 @@ def _verdict(now: Found) -> str:
             f"({format_value(lost / whole, 'ratio')}) beyond what the same runs usually take."
         )
     return " ".join(parts)
+
+
+def _coverage(now: Found) -> str:
+    """How many jobs have a log; empty if all have."""
+    if now.with_log >= now.jobs:
+        return ""
+    share = format_value(now.with_log / now.jobs, "ratio")
+    return f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; I/O times are known of these alone."
 
 
 def _trend_note(now: Found, compared: Found, before: Found) -> str:

@@ -63,15 +63,17 @@ _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/sta
 
 
 class Guarded:
-    """Adds the headers to every response, and says in which zone people read times. A function middleware would delay
-    streams and their end."""
+    """Adds the headers to every response, and sets the zone of times on pages; the API gives UTC.
+
+    A function middleware would delay streams and their end.
+    """
 
     def __init__(self, app: ASGIApp, zone: dt.tzinfo) -> None:
         self._app = app
         self._zone = zone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        show_times_in(self._zone)
+        show_times_in(None if scope.get("path", "").startswith("/api/") else self._zone)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

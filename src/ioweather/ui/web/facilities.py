@@ -17,6 +17,7 @@ from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
+from ioweather.core.units import local_zone
 from ioweather.diagnosis.now import History, lake_history, recent_history
 from ioweather.lake import layout
 from ioweather.lake.caches import CachedLake, LakeCache, mark_of
@@ -236,12 +237,13 @@ class Facilities:
     def answered(
         self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES, *, queued: bool = True
     ) -> T:
-        """A cached result of `make`, valid until one of the tables changes. `key` is everything else it depends on.
+        """A cached result of `make`, valid until one of the tables changes. `key` is everything else it depends on,
+        but for the zone of times in sentences.
 
         Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
         that is made inside a queued computation, does not queue.
         """
-        full = (mark_of(self.directory(name), tables), name, key)
+        full = (mark_of(self.directory(name), tables), name, key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
         with self._turn(making):
