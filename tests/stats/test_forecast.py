@@ -13,8 +13,8 @@ from ioweather.stats.forecast import (
     CLIMATOLOGY,
     COMBINED,
     PERSISTENCE,
-    ClassTable,
     Jobs,
+    ResidualClasses,
     Timed,
     Work,
     expected_load,
@@ -161,7 +161,7 @@ def test_a_series_that_begins_at_noon_with_a_missing_day():
 def test_classes_by_hand():
     rng = np.random.default_rng(11)
     value, residual = rng.standard_normal(2000), rng.standard_normal(2000)
-    table = ClassTable(value, residual)  # 2000 // CLASS_SIZE = 4 classes
+    table = ResidualClasses(value, residual)  # 2000 // CLASS_SIZE = 4 classes
     borders = np.sort(value)[[500, 1000, 1500]]
     asked = np.array([-3.0, 0.0, 3.0])
     found = table.quantiles(asked, (0.05, 0.5, 0.95))
@@ -176,12 +176,12 @@ def test_classes_by_hand():
         assert found[0, place] == own[math.floor(501 * 0.05) - 1]
         assert found[2, place] == own[math.ceil(501 * 0.95) - 1]
     # Where ten in a row are one, 500 values are 50: 0.95 * 51 of 50 is 0.969, the 485th.
-    few = ClassTable(value, residual, correlated_steps=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
+    few = ResidualClasses(value, residual, correlated_steps=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
     assert few.tolist() == [first[500 - 485], first[484]]
 
 
 def test_classes_of_tied_values_serve_all():
-    found = ClassTable(np.zeros(1000), np.arange(1000.0)).quantiles(np.array([0.0, -1.0]), (0.5,))
+    found = ResidualClasses(np.zeros(1000), np.arange(1000.0)).quantiles(np.array([0.0, -1.0]), (0.5,))
     np.testing.assert_allclose(found[0], 499.5)
 
 

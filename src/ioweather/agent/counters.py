@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.sensor import LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
-from ioweather.core.counters.client_counters import Mount, growth_of, parse_mountstats, samples
+from ioweather.core.counters.client_counters import Mount, counter_growth, parse_mountstats, samples
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
 from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, Origin, Sample, Step, Target
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
@@ -151,7 +151,7 @@ class NfsClient(_FileSource):
         if step := self._step(wall_ns, monotonic_ns, reporter):
             for path, mount in mounts.items():
                 if path in self._last:
-                    grown = growth_of(self._last[path], mount, step.start_ns, step.start_ns + step.interval_ns)
+                    grown = counter_growth(self._last[path], mount, step.start_ns, step.start_ns + step.interval_ns)
                     report_growth(reporter, Target(f"mount:{path}", "host", self.host), grown)
         self._last = mounts
 

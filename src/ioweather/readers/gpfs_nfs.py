@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.client_counters import ALL, Mount, growth_of, is_mmpmon, parse_mountstats, samples
+from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
 from ioweather.core.counters.growth import Differ, Target
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
@@ -250,7 +250,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
                 if context.host is None:
                     raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
                 target = Target(f"mount:{mount.path}", "host", context.host)
-                rows.amounts(target, growth_of(before[1], mount, before[0], moment))
+                rows.amounts(target, counter_growth(before[1], mount, before[0], moment))
             if moment is not None:
                 last.mounts[mount.path] = (moment, mount)
         yield from rows.full()

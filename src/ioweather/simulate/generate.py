@@ -276,7 +276,7 @@ def generate(
     The model runs in this process; most files of a window are written by the executor's workers, which must have access
     to the directory.
     """
-    _make_room(out)
+    _clear_output(out)
     truth = TruthWriter(out / "truth.parquet")
     makings = [
         _Making(World(part, seed + place * _SEEDS_APART), out, truth, first=place == 0)
@@ -310,12 +310,13 @@ def read_manifest(out: Path) -> Generated:
         ) from None
 
 
-def _make_room(out: Path) -> None:
-    ours = [out / MANIFEST, out / _BEGUN]
-    if out.exists() and any(out.iterdir()) and not any(mark.exists() for mark in ours):
+def _clear_output(out: Path) -> None:
+    """Create the output directory, or DELETE the contents of one that `generate` made; refuse any other with files."""
+    markers = [out / MANIFEST, out / _BEGUN]
+    if out.exists() and any(out.iterdir()) and not any(marker.exists() for marker in markers):
         raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
     out.mkdir(parents=True, exist_ok=True)
-    (out / _BEGUN).touch()  # until the end: after a kill the directory may be used again
+    (out / _BEGUN).touch()  # removed at the end; after a kill it marks the directory as safe to clear
     for entry in out.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)

@@ -123,17 +123,22 @@ def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | No
     return Rolling(horizon, np.stack([persistence, climatology, combined]), past)
 
 
-class ClassTable:
-    """Residuals of past forecasts, by classes of equal size of the value; `correlated_steps` in a row count as one."""
+class ResidualClasses:
+    """Sorted residuals of past forecasts in equally large classes of the forecast value.
 
-    def __init__(self, value: Floats, residual: Floats, correlated_steps: int = 1) -> None:
+    Runs of `correlated_steps` values count as one independent value, which widens the quantiles.
+    """
+
+    def __init__(self, forecasts: Floats, residuals: Floats, correlated_steps: int = 1) -> None:
         self._correlated_steps = correlated_steps
-        classes = int(np.clip(len(value) // CLASS_SIZE, 1, MOST_CLASSES))
-        places = len(value) * np.arange(1, classes) // classes
-        self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
-        own = np.searchsorted(self._borders, value, side="right")
+        classes = int(np.clip(len(forecasts) // CLASS_SIZE, 1, MOST_CLASSES))
+        border_ranks = len(forecasts) * np.arange(1, classes) // classes
+        self._borders = np.partition(forecasts, border_ranks)[border_ranks] if classes > 1 else np.empty(0)
+        class_of = np.searchsorted(self._borders, forecasts, side="right")
         # Ties may leave a class empty; it then uses all residuals.
-        self._residuals = [np.sort(residual[own == c] if (own == c).any() else residual) for c in range(classes)]
+        self._residuals = [
+            np.sort(residuals[class_of == c] if (class_of == c).any() else residuals) for c in range(classes)
+        ]
 
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
         """(levels, len(value)) of the residuals in each value's class."""
@@ -154,7 +159,7 @@ def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
     return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
 
 
-def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassTable]]:
+def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ResidualClasses]]:
     """Yield (day, its forecasts, residuals by class of the past on that morning) for every day with enough past.
 
     A table is reused for up to a week once there are many weeks, because it hardly changes from day to day.
@@ -171,7 +176,7 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
         if high - low < LEAST_PAST or not len(now):
             continue
         if table is None or today - made >= min(7, max(1, today // 8)):
-            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]], past.correlated_steps), today
+            table, made = ResidualClasses(value[rows[low:high]], residual[rows[low:high]], past.correlated_steps), today
         yield today, now, table
 
 

@@ -104,22 +104,25 @@ def _add_operation(mount: Mount, name: str, numbers: list[int]) -> None:
         mount.times_us[metric] = (total or 0) + milliseconds * 1000 if known else None
 
 
-def growth_of(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
-    """Mounted again: all began at zero, as a younger age or a count that fell tells. Times that went wrong are left
-    out."""
+def counter_growth(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
+    """Return the increase of each counter between two readings.
+
+    A lower age or a lower count means that the mount was renewed: its counters then started at zero. Times that are
+    unknown (None: the kernel's sum was negative) or decreased are left out.
+    """
     names = before.counters.keys() | after.counters.keys()
-    amounts = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
-    younger = None not in (before.age_seconds, after.age_seconds) and (after.age_seconds or 0) < (
+    increases = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
+    age_fell = None not in (before.age_seconds, after.age_seconds) and (after.age_seconds or 0) < (
         before.age_seconds or 0
     )
-    restarted = younger or any(amount < 0 for amount in amounts.values())
+    restarted = age_fell or any(increase < 0 for increase in increases.values())
     if restarted:
-        amounts = {name: after.counters.get(name, 0) for name in names}
+        increases = {name: after.counters.get(name, 0) for name in names}
     for name, total in after.times_us.items():
         old = 0 if restarted else before.times_us.get(name, 0)
         if total is not None and old is not None and total >= old:
-            amounts[name] = total - old
-    return Growth(start_ns, end_ns, amounts, restarted)
+            increases[name] = total - old
+    return Growth(start_ns, end_ns, increases, restarted)
 
 
 _REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")

@@ -284,7 +284,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
         partial = bool(partial_flags >> number & 1)
         if dtype is None:
             try:
-                modules[name] = _parse_variable(name, version, partial, region, order)
+                modules[name] = _parse_variable_length(name, version, partial, region, order)
             except SourceError:
                 if not longer:  # else a fork made these longer, too, by an unknown length
                     raise
@@ -411,7 +411,8 @@ def _fit_longer_records(
 # Records of variable length: LUSTRE, HEATMAP and the DXT traces. A head of words tells how many items follow it.
 
 
-def _parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
+def _parse_variable_length(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
+    """Parse a module whose records vary in length: LUSTRE, HEATMAP or a DXT trace."""
     if len(region) % 8:
         raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
     words = np.require(np.frombuffer(region, ORDER_CHARACTER[order] + "i8"), np.int64, "A")
@@ -422,7 +423,7 @@ def _parse_variable(name: str, version: int, partial: bool, region: Buffer, orde
         return Module(name, version, partial, records, {"ost_ids": Ragged(_offsets(heads[:, 6]), ost_ids)})
     if name == "LUSTRE":
         heads, rest = _split_records(name, words, 4, (2, _COMPONENT_WORDS), (3, 1))
-        is_component = _alternate(heads[:, 2] * _COMPONENT_WORDS, heads[:, 3]) & 1 == 0
+        is_component = (_item_codes(heads[:, 2] * _COMPONENT_WORDS, heads[:, 3]) & 1) == 0
         components = rest[is_component].reshape(-1, _COMPONENT_WORDS)
         if swapped:  # text keeps its bytes whatever the byte order of the log
             components[:, 7:] = components[:, 7:].byteswap()
@@ -433,7 +434,7 @@ def _parse_variable(name: str, version: int, partial: bool, region: Buffer, orde
         return Module(name, version, partial, heads.view(LUSTRE_V2_DTYPE)[:, 0], ragged)
     if name == "HEATMAP":
         heads, values = _split_records(name, words, _HEATMAP_HEAD_WORDS, (3, 1), (3, 1))
-        is_write = _alternate(heads[:, 3], heads[:, 3]) & 1 == 0
+        is_write = (_item_codes(heads[:, 3], heads[:, 3]) & 1) == 0
         offsets = _offsets(heads[:, 3])
         ragged = {"write_bins": Ragged(offsets, values[is_write]), "read_bins": Ragged(offsets, values[~is_write])}
         records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
@@ -447,9 +448,9 @@ def _parse_variable(name: str, version: int, partial: bool, region: Buffer, orde
     items = rest.reshape(-1, len(fields))
     made = np.zeros((len(items), dtype.itemsize // 8), np.int64)
     segments = made.view(dtype)[:, 0]
-    kinds = _alternate(heads[:, 11], heads[:, 12])  # each record has its writes, then its reads
-    made[:, 0] = kinds >> 1
-    segments["write"] = kinds & 1 == 0
+    codes = _item_codes(heads[:, 11], heads[:, 12])  # each record has its writes, then its reads
+    made[:, 0] = codes >> 1
+    segments["write"] = (codes & 1) == 0
     made[:, 2:] = items[:, 2 - made.shape[1] :]
     return Module(name, version, partial, heads.view(DXT_DTYPE)[:, 0], segments=segments)
 
@@ -480,7 +481,6 @@ def _offsets(counts: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _alternate(first: Ints, second: Ints) -> Ints:
-    """Twice the number of its record for each item, where each record has its first kind, then its second; and one more
-    for items of the second kind."""
+def _item_codes(first: Ints, second: Ints) -> Ints:
+    """Return 2 * record + kind (0 or 1) for each item; a record stores its items of kind 0, then those of kind 1."""
     return np.arange(2 * len(first)).repeat(np.array([first, second]).T.ravel())

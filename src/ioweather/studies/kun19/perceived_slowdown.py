@@ -331,7 +331,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
         series = of_kind[filesystem, op]
         place = int(np.searchsorted(series.start_ns, e.peak_ns))
-        yield _of_interval(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic)
+        yield _interval_slowdown(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic)
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
@@ -382,15 +382,16 @@ def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
 
 
-def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float, statistic: str) -> Estimate:
-    """Return the slowdown of one interval; that of a quantile has a 90% interval by order statistics."""
-    at, n = _QUANTILES.get(statistic), int(series.count[place])
-    method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][place])
-    if at is None or n < LEAST_OF_INTERVAL or not observed > 0:
+def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown: float, statistic: str) -> Estimate:
+    """Return the slowdown of interval `index`; if the statistic is a quantile, with a 90% confidence interval."""
+    quantile, n = _QUANTILES.get(statistic), int(series.count[index])
+    method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][index])
+    if quantile is None or n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
-    reach = _NORMAL_90 * float(np.sqrt(at * (1 - at) / n))
-    own = series.reduced.histograms.part(place, place + 1)
-    low, high = own.quantiles([max(0.0, at - reach), min(1.0, at + reach)])[0] * (slowdown / observed)
+    half_width = _NORMAL_90 * float(np.sqrt(quantile * (1 - quantile) / n))
+    histogram = series.reduced.histograms.part(index, index + 1)
+    levels = [max(0.0, quantile - half_width), min(1.0, quantile + half_width)]
+    low, high = histogram.quantiles(levels)[0] * (slowdown / observed)
     low, high = min(float(low), slowdown), max(float(high), slowdown)
     return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
 
@@ -412,7 +413,9 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
         place = int(np.nanargmax(slowdown))
         worst, which = float(slowdown[place]), "long" if series in long else "short"
         greatest[which] = max(greatest[which], worst)
-        yield _of_interval(f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst, statistic)
+        yield _interval_slowdown(
+            f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst, statistic
+        )
         if which == "long" and worst >= 2:
             begin = format_time_ns(int(series.start_ns[place]))
             text = f"{series.label} took {worst:.1f} times as long as usual in the {length} from {begin}."

@@ -48,18 +48,18 @@ def numbers(chart: Chart, channel: str) -> Floats:
         return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
     if unit == "date":
         return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
-    return _measured(cells(chart, channel))
+    return _to_floats(cells(chart, channel))
 
 
-def _measured(values: Sequence[Cell]) -> Floats:
-    """`number` of every cell, at once where no cell is text: a map of targets over a year has a hundred thousand."""
-    kinds = set(map(type, values))
-    if str in kinds or (int in kinds and any(type(cell) is int and abs(cell) > 1 << 62 for cell in values)):
+def _to_floats(values: Sequence[Cell]) -> Floats:
+    """Convert cells as `number` does, vectorised unless there is text or an integer near the int64 limit."""
+    cell_types = set(map(type, values))
+    if str in cell_types or (int in cell_types and any(type(cell) is int and abs(cell) > 1 << 62 for cell in values)):
         return np.array([number(cell) for cell in values], dtype=np.float64)
-    found = np.array(values, dtype=np.float64)  # None becomes NaN
-    found[np.abs(found) < 1 / _BEYOND] = 0.0
-    found[np.abs(found) >= _BEYOND] = np.nan
-    return found
+    floats = np.array(values, dtype=np.float64)  # None becomes NaN
+    floats[np.abs(floats) < 1 / _BEYOND] = 0.0
+    floats[np.abs(floats) >= _BEYOND] = np.nan
+    return floats
 
 
 def is_numeric(chart: Chart, channel: str) -> bool:

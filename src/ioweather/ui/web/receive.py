@@ -151,7 +151,7 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
 
     def check() -> None:
         open_lake(root)
-        check_room(writer.waiting())
+        check_room(writer.queue_state())
 
     await anyio.to_thread.run_sync(check)
     return root, writer
@@ -276,7 +276,7 @@ class LakeWriter:
         self._child: subprocess.Popen[bytes] | None = None
         self._came = threading.Event()
         self._ending = threading.Event()
-        self._counted = (float("-inf"), Waiting())
+        self._queue_cache = (float("-inf"), Waiting())
 
     @property
     def pid(self) -> int | None:
@@ -286,15 +286,17 @@ class LakeWriter:
         """A file was put into the queue."""
         self._came.set()
 
-    def waiting(self) -> Waiting:
-        """Length of the queue, at most a second old, or ten times as old as it took to count a long one."""
-        recount_at, found = self._counted
-        if (began := time.monotonic()) > recount_at:
-            self._counted = (began + _COUNT_EVERY_SECONDS, found)  # one thread counts
-            found = waiting(self._root)
+    def queue_state(self) -> Waiting:
+        """Return the queue's files and bytes from a cache. It expires after 1 s, or 10 times the counting time if
+        longer."""
+        expires_at, state = self._queue_cache
+        if (started := time.monotonic()) > expires_at:
+            # Extended first: other threads get the old value while this one counts.
+            self._queue_cache = (started + _COUNT_EVERY_SECONDS, state)
+            state = waiting(self._root)
             now = time.monotonic()
-            self._counted = (now + max(_COUNT_EVERY_SECONDS, 10.0 * (now - began)), found)
-        return found
+            self._queue_cache = (now + max(_COUNT_EVERY_SECONDS, 10.0 * (now - started)), state)
+        return state
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -106,7 +106,7 @@ def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> 
         facts=list(where_to(place, filesystem, facts)),
         figures=list(_pictures(view, reason, facts)),
         side=list(_side(view, reason)),
-        tables=list(_named(place, reason)),
+        tables=list(_culprit_tables(place, reason)),
         folded=[("Bars, coverage and caveats of the verdict", _folded(view, reason))],
         below=below,
     )
@@ -173,8 +173,8 @@ def _counted_parts(view: View, facts: Answer) -> str:
         )
 
 
-def _named(place: Place, reason: Answer) -> Iterator[Listed]:
-    """Who else the verdict names."""
+def _culprit_tables(place: Place, reason: Answer) -> Iterator[Listed]:
+    """Yield the table of jobs that slowed this run, if the verdict names any."""
     result = reason.result
     if not isinstance(result, WhyOutcome):
         return
