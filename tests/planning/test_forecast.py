@@ -60,7 +60,7 @@ def test_no_skill_is_said_so(kind):
     answer = answer_of(values, SLOWDOWN)
     assert not (column(answer, "skill_low") > 0).any()
     word = "as usual at this hour" if kind == "white noise" else "as now"
-    assert f"{word}. No forecast beats this here (skill" in answer.headline
+    assert f"{word}. No forecast beats this here: skill" in answer.headline
     assert set(answer.exhibits[0].tables[0].column("by")) == {"climatology" if kind == "white noise" else "persistence"}
     assert any(finding.name == "not_skilled" for finding in answer.findings)
     assert any("Start any time" in finding.text for finding in answer.findings)

@@ -417,7 +417,7 @@ def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
         return f"{text}; skill {_with_interval(main.skill)}."
     if main.skill.value is None:
         return f"{text}: {BY[main.by]}. Too little history yet to measure forecast skill."
-    return f"{text}: {BY[main.by]}. No forecast beats this here (skill {_with_interval(main.skill)})."
+    return f"{text}: {BY[main.by]}. No forecast beats this here: skill {_with_interval(main.skill)}."
 
 
 def _with_interval(skill: Estimate) -> str:
