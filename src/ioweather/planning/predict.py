@@ -117,9 +117,9 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Say how long moving SIZE will take, with an interval, from sampled response times.
+    help="""Predict how long moving SIZE will take, with an interval, from sampled response times.
 
-    SIZE may also be a Darshan log: then the largest file of that run is meant.""",
+    SIZE may also be a Darshan log: the size is then that of the run's largest file.""",
     epilog="""
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7

@@ -164,10 +164,10 @@ QUESTION = Question(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
         Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
         Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
-        Param("most", "Files to list at most.", "int", default=10, least=1, metavar="N"),
+        Param("most", "Maximum number of files to list.", "int", default=10, least=1, metavar="N"),
     ),
-    help="""Say which files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
-    owner, last use and the command.
+    help="""List the files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
+    owner, last use and command.
 
     By load: files that several logged runs used, by the bytes they moved on the OST in the period. By space: a list of
     the file system that has the OSTs of files (lfs find -printf with %Lo), and how full the OSTs are.""",

@@ -139,7 +139,7 @@ def write_report(
     audience: Audience = "science",
     anonymous: bool = False,
 ) -> Path:
-    """Write what the lake can tell as one file, HTML or PDF, which needs nothing beside it; returns its path.
+    """Write a report as one self-contained HTML or PDF file and return its path.
 
     `audience`: a "director" gets one sheet, an "operator" two, "science" all exhibits too.
 

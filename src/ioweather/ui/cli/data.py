@@ -363,11 +363,11 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @click.argument("path", type=click.Path(path_type=Path))
 @lake_option
 @output_options
-@click.option("--entries", is_flag=True, help="Keep the list of all entries too (table scan_entries).")
+@click.option("--entries", is_flag=True, help="Also store the list of all entries (table scan_entries).")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
 @engine_options("one per core")
-@click.option("--resume", is_flag=True, help="Go on with a scan of this tree that was interrupted.")
-@click.option("--restart", is_flag=True, help="Forget an interrupted scan and start over.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted scan of this tree.")
+@click.option("--restart", is_flag=True, help="Discard an interrupted scan and start over.")
 @click.option(
     "--project",
     "projects",

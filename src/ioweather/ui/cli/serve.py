@@ -455,8 +455,8 @@ def report(
     bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
-    """Write what the lake can tell as one file, HTML or PDF: a sheet for the director, one for operators, and all
-    exhibits with their methods as an appendix that folds."""
+    """Write a report as one HTML or PDF file: a page for the director, one for operators, and all exhibits with their
+    methods in a collapsible appendix."""
     from ioweather.ui.report.bundle import check_bundle, write_bundle
     from ioweather.ui.report.write import write_report
 
@@ -549,7 +549,7 @@ def simulate(
     hidden=True,
 )
 def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...], proven: str | None) -> int:
-    """Say what works here, what is missing, and what to do about it.
+    """Check what works here, what is missing, and how to fix it.
 
     Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
     facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
