@@ -38,7 +38,7 @@ _LINES = {
     ),
     "storage": (
         "ioweather.diagnosis.file_systems:QUESTION",
-        "Show the activity of file systems, a server or a target.",
+        "Show what file systems, a server or a target did.",
     ),
     "stripe": ("ioweather.planning.predict:STRIPE", "Recommend a stripe count for a file."),
     "triage": (
