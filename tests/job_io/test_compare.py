@@ -79,7 +79,7 @@ def test_what_makes_runs_incomparable_comes_first():
     other = AFTER | {"written": 4 * GIB, "nprocs": 8, "partial": True}
     texts = [finding.text for finding in comparison(rows(BEFORE, other), ["a", "b"]).findings]
     assert texts[0] == "B b is partial: Darshan ran out of memory, its figures are lower bounds."
-    assert texts[1] == "B b moved another amount of data than A a: compare speeds, not times."
+    assert texts[1] == "B b moved a different amount of data than A a: compare speeds, not times."
     assert texts[2] == "B b ran on 8 processes, A a on 64."
 
 

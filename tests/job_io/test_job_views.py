@@ -101,7 +101,7 @@ def test_several_jobs_of_one_id_are_a_question(lake):
     with pytest.raises(UsageError) as refused:
         job_view("4711", inside(lake))
     text = str(refused.value)
-    assert "stands for 2 jobs" in text
+    assert "matches 2 jobs" in text
     assert "2023-11-14 22:13:20Z  uid 1000  climate, 2 logs" in text
     assert "uid 2000  other, 1 log" in text
     assert "--uid" in text

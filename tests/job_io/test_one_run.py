@@ -66,7 +66,7 @@ def test_one_file_as_if_there_were_no_others(tmp_path):
     assert one.job_io.records()[0]["io_seconds"] == 20.0
     assert only_files(view, "/scratch/*").files.rows == 2
     assert "small_requests" not in {a.name for a in advise(only_files(view, "*.2")).patterns}
-    with pytest.raises(DataUnavailable, match="No file of this job fits"):
+    with pytest.raises(DataUnavailable, match="No file of this job matches"):
         only_files(view, "nothing*")
 
 

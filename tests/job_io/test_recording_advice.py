@@ -59,7 +59,7 @@ def test_names_say_how_many_records_are_needed(tmp_path):
     view = mdtest(tmp_path / "mdtest.darshan")
     # 5,000 records of 704 bytes are 3.4 MiB, and 2 MiB for the rest; 8 is twice Darshan's default.
     assert recording_advice(view) == (
-        "To record it whole: export DARSHAN_MODMEM=8, and in the file of DARSHAN_CONFIG_PATH the line "
+        "To record everything: export DARSHAN_MODMEM=8, and add this line to the file in DARSHAN_CONFIG_PATH: "
         "MAX_RECORDS 5000 POSIX."
     )
     assert recording_advice(view) in said(view)

@@ -160,7 +160,7 @@ def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_p
         "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: I/O 19.5 s, 4.00 MiB read, "
         "24 MiB written."
     )
-    assert "Heat map: not kept in the lake; the log may have one." in texts
+    assert "Heat map: not stored in the lake; the log may have one." in texts
 
 
 def old(made: JobView, seconds: int) -> JobView:
@@ -256,9 +256,9 @@ def test_a_quiet_job_has_little_to_say():
         ({"d_write_seconds": 50.0, "write_seconds": 0.25},
          "Writes went to memory (4 GiB/s per process), not the storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},
-         "Speeds are of MPI-IO; its POSIX calls alone would give 2.0 times as much."),
+         "Speeds are those of MPI-IO; the POSIX calls alone were 2.0 times as fast."),
         ({"d_write_seconds": 50.0, "d_s_definition": "per_file"},
-         "No slowest rank is recorded: time on shared files is first open to last I/O."),
+         "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."),
     ],
 )  # fmt: skip
 def test_what_is_notable_is_said(change, sentence):
@@ -279,7 +279,7 @@ def test_phases_far_apart_are_no_turns():
 def test_calls_of_other_interfaces_are_not_compared_with_those_of_mpiio():
     job = BUSY | {"collective_count": 2, "fs_write_count": 2, "posix_io_seconds": 0.1, "d_write_seconds": 50.0}
     assert "reached the file system" not in text(**job)
-    assert "Speeds are of MPI-IO" not in text(**job)
+    assert "Speeds are those of MPI-IO" not in text(**job)
 
 
 def test_both_directions_share_a_line():
@@ -303,7 +303,7 @@ def test_where_the_heat_map_is(tmp_path):
     without = view_of_log(write_climate(tmp_path / "b.darshan", without=("HEATMAP",)), "keep", SCREEN)
     assert "Heat map: not recorded in this log." in said(without)
     stored = replace(made, log=None, heat_maps=(), log_paths=("/logs/a.darshan",))
-    assert "Heat map: not kept in the lake; the log may have one: ioweather job /logs/a.darshan" in said(stored)
+    assert "Heat map: not stored in the lake; the log may have one: ioweather job /logs/a.darshan" in said(stored)
 
 
 def test_partial_traces_and_partial_counters_differ(tmp_path):
@@ -313,7 +313,7 @@ def test_partial_traces_and_partial_counters_differ(tmp_path):
     flagged = made.applications.with_columns(partial_modules=encode_text(["DXT_POSIX,MPI-IO"]))
     assert said(replace(made, applications=flagged))[:2] == [
         "The log is incomplete: Darshan ran out of memory for MPI-IO. Figures are lower bounds.",
-        "The log is incomplete: DXT_POSIX was cut short, and so is what is drawn from it.",
+        "The log is incomplete: DXT_POSIX was truncated, so its figures are incomplete too.",
     ]
 
 

@@ -148,7 +148,7 @@ def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
 
 BEYOND = [
     ("_MOST_COMPONENTS", 3, "home has 4 components, more than can be compared"),
-    ("_MOST_WINDOWS", 0, "only the newest 0 of 1 stretches of time were searched"),
+    ("_MOST_WINDOWS", 0, "only the newest 0 of 1 time windows were searched"),
 ]
 
 
@@ -164,5 +164,5 @@ def test_a_search_beyond_its_limits_says_what_was_left_out(
 
 def test_a_search_ends_when_its_time_is_over(samples: list[str], tmp_path: Path) -> None:
     assert run(samples) == 0
-    with pytest.raises(SearchIncomplete, match="1 of 1 stretches of time, from 2026-01-01"):
+    with pytest.raises(SearchIncomplete, match="1 of 1 time windows, from 2026-01-01"):
         health.find_sick_components(open_lake(tmp_path / "lake"), 0, -1.0)

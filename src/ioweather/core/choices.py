@@ -19,8 +19,8 @@ PROCESSES_PER_NODE: Final = Param("processes_per_node", _HELP, "int", least=1, o
 PATHS: Final = Param(
     "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
 )
-UID: Final = Param("uid", "Of several jobs with this id, the one of this user.", "int", metavar="N")
-CLUSTER: Final = Param("cluster", "Of several jobs with this id, the one of this cluster.")
+UID: Final = Param("uid", "User ID of the job, if several jobs have this ID.", "int", metavar="N")
+CLUSTER: Final = Param("cluster", "Cluster of the job, if several jobs have this ID.")
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
 MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
 

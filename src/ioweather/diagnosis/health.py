@@ -39,7 +39,7 @@ def run(source: DataSource, params: Params) -> Answer:
         facts=(*_facts(found), *([scope_group(scope)] if scope else [])),
         exhibits=(Exhibit("health", "Unhealthy components", tables=(ResultTable("incidents", _COLUMNS, rows),)),),
         findings=tuple(Finding(scope_words(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)),
-        coverage=(Coverage(len(every), len(found), "incidents in the lake, within what was asked"),) if every else (),
+        coverage=(Coverage(len(every), len(found), "matching incidents in the lake"),) if every else (),
         name="health",
         result=HealthOutcome(tuple(found), scope),
     )
@@ -81,16 +81,16 @@ QUESTION = Question(
     result=HealthOutcome,
     run=run,
     tables=frozenset({"components", "events", "job_operations", "responses", "series"}),
-    params=(Param("filesystem", "Only of this file system."), Param("component", "Only of this server or target.")),
-    help="""Say which servers and targets were unhealthy: from when to when, how it showed, how surely, how many runs
-    used them then and how much I/O time these lost. It also says what was searched, how short a trouble may be to be
-    found, and what is not seen.
+    params=(Param("filesystem", "Only this file system."), Param("component", "Only this server or target.")),
+    help="""List unhealthy servers and targets: start and end, symptom, probability, the number of runs that used them
+    at that time and the I/O time that these runs lost. Also lists what was searched, the shortest problem that can be
+    found, and what cannot be detected.
 
     A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
     its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs
-    when rows come in. On six simulated weeks that no threshold was set on, 25 of the 27
-    incidents named were right, and 25 of 36 were found. On three healthy weeks, up to twice as busy as usual, none was
-    named where jobs that wait for one target ask less of the network.""",
+    when new rows are ingested. On six simulated weeks that were not used to set thresholds, 25 of the 27 reported
+    incidents were real, and 25 of 36 real ones were found. On three healthy weeks with up to twice the usual load,
+    there were no false reports where jobs that wait for one target send less over the network.""",
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",

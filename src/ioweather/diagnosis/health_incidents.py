@@ -561,9 +561,10 @@ def describe_cause(incident: Incident) -> str:
         level = 1 / (incident.factor or 1)
         return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
     if incident.kind == "stalled":
-        return f"{what} on {name} took {times} as on others (by {by}), though its device did not: its server stalls"
+        slow = f"{what} on {name} took {times} as on others (by {by})"
+        return f"{slow}, but its device was not slow: its server stalls"
     if incident.kind == "busy":
-        return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
+        return f"CPU use on {name} was {incident.factor or 1:.2g} times what its traffic explains"
     if incident.kind == "overloaded":
         return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:

@@ -143,12 +143,12 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
         left_out = []
         if most_seconds < math.inf and len(windows) > _MOST_WINDOWS:
             windows, total = windows[len(windows) - _MOST_WINDOWS :], len(windows)
-            left_out.append(f"only the newest {len(windows)} of {total} stretches of time were searched")
+            left_out.append(f"only the newest {len(windows)} of {total} time windows were searched")
         for number, window in enumerate(windows):
             if time.monotonic() - began > most_seconds:
                 left_out.append(
-                    f"{len(windows) - number} of {len(windows)} stretches of time, from "
-                    f"{format_time_ns(window.start_ns)} on, were left out after {most_seconds:.0f} s"
+                    f"{len(windows) - number} of {len(windows)} time windows, from "
+                    f"{format_time_ns(window.start_ns)} on, were skipped after {most_seconds:.0f} s"
                 )
                 break
             if window.components > _MOST_COMPONENTS:

@@ -64,8 +64,8 @@ _LEAST_FELT: Final = 0.001
 _LITTLE: Final = 0.5
 _KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log", "usual": "usual I/O"}
 _CAVEATS: Final = (
-    f"A job is named from a probability of {NAMED_FROM:.0%} on. What it cost is at most its work on the targets that "
-    "the slowed run waited for.",
+    f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. The cost of a job is at most its work on the "
+    "targets that the slowed run waited for.",
 )
 _CULPRIT_COLUMNS: Final = columns_of(
     "job_id: job; user [text]; project [text]; program [text]; probability [ratio]; seconds: cost others [seconds]; "
@@ -110,7 +110,7 @@ def _answer_run(asked: RunAsked) -> Answer:
         "servers" if suspects.has_servers else "logs" if suspects.found else "none"
     )
     if lost is None:
-        headline = "Unknown: too few similar runs tell what is usual."
+        headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
         headline = without_words(run, found[0].worst)
     else:
@@ -261,7 +261,7 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not asked.runs:
         return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
-        return f"Nobody slowed others: {_runs(asked.runs)} with a log, none slower than usual."
+        return f"No job slowed others: {_runs(asked.runs)} with a log, none slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
@@ -285,7 +285,7 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(NOT_ADDITIVE, name="not_additive")
     due = [run.attributable for run in asked.slowed]
     if due and sum(due) < _LITTLE * len(due):
-        text = "Runs with busy neighbours were only slightly more often slow"
+        text = "Runs with busy neighbours were slow only slightly more often"
         yield Finding(f"{text}: neighbours explain about {sum(due) / len(due):.0%} of slow runs.", name="explained")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
@@ -398,11 +398,11 @@ def _answer_without(asked: Supposed) -> Answer:
         gains=tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in shown),
     )
     return Answer(
-        "What would have been?",
+        "What if this job had not run?",
         headline,
-        (FactGroup("runs", "Seconds that runs would take less", facts),) if facts else (),
+        (FactGroup("runs", "Time saved per run", facts),) if facts else (),
         name="who",
-        coverage=(Coverage(len(asked.runs), len(felt), "runs with a log that would feel it"),),
+        coverage=(Coverage(len(asked.runs), len(felt), "logged runs that this job affected"),),
         caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
         result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=without),
     )
@@ -420,24 +420,24 @@ QUESTION = Question(
             positional=True,
             metavar="LOG|JOBID|EVENT",
         ),
-        Param("without", "How long others' I/O would have taken without this job.", "int", metavar="JOB"),
-        Param("at", "Who it was about this time.", "time", metavar="TIME"),
-        Param("window", "How long that is.", "duration", default="10m", metavar="TIME"),
-        Param("filesystem", "On this file system (default: the busiest).", metavar="NAME"),
-        Param("by", "Add up I/O by this.", default="job", choices=_GROUPINGS),
-        Param("top", "So many of those that do most I/O.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
+        Param("without", "Estimate other runs' I/O time without this job.", "int", metavar="JOB"),
+        Param("at", "Show activity around this time.", "time", metavar="TIME"),
+        Param("window", "Length of that time window.", "duration", default="10m", metavar="TIME"),
+        Param("filesystem", "File system (default: the busiest).", metavar="NAME"),
+        Param("by", "Group I/O by this field.", default="job", choices=_GROUPINGS),
+        Param("top", "Number of top entries to list.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
         UID,
         CLUSTER,
         Param("detail", "The tables too.", "flag", default=True, shown=False),
     ),
-    help="Say which jobs and users slowed others, by how much, and who does most I/O.",
+    help="Show which jobs and users slowed others, by how much, and who does most I/O.",
     epilog="""\b
-For a job: the jobs beside it, and how long its I/O would have taken without
-each. For an event, a time (--at) or a period (--from, --to): the jobs that
-cost others most, and who moved most bytes. With none of these: the last hour
-in which the lake knows of jobs. Servers' counts of jobs (Lustre
-job_stats) say it best; Darshan logs are used where there are none. Nobody is
-named below a probability of 50%.
+For a job: the jobs that ran at the same time, and its estimated I/O time
+without each of them. For an event, a time (--at) or a period (--from, --to):
+the jobs that cost others the most time, and who moved the most bytes. By
+default: the last hour with jobs in the lake. Per-job counters of the servers
+(Lustre job_stats) are the best source; Darshan logs are used where there are
+none. Jobs with a probability below 50% are not named.
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.
 
 \b
@@ -465,9 +465,9 @@ WHAT_IF = Question(
     run=run_what_if,
     tables=QUESTION.tables,
     params=(
-        Param("without", "Had this job not run.", "int", metavar="JOB"),
-        Param("filesystem", "On this file system (default: the busiest).", metavar="NAME"),
+        Param("without", "The job to leave out.", "int", metavar="JOB"),
+        Param("filesystem", "File system (default: the busiest).", metavar="NAME"),
     ),
-    help="Say how long others' I/O would have taken without a job: `who --without JOB` says the same.",
+    help="Estimate other runs' I/O time without a job. Same as `who --without JOB`.",
     epilog="Example: ioweather what-if --without 4711",
 )

@@ -57,7 +57,7 @@ QUESTION = Question(
     params=(
         Param(
             "runs",
-            "Darshan logs, or ids of jobs in the lake; the original first.",
+            "Darshan logs, or IDs of jobs in the lake; the original first.",
             required=True,
             many=True,
             metavar="LOG|JOBID...",
@@ -67,8 +67,8 @@ QUESTION = Question(
     ),
     help="Compare runs before and after a change: how much faster, and what changed in their I/O.",
     epilog="""\b
-The first is the original; the others are compared with it. Logs are read
-where they lie and need no lake; job ids mean jobs in the lake.
+The first is the original; the others are compared with it. Logs are read in
+place and need no lake; job IDs refer to jobs in the lake.
 
 \b
 Example: ioweather compare before.darshan after.darshan
@@ -89,8 +89,8 @@ _REASONS: Final = 2
 _NAME_CHARACTERS: Final = 24
 _ONE_RUN: Final = "one run: no interval"
 CAVEATS: Final = (
-    "One run each: what else the storage did at the time is in the difference too.",
-    "Operations of the file system are POSIX calls; those of the application MPI-IO calls where it made any.",
+    "With one run each, the difference also includes changes in storage load.",
+    "File system operations are POSIX calls. Application operations are MPI-IO calls if it made any.",
 )
 
 
@@ -170,7 +170,7 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
             yield Finding(text, name="partial_log")
     for label, row in zip(labels[1:], rows[1:], strict=True):
         if _changed(first["moved_bytes"], row["moved_bytes"]):
-            text = f"{label} moved another amount of data than {labels[0]}: compare speeds, not times."
+            text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
             text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
@@ -453,7 +453,7 @@ def run_study(data: StudyData, facility: Facility, params: Params) -> Iterator[E
     """Yield the exhibit car11.fig11 for the chosen logs."""
     if not params["logs"]:
         raise DataUnavailable(
-            "No program changed how it reads and writes, and kept to it for three runs: there is no before and after.",
+            "No program changed its I/O pattern and kept the change for three runs: there is nothing to compare.",
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(data, facility, params)

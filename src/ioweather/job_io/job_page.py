@@ -175,10 +175,10 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
         "Mean time per process",
     )
     chart = Chart.of("bars", cost, "x=interface y=seconds series=part", "I/O cost: mean time per process")
-    notes = ["Time of an interface holds the time of those below it: HDF5 calls MPI-IO, which calls POSIX."]
+    notes = ["The time of an interface includes the layers below it: HDF5 calls MPI-IO, which calls POSIX."]
     notes += ["Metadata includes close(), where file systems flush."]
     if waited:
-        notes += ["Waiting is measured in PnetCDF's waits for non-blocking operations only."]
+        notes += ["Waiting time includes only PnetCDF waits for non-blocking operations."]
     return Exhibit("job.interfaces", "Interfaces", tables=(overview, cost), charts=(chart,), caveats=tuple(notes))
 
 
@@ -284,22 +284,25 @@ def _files(records: FileRecords) -> Exhibit:
 
 
 def _file_table(records: FileRecords, chosen: NDArray[Any], seconds: Floats, name: str, title: str) -> ResultTable:
+    """Return one table row for each of the `chosen` file indices; `seconds` is I/O time per file."""
     first = _first_rows(records)[chosen]
     paths, rank = records.text("path")[first].tolist(), records.rank[first].tolist()
     stripes = np.zeros(records.files, np.int64)  # 0 where the layout is not recorded
     np.maximum.at(stripes, records.file, records.ints("stripe_count"))
     strategy, processes, size = strategy_of_files(records), processes_of_files(records), file_sizes(records)
-    read, written = (records.per_file(records.ints(name), records.counted) for name in ("read_bytes", "write_bytes"))
+    read, written = (
+        records.per_file(records.ints(column), records.counted) for column in ("read_bytes", "write_bytes")
+    )
     operations = records.per_file(records.ints("read_count") + records.ints("write_count"), records.counted)
     rows: list[tuple[Cell, ...]] = []
     for position, file in enumerate(chosen.tolist()):
         kind = STRATEGIES[int(strategy[file])].replace("_", " ")
-        of = f"{kind}, {processes[file]:,} processes"
+        used_by = f"{kind}, {processes[file]:,} processes"
         if kind == "unique":
-            of = f"rank {rank[position]}" if rank[position] >= 0 else kind
-        sizes = (None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]))
+            used_by = f"rank {rank[position]}" if rank[position] >= 0 else kind
+        totals = (None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]))
         moved = (int(read[file]), int(written[file]))
-        rows.append((paths[position] or NOT_SHOWN, of, *moved, *sizes, int(stripes[file]) or None))
+        rows.append((paths[position] or NOT_SHOWN, used_by, *moved, *totals, int(stripes[file]) or None))
     columns = columns_of(
         "file [text]; of: used by [text]; read [bytes]; written [bytes]; size: highest byte [bytes]; "
         "operations: reads and writes [count]; seconds: time of all processes [seconds]; stripes [count]"

@@ -206,7 +206,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     if numbers.max() > 0:
         clusters = matches.text("cluster").tolist()
         question = _question(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
-        raise UsageError(question, hint="Say which with --cluster, --uid, --from or --to.")
+        raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
@@ -264,8 +264,8 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
         several = sorted({str(value) for value in values if value is not None})
         if len(several) > 1:
             raise UsageError(
-                f"Job id {job_id} stands for jobs of {len(several)} {what}: {', '.join(several)}.",
-                hint="Say which with --cluster, --uid, --from or --to.",
+                f"Job ID {job_id} is ambiguous: it exists for {len(several)} {what} ({', '.join(several)}).",
+                hint="Select one with --cluster, --uid, --from or --to.",
             )
     found = server_io(rows)
     return None if found is None else _accounted(found, snapshot, raw_id)
@@ -356,7 +356,7 @@ def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequenc
         lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}{on}")
     more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
     listed = "\n".join([*lines[:_MOST_LISTED], *more])
-    return f"Job id {job_id} stands for {len(lines)} jobs in the lake:\n{listed}\n"
+    return f"Job ID {job_id} is ambiguous. It matches {len(lines)} jobs in the lake:\n{listed}\n"
 
 
 def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:

@@ -28,8 +28,8 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     caveats = ["There is no Darshan log of this job: files, processes and time spent in I/O are not known."]
     if found.restarted_rows:
         caveats.append(
-            f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the servers began to count "
-            "again: the amounts are lower bounds."
+            f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the server counters "
+            "were reset: the amounts are lower bounds."
         )
     volume = (
         Fact("read_bytes", "read", found.read_bytes, "bytes"),
@@ -97,7 +97,7 @@ def _about(found: ServerIo) -> Iterator[Fact]:
 
 
 def _note(done: Done) -> str:
-    return "" if done.seconds is None else f"{done.seconds:,.3g} s of the servers"
+    return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 
 
 def _requests(found: ServerIo) -> Iterator[Fact]:
@@ -141,7 +141,7 @@ def _over_time(found: ServerIo) -> Exhibit:
     encoding = {"x": "time", "y": "bytes_per_s", "series": "direction"}
     table = ResultTable.of("over_time", "time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]", rows)
     chart = Chart("timeline", table, encoding, "Bytes per second")
-    return Exhibit("job.server_timeline", "What the servers moved for it", charts=(chart,))
+    return Exhibit("job.server_timeline", "Server traffic of this job", charts=(chart,))
 
 
 def beside_log(view: JobView, found: ServerIo) -> FactGroup:

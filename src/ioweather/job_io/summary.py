@@ -77,8 +77,8 @@ def console_seconds(view: JobView) -> tuple[float, float]:
 
 
 _FORMS: Final = {
-    "totals": "only sums over all files were read (darshan-parser --total): files, ranks and mounts are not known, and "
-    "POSIX calls below MPI-IO are not told from others",
+    "totals": "only sums over all files were read (darshan-parser --total): files, ranks and mounts are unknown, and "
+    "POSIX calls made by MPI-IO cannot be separated",
     "trace": "only a trace was read (darshan-dxt-parser): opens, metadata and standard streams are not in it",
 }
 
@@ -107,8 +107,8 @@ def recording_advice(view: JobView) -> str | None:
     version = log.library_version if log is not None else ""
     needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
     return (
-        f"To record it whole{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and in "
-        f"the file of DARSHAN_CONFIG_PATH the line MAX_RECORDS {records} {','.join(modules)}{guess}."
+        f"To record everything{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and add "
+        f"this line to the file in DARSHAN_CONFIG_PATH: MAX_RECORDS {records} {','.join(modules)}{guess}."
     )
 
 
@@ -154,7 +154,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(text, name="files_without_record")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
-            text = f"The log is incomplete: {name} was cut short, and so is what is drawn from it."
+            text = f"The log is incomplete: {name} was truncated, so its figures are incomplete too."
             yield Finding(text, name="partial_module")
     if missing := unrecorded_processes(view):
         text = (
@@ -189,13 +189,13 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(text, name="which_run")
     if view.heat_maps and view.separate:
         of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
-        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, a row for each process, in the order of start."
+        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, one row per process, ordered by start time."
         yield Finding(text, name="heat_map_of_logs")
     elif view.heat_maps:
         return
     elif view.log is None:
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
-        yield Finding(f"Heat map: not kept in the lake; the log may have one{place}", name="no_heat_map")
+        yield Finding(f"Heat map: not stored in the lake; the log may have one{place}", name="no_heat_map")
     elif row["moved_bytes"]:
         short = view.log.records("HEATMAP") is not None
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
@@ -296,10 +296,10 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"{what[0].upper()}{what[1:]}, not the storage.", name="cached_io")
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
-        text = f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much."
+        text = f"Speeds are those of MPI-IO; the POSIX calls alone were {factor:.1f} times as fast."
         yield Finding(text, name="speed_of_mpiio")
     if "spans" in either:
-        text = "No slowest rank is recorded: time on shared files is first open to last I/O."
+        text = "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."
         yield Finding(text, name="no_slowest_rank")
 
 
@@ -360,7 +360,7 @@ def job_answer(view: JobView) -> Answer:
     facts = tuple(group for group in groups if group.facts)
     said = numbered(notes(view, row))
     return Answer(
-        question=f"What I/O did {view.label} do?",
+        question=f"What I/O did {view.label} perform?",
         headline=headline(view, row),
         facts=facts,
         exhibits=tuple(_activity(view)),

@@ -200,7 +200,7 @@ def only_files(view: JobView, pattern: str) -> JobView:
     ]
     rows = np.array([*wanted, False], np.bool_)[path.codes]
     if not rows.any():
-        raise DataUnavailable(f"No file of this job fits {pattern!r}. Paths that were hashed or dropped fit nothing.")
+        raise DataUnavailable(f"No file of this job matches {pattern!r}. Hashed or dropped paths cannot match.")
     files = view.files.take(rows)
     # A heat map is of all files.
     return replace(view, files=files, job_io=job_io(view.applications, files), heat_maps=())

@@ -153,8 +153,8 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
     _, view = small(tmp_path)
     smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
     said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; by the advisor's model its change (small requests) may explain 1")
-    assert said.endswith("of the 16 s beyond the usual.")
+    assert said.startswith("Headline; according to the advisor's model, the pattern (small requests) may explain 1")
+    assert said.endswith("of the 16 s above the usual time.")
     for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."
     assert with_advice(why_slower(kind), view).headline == "Headline."

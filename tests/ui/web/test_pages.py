@@ -141,7 +141,7 @@ def test_a_file_of_a_job_has_a_page(client, file_page):
 def test_a_file_that_a_job_has_not_is_no_pattern(client, file_page, path):
     response = client.get(f"/fragments{file_page.partition('?')[0]}", params={"path": path})
     assert response.status_code == 200
-    assert "No file of this job fits" in response.text
+    assert "No file of this job matches" in response.text
     assert "<script>" not in response.text
 
 

@@ -72,8 +72,8 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     largest = max(fitting, key=lambda advice: advice.seconds)
     explains = format_seconds(min(largest.seconds, beyond))
     return (
-        f"; by the advisor's model its change ({largest.headline}) may explain {explains} of the "
-        f"{format_seconds(beyond)} beyond the usual"
+        f"; according to the advisor's model, the pattern ({largest.headline}) may explain {explains} of the "
+        f"{format_seconds(beyond)} above the usual time"
     )
 
 
@@ -200,16 +200,17 @@ def advice_exhibit(advised: Advised) -> Exhibit:
         for a in advised.patterns
     )
     caveats = [
-        f"Each figure is what this change alone wins. Below {format_seconds(advised.floor_seconds)} none is advised.",
-        "Intervals are those of changes made before, real and simulated; they hold as far as this run is like them.",
-        "It says what the log's own times allow; it is no verdict on this run against others.",
+        "Each figure is the saving from this change alone. "
+        f"Savings under {format_seconds(advised.floor_seconds)} are not suggested.",
+        "Intervals come from earlier real and simulated changes; they are valid only for runs similar to those.",
+        "The advice uses only the times in this log. It does not compare this run with others.",
     ]
     if advised.incomplete:
         caveats.append("Some files have no record: seconds are lower bounds, and processes are not compared.")
     if advised.as_one:
-        caveats.append(f"The job's {advised.runs} logs of single processes were looked at as one run.")
+        caveats.append(f"The job's {advised.runs} single-process logs are analysed as one run.")
     elif advised.runs > 1:
-        caveats.append(f"Of the job's {advised.runs} runs the one with most I/O time was looked at.")
+        caveats.append(f"This job has {advised.runs} runs; the one with the most I/O time is analysed.")
     title = "Seen, and worth changing"
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 

@@ -317,7 +317,7 @@ class Site:
     rules: tuple[Rule, ...] = ()
 
 
-_PLAIN: Final = {"part": "layout", "trigger": "as this site says", "model": "as this site says", "sources": (),
+_PLAIN: Final = {"part": "layout", "trigger": "set by this site", "model": "set by this site", "sources": (),
                  "before": "", "after": "", "same_bytes": False}  # fmt: skip
 
 

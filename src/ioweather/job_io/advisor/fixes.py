@@ -88,7 +88,7 @@ def order_share(profile: Profile, verb: Verb) -> Floats:
 def rate_words(profile: Profile, rows: Bools) -> str:
     """A clause on the rate of large requests."""
     rate, origin = profile.process_rate(main_verb(profile, rows))
-    return f"large ones taken at {format_bytes(rate)}/s ({origin})"
+    return f"assuming {format_bytes(rate)}/s for large requests ({origin})"
 
 
 def _block(profile: Profile, rows: Bools) -> str:
@@ -219,7 +219,7 @@ def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
     """Lines that avoid reading the same bytes again."""
     if profile.python or profile.separate:
         return ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
-    return BROADCAST if shared else ("keep what was read in memory",)
+    return BROADCAST if shared else ("cache the data in memory after the first read",)
 
 
 def by_all(profile: Profile) -> tuple[str, ...]:

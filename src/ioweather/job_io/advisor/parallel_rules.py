@@ -117,7 +117,7 @@ def unbuffered(profile: Profile) -> Seen | None:
     if (found := find_small(profile, rows)) is None:
         return None
     seconds = profile.saving(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
-    evidence = f"{found.words}, collective, and as many at the file system; {rate_words(profile, rows)}"
+    evidence = f"{found.words}, collective, but not merged before the file system; {rate_words(profile, rows)}"
     interface = interface_of(profile, rows, profile.operations)
     return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES), rows)
 
@@ -166,7 +166,7 @@ def data_sieving(profile: Profile) -> Seen | None:
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     below = format_bytes(float(written[files].sum()))
     evidence = (
-        f"read-modify-write: {format_bytes(amount)} read to be written again, {part} of what MPI-IO wrote; "
+        f"read-modify-write: {format_bytes(amount)} read and written back, {part} of the bytes that MPI-IO wrote; "
         f"{below} reached the file system"
     )
     line = hint(profile, "romio_ds_write", "disable")
@@ -255,8 +255,8 @@ def striping(profile: Profile) -> Seen | None:
     largest = int(np.argmax(np.where(rows, size, -1.0)))
     count, width = int(stripes[largest]), int(wanted[largest])
     evidence = (
-        f"{format_bytes(size[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}, "
-        f"{'which went' if large[largest] else 'taken'} at {format_bytes(float(rate[largest]))}/s each"
+        f"{format_bytes(size[largest])} of a shared file on {count} target{'s' if count != 1 else ''}, "
+        f"{'moved' if large[largest] else 'assumed'} at {format_bytes(float(rate[largest]))}/s each"
     )
     return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
 
@@ -311,8 +311,8 @@ def uneven_targets(profile: Profile) -> Seen | None:
     if seconds < FELT_SHARE * (profile.io_seconds or 0.0):
         return None
     evidence = (
-        f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's files, "
-        f"{len(targets):,} targets {format_bytes(float(load.mean()))} on average"
+        f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's data; the mean of "
+        f"{len(targets):,} targets is {format_bytes(float(load.mean()))}"
     )
     return Seen(evidence, seconds, balanced(profile, rows), rows)
 

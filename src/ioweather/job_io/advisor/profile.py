@@ -269,7 +269,7 @@ class Profile:
     @property
     def nodes_words(self) -> str:
         counted = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
-        return counted if self.node_count else f"{counted} (taken: {DEFAULT_PROCESSES_PER_NODE} processes each)"
+        return counted if self.node_count else f"{counted} (assuming {DEFAULT_PROCESSES_PER_NODE} processes per node)"
 
     @property
     def run_seconds(self) -> float | None:

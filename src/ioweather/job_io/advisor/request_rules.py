@@ -68,7 +68,7 @@ def unaligned_file(profile: Profile) -> Seen | None:
     block = int(profile.ints("file_alignment_bytes")[rows].max())
     interface = interface_of(profile, rows, profile.operations)
     part = format_value(min(off / total, 1.0), "ratio")
-    evidence = f"{part} of {total:,} requests begin off the blocks of {format_bytes(block)}"
+    evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
     saved = profile.lifted(np.where(rows, data * share * extra, 0.0))
     return Seen(evidence, profile.saving(saved), aligned(profile, interface, block), rows)
 
@@ -88,7 +88,7 @@ def unaligned_memory(profile: Profile) -> Seen | None:
     data = profile.data_seconds
     saved = np.where(rows, np.minimum(moved * share / COPY_BYTES_PER_S, data), 0.0)
     part = format_value(min(off / total, 1.0), "ratio")
-    evidence = f"{part} of {total:,} buffers begin off their alignment in memory"
+    evidence = f"{part} of {total:,} buffers are not aligned in memory"
     return Seen(evidence, profile.saving(saved), ("posix_memalign(&buffer, 4096, bytes);",), rows)
 
 
@@ -133,7 +133,7 @@ def random_access(profile: Profile) -> Seen | None:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
-        f"{random:,} of {total:,} requests, {mean} on average, begin before the end of the one before; "
+        f"{random:,} of {total:,} requests, {mean} on average, start before the end of the previous one; "
         f"{rate_words(profile, rows)}"
     )
     seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
@@ -210,7 +210,7 @@ def redundant_writes(profile: Profile) -> Seen | None:
     seconds, again, moved, rows = _repeated(profile, "write")
     if not again:
         return None
-    evidence = f"{format_bytes(again)} of {format_bytes(moved)} were written over what was written"
+    evidence = f"{format_bytes(again)} of {format_bytes(moved)} overwrote data of the same run"
     return Seen(evidence, seconds, ("change it in memory, write it once",), rows)
 
 
@@ -245,7 +245,7 @@ def shared_file(profile: Profile) -> Seen | None:
     files = profile.files_moved(rows & (profile.operations > 0))
     which = "one file" if files == 1 else f"{files:,} files"
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
-    locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them off its blocks" if off else ""
+    locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
     interface = interface_of(profile, rows, profile.operations)
     return Seen(evidence, 0.0, collective_calls(profile, interface, main_verb(profile, rows)), rows)
@@ -348,8 +348,8 @@ def waiting_opens(profile: Profile) -> Seen | None:
         return None
     longest = float(profile.records.seconds("meta_seconds")[rows].max())
     evidence = (
-        f"opens of {profile.files_moved(rows):,} files waited up to {format_seconds(longest)} in several threads at "
-        "once, as on pipes and locks: that is not storage, and no advice counts it"
+        f"opens of {profile.files_moved(rows):,} files blocked for up to {format_seconds(longest)} in several threads "
+        "at once, probably on pipes or locks; not storage time, so excluded from the advice"
     )
     return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
 
@@ -400,9 +400,9 @@ def file_per_process(profile: Profile) -> Seen | None:
     saved = np.where(rows, opening_seconds(profile) * (1.0 - share), 0.0)
     part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
     holders = len(np.unique(profile.records.rank[rows]))
-    whose = f"of single processes, {format_value(files / profile.nprocs)} each"
+    whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
     if profile.incomplete and holders < profile.nprocs:
-        whose = f"of {holders:,} of {profile.nprocs:,} processes, those of the others are not recorded"
+        whose = f"of {holders:,} of {profile.nprocs:,} processes; the other processes' files are not recorded"
     evidence = f"{files:,} files {whose}{part}"
     verb = main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
@@ -475,7 +475,9 @@ def shared_metadata(profile: Profile) -> Seen | None:
     longest = float(profile.seconds("meta_seconds")[rows].max())
     files = profile.files_moved(rows)
     which = "a shared file" if files == 1 else f"{files:,} shared files"
-    evidence = f"all processes open {which}; up to {format_seconds(longest)} of metadata on one, all processes together"
+    evidence = (
+        f"all processes open {which}; up to {format_seconds(longest)} of metadata time per file, summed over processes"
+    )
     deferred = hint(profile, "romio_no_indep_rw", "true")
     opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
     # A file that is only read, and fits into a process, is best read by one.
