@@ -212,7 +212,9 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         charts = [c for e in answer.exhibits for c in e.charts if c.kind == "timeline"] if answer else []
         with view.facilities.drawing():
             if charts:
-                title = f"The cause: {where} against its peers" if sick else f"Load of {where} during the run"
+                words = "The cause: {} against its peers" if sick else "Load of {} during the run"
+                page = Place(view, "").to("components" if sick else "filesystems", where)
+                title = Markup(words).format(Markup('<a href="{}">{}</a>').format(page, where))
                 chart = _most_used(charts, result) if sick else charts[0]
                 marked = replace(chart, title="", references=(run, *chart.references))
                 yield title, figure(marked, "cause", drawn)
