@@ -20,7 +20,7 @@ from ioweather.ui.web.shell import NAVIGATION
 SIZES = [(360, 800), (1024, 900), (1600, 1000)]
 SERIOUS = ("serious", "critical")
 REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
-  part => part.getClientRects().length && part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
+  part => part.checkVisibility() && part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
 
 # Tables whose columns are hidden until somebody scrolls sideways.
 CUT = """[...document.querySelectorAll('.scroll')].filter(region => region.scrollWidth > region.clientWidth + 1).map(
@@ -217,7 +217,7 @@ def test_from_a_slow_hour_to_what_slowed_a_run_in_four_clicks(browser, lake, add
     page.goto(f"{address}/?{around}")
     wait_until_reached(page)
     page.locator(f"[data-fragment*=slowest] a[href*='/jobs/{job}']").first.click()  # 1
-    named = page.locator("h2 a[href*='/components/'], table:has-text('probability') tbody th a").first
+    named = page.locator("h2 a[href*='/components/'], h2 a[href*='/filesystems/']").first
     named.wait_for()
     culprit = named.inner_text()
     named.click()  # 2
@@ -251,7 +251,7 @@ def test_from_the_overview_to_a_slow_run_its_user_and_target(browser, address):
     page.locator(".facts-line a[href*='/users/']").click()
     page.locator("[data-fragment*=runs] tbody th a").first.wait_for()
     page.goto(f"{address}/")
-    page.locator(".filesystems h2 a").first.click()
+    page.locator(".cards h2 a").first.click()
     page.locator("a[href*='/components/']").first.click()
     page.locator("h1").wait_for()
     assert "/components/" in page.url

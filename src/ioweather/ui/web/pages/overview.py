@@ -47,7 +47,7 @@ def overview_page(view: PublicView) -> Html:
 
 
 @router.get("/fragments/summary")
-@cached_part()
+@cached_part("Overview")
 def summary(view: OwnView) -> str:
     """The state now, and what problems cost in the period."""
     period = period_for(view, RANGE_NS)

@@ -38,7 +38,7 @@ async function fill(place, address, options) {
 
 // Parts that lack the same thing say so once; under a heading of its own each does, unless the page itself says so.
 function isSaid(place) {
-  const lack = (part) => part.querySelector(":scope > .problem:only-child")?.textContent;
+  const lack = (part) => part.querySelector(":scope > .problem:only-child, :scope > h1 + .problem:last-child")?.textContent;
   const before = place.previousElementSibling, heading = before?.tagName === "H2" ? before : null;
   const text = lack(place), isOfPage = Boolean(text) && document.querySelector("main > .problem")?.textContent === text;
   if (heading) heading.hidden = isOfPage;
