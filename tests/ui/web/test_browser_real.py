@@ -20,7 +20,8 @@ from ioweather.ui.web.shell import NAVIGATION
 SIZES = [(360, 800), (1024, 900), (1600, 1000)]
 SERIOUS = ("serious", "critical")
 REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
-  part => part.checkVisibility() && part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
+  part => part.checkVisibility() && part.getBoundingClientRect().top < innerHeight
+).every(part => part.dataset.filled)"""
 
 # Tables whose columns are hidden until somebody scrolls sideways.
 CUT = """[...document.querySelectorAll('.scroll')].filter(region => region.scrollWidth > region.clientWidth + 1).map(
