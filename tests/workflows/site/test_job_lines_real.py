@@ -39,7 +39,7 @@ def call(environment, *command):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path, Path]]:
-    """A cluster whose mails become files, a lake that watches a directory, and its agent."""
+    """A cluster whose mails become files, and a lake that watches a directory."""
     if why := slurm_cluster.missing(accounting=True):
         pytest.skip(f"no Slurm with accounting here: {why}")
     root = tmp_path_factory.mktemp("site")
@@ -62,20 +62,21 @@ def site(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path, Path]]:
         (lake.root / "facility.toml").write_text(
             f'[watch]\ndirectories = ["{logs}"]\nevery = "10s"\ntell = "{DEPLOY / "tell-slurm"}"\n'
         )
-        agent = subprocess.Popen(
-            [sys.executable, "-m", "ioweather", "collect", "block", "--lake", str(lake.root), "--spool",
-             str(root / "spool")],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        watcher = subprocess.Popen(
+            [sys.executable, "-m", "ioweather", "ingest", "--watch", "--lake", str(lake.root)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             yield environment, logs, mails
         finally:
-            agent.terminate()
+            watcher.terminate()
             try:
-                agent.wait(60)
+                watcher.wait(60)
             except subprocess.TimeoutExpired:
-                agent.kill()
-                agent.wait()
+                watcher.kill()
+                watcher.wait()
 
 
 def test_a_finished_job_has_its_line_and_its_mail(site):

@@ -50,7 +50,7 @@ Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
 \b
 --watch reads the directories given here or in [watch] of facility.toml. The
 first pass reads files from the last day (--all: also older ones), later
-passes read changed files. The agent or a systemd timer
+passes read changed files. A systemd timer
 (deploy/systemd/ioweather-catch-up.timer) runs a pass every minute.
 
 \b
