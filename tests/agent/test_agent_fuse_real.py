@@ -130,7 +130,7 @@ def test_a_hang_of_20_seconds(mount, probe, tmp_path):
     running = probe(mount.path, other, period="1s")
     port = 19754
     exporter = subprocess.Popen(
-        [sys.executable, "-m", "ioweather", "export", "--spool", str(running.spool), "--listen", f"127.0.0.1:{port}"],
+        [sys.executable, "-m", "ioweather", "export", "--spool", str(running.spool), "--port", str(port)],
         stderr=subprocess.DEVNULL,
     )
     try:

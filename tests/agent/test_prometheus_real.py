@@ -99,7 +99,7 @@ def prometheus(tmp_path) -> Iterator[tuple[str, Path]]:
         f"scrape_configs:\n  - job_name: ioweather\n    static_configs: [{{targets: ['127.0.0.1:{exported}']}}]\n"
     )
     commands = (
-        [sys.executable, "-m", "ioweather", "export", "--spool", str(spool), "--listen", f"127.0.0.1:{exported}"],
+        [sys.executable, "-m", "ioweather", "export", "--spool", str(spool), "--port", str(exported)],
         [server, f"--config.file={tmp_path / 'prometheus.yml'}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
          f"--web.listen-address=127.0.0.1:{port}"],
     )  # fmt: skip
