@@ -89,7 +89,7 @@ def test_jobs_of_several_users_are_asked_for(tmp_path: Path, capsys: pytest.Capt
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("job_operations", frame(row(100, 160, 5, uid=1), row(200, 260, 5, uid=2)), source="lustre")
     assert run(["job", "7", "--lake", str(lake.root)]) == 2
-    assert "jobs of 2 user ids: 1, 2" in " ".join(capsys.readouterr().err.split())
+    assert "2 user ids (1, 2)" in " ".join(capsys.readouterr().err.split())
     assert run(["job", "7", "--uid", "2", "--json", "--lake", str(lake.root)]) == 0
     result = json.loads(capsys.readouterr().out)["result"]
     assert (result["write_bytes"], result["project"]) == (5 << 20, "uid 2")

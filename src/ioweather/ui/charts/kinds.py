@@ -507,7 +507,7 @@ def _colour_channel(view: View, axis: Axis) -> Spec:
         "direction": "vertical" if view.legend_beside else "horizontal",
         "gradientLength": length,
         "gradientThickness": 12,
-        **axis.number_labels(length // (40 if view.legend_beside else 72)),
+        **axis.number_labels(max(1, length // (40 if view.legend_beside else 72))),
     }
     scale: Spec = {"type": "log" if axis.log else "linear", "domain": [axis.low, axis.high], "nice": False}
     scale |= {"zero": False} if not axis.log else {}
