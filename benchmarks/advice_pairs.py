@@ -291,7 +291,7 @@ def main() -> None:
     parser.add_argument("--recorded", action="store_true", help="coverage of the record as it is; run nothing")
     options = parser.parse_args()
     every = list(record()) if options.recorded else [p.past for p in all_pairs(options.shared, options.mounted)]
-    # Local pairs stay those of the record unless they are recorded anew.
+    # Local pairs stay those of the record unless they are measured again.
     if not options.recorded and not any(pair.origin == "mounted" and pair.storage == "local" for pair in every):
         every += [pair for pair in record() if pair.origin == "mounted" and pair.storage == "local"]
     # Where the model says nothing of a change, there is nothing to keep.

@@ -74,7 +74,7 @@ def score(folder: Path) -> None:
     groups = {
         "slowed by the system": seen,
         "  of them, by run time": late,
-        "  and incidents nobody saw": [run for run in slowed if run["planted"] in _UNSEEN],
+        "  unseen by servers and probes": [run for run in slowed if run["planted"] in _UNSEEN],
         "false": [run for run in truth if run["label"] in ("normal", "you", "layout")],
         "  of them, own change": [run for run in truth if run["label"] == "you"],
         "noise": [run for run in truth if run["label"] == "noise"],

@@ -51,7 +51,7 @@ class Judged:
     half: int
     seconds: float
     run: dict[str, Any] | None = None
-    told: str = ""
+    words: str = ""
     culprits: tuple[int | None, ...] = ()
 
 
@@ -100,7 +100,7 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
     truth = json.loads((folder / "truth.json").read_text())
     began, cpu = time.perf_counter(), time.process_time()
     found: list[tuple[str, int, int, Verdict]] = []
-    told: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
     known = {run["job_id"] for run in truth["runs"]} if isinstance(truth, dict) else None
     with open_lake(made_lake(folder, place)).snapshot() as snapshot:
         for log in logs_of(folder):
@@ -111,7 +111,7 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
                 state = conditions(similar, snapshot)
                 said = judge(state.pool, 0)
                 slowed = slowed_run(snapshot, similar, state.filesystem)
-                told[job] = with_culprits(explain(view, view.main_run, state), slowed)
+                answers[job] = with_culprits(explain(view, view.main_run, state), slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))
     spent = f"{wall:.2f} s, processor {busy:.2f} s"
@@ -127,8 +127,8 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
                 half_of(str(job)),
                 said.io_seconds,
                 planted[job],
-                " ".join([told[job].headline, *(finding.text for finding in told[job].findings)]),
-                tuple(each.job_id for each in getattr(told[job].result, "culprits", ())),
+                " ".join([answers[job].headline, *(finding.text for finding in answers[job].findings)]),
+                tuple(each.job_id for each in getattr(answers[job].result, "culprits", ())),
             )
             for _, job, _, said in found
         ]
@@ -226,13 +226,13 @@ def named(runs: list[Judged]) -> None:
     """Sick or loaded targets and culprits that the answer names, of the runs that these harmed."""
     harmed = [run for run in runs if run.run is not None and run.truth in ("system", "both")]
     sick = [run for run in harmed if run.run["on_sick_target"]]  # type: ignore[index]
-    right = sum(any(name in run.told for name in target_names(run.run)) for run in sick)  # type: ignore[arg-type]
+    right = sum(any(name in run.words for name in target_names(run.run)) for run in sick)  # type: ignore[arg-type]
     beside = [run for run in harmed if run.run["culprits"]]  # type: ignore[index]
     found = sum(any(job in run.run["culprits"] for job in run.culprits) for run in beside)  # type: ignore[index]
     wrong = sum(any(job not in run.run["culprits"] for job in run.culprits) for run in runs if run.run is not None)
     calm = [run for run in runs if run.run is not None and run.run["planted"] == "quiet"]
     names = {name for run in runs if run.run is not None for name in target_names(run.run)}
-    invented = sum(any(name in run.told for name in names) for run in calm)
+    invented = sum(any(name in run.words for name in names) for run in calm)
     print(
         f"\nsick target named in {right} of {len(sick)} harmed runs; a target named in {invented} of {len(calm)} quiet "
         f"runs; a true culprit named in {found} of {len(beside)}, an innocent job in {wrong} of {len(runs)} runs"
