@@ -86,7 +86,7 @@ def read_records(path: Path, separator: bytes) -> Iterator[Records]:
 
 # What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
 _COLUMNS: Final = pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count")
-_ALLOWED = {name: (TABLES["scan_entries"].column(column).allowed or ANY) for name, column in _COLUMNS.items()}
+_ALLOWED = {name: (TABLES["scan_entries"].column(column).range or ANY) for name, column in _COLUMNS.items()}
 _ALLOWED |= dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
 
 
