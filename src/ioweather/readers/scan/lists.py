@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 # What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
 _ALLOWED: Final = {
-    name: TABLES["scan_entries"].column(column).allowed or ANY
+    name: TABLES["scan_entries"].column(column).range or ANY
     for name, column in pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count").items()
 } | dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
 _CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed in _ALLOWED.items()]
