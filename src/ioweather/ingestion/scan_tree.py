@@ -1,4 +1,4 @@
-"""Scan a tree into the lake, and summarise it. An interrupted scan is resumed; its state is dropped with the last row."""
+"""Scan a tree into the lake, and summarise it. An unfinished scan is resumed; its state goes with the last row."""
 
 from __future__ import annotations
 
