@@ -291,7 +291,7 @@ def without_domain(system: str) -> str:
 
 
 class _Section:
-    """A table of the file. Each key is read once; `finish` complains about those that were not."""
+    """A table of the file. Each key is read once; `finish` refuses keys that were not."""
 
     def __init__(self, body: Any, where: str) -> None:
         if not isinstance(body, Mapping):
@@ -322,7 +322,7 @@ class _Section:
         return made(**given)
 
     def finish(self) -> None:
-        """Raise FacilityError if the table has a key that nobody read."""
+        """Raise FacilityError if the table has an unknown key."""
         if unknown := ", ".join(sorted(set(self.body) - self.known)):
             hint = f"Known: {', '.join(sorted(self.known))}."
             raise FacilityError(f"unknown key {unknown} in {self.where}.", hint=hint)
