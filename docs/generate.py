@@ -55,7 +55,7 @@ def _metric_range(metric: Metric) -> str:
 def _may_be(column: ColumnSpec) -> str:
     if column.choices is not None:
         return "one of a list"
-    return column.allowed.label if column.allowed is not None else ""
+    return column.range.label if column.range is not None else ""
 
 
 def tables_page() -> str:
