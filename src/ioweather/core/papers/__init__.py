@@ -30,10 +30,14 @@ BOUNDS: Final = {">": "more than", "<": "less than", ">=": "at least", "<=": "at
 _FACTORS: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
     "": {"": 1, "TFlops": 1, "PF": 1},
     "count": {"n": 1, "k": 10**3, "M": 10**6, "billion": 10**9},
-    "bytes": dict(zip(("B", "KiB", "MiB", "GiB", "TiB", "PiB"), (1, KIB, MIB, GIB, TIB, PIB), strict=True))
-    | dict(zip(("MB", "GB", "TB", "PB"), (10**6, 10**9, 10**12, 10**15), strict=True)),
-    "bytes_per_s": {"MiB/s": MIB, "GiB/s": GIB, "GiB/min": Fraction(GIB, 60)}
-    | {"MB/s": 10**6, "GB/s": 10**9, "GbE": Fraction(10**9, 8)},
+    "bytes": {
+        **{"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB, "PiB": PIB},
+        **{"MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15},
+    },
+    "bytes_per_s": {
+        **{"MiB/s": MIB, "GiB/s": GIB, "GiB/min": Fraction(GIB, 60)},
+        **{"MB/s": 10**6, "GB/s": 10**9, "GbE": Fraction(10**9, 8)},
+    },
     "mib_per_s_per_node": {"MiB/s/CN": 1},
     "ops_per_s": {"op/s": 1, "k/min": Fraction(10**3, 60), "M/min": Fraction(10**6, 60)},
     "seconds": {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600, "d": 86_400},
