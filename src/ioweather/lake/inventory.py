@@ -261,3 +261,22 @@ def find_totals(root: Path, kind: Kind, days: Mapping[str, Iterable[str]]) -> di
 def _stem(day: str, kind: Kind, uris: Iterable[str]) -> str:
     names = " ".join(sorted(uri.rsplit("/", 1)[-1] for uri in uris))
     return f"{day}.{kind}-{hashlib.blake2b(names.encode(), digest_size=8).hexdigest()}"
+
+
+def held_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
+    """What the lake has of each file system, kind and source: file system, kind, source, components, the finest step
+    in seconds, first and last time in ns, rows."""
+    found: dict[tuple[str, str, str], list[SeriesGroup]] = {}
+    for group in groups:
+        found.setdefault((group.filesystem, group.component_kind, group.source), []).append(group)
+    return [
+        (
+            *key,
+            max(each.components for each in mine),
+            min(each.interval_ns for each in mine) / 1e9,
+            min(each.first_ns for each in mine),
+            max(each.end_ns for each in mine),
+            sum(each.rows for each in mine),
+        )
+        for key, mine in found.items()
+    ]
