@@ -22,7 +22,7 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
 from ioweather.lake.lake import Lake
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 
 # Result tables as text for papers and wikis: LaTeX, Markdown and CSV.
 

@@ -13,9 +13,8 @@ from ioweather.core.contracts import Param, Question
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.outcomes import ClaimsOutcome, NowOutcome
 from ioweather.core.results import SCHEMA_VERSION, Answer, result_json
-from ioweather.topics.ask import ask, zone_of
-from ioweather.topics.parameters import period_between
-from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.cli.options import (
     engine_options,
     executor,
@@ -38,7 +37,7 @@ _QUESTIONS_OF_COMMANDS = {"jobs": "runs", "fs": "storage"}
 
 
 def question_of(command: str) -> str | None:
-    """The question that a command asks, ours or one of an installed plug-in."""
+    """The question that a command asks."""
     for name in (_QUESTIONS_OF_COMMANDS.get(command, command), command.replace("-", "_")):
         if name in QUESTIONS:
             return name
@@ -250,7 +249,7 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
 
     try:
         with open_lake_at(lake_dir).snapshot() as snapshot:
-            found = with_empty_ones(snapshot, availability(snapshot, plugins=True))
+            found = with_empty_ones(snapshot, availability(snapshot))
         note = ""
     except LakeError as error:
         if lake_dir is not None:

@@ -729,12 +729,12 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     The exit code is 1 if a file is damaged. Restore it from a backup, or set it aside and ingest its inputs again.
     """
     from ioweather.core.units import format_bytes
-    from ioweather.lake import check as checking
+    from ioweather.lake import maintenance
 
     opened = open_lake_at(lake_dir)
     with progress_bar() as progress:
-        found = checking.check_lake(opened, progress=progress)
-    inputs = checking.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+        found = maintenance.check_lake(opened, progress=progress)
+    inputs = maintenance.set_aside(opened, found.damaged) if set_aside and found.damaged else []
     if as_json:
         say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
         return 1 if found.damaged else 0

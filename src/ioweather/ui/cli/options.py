@@ -146,7 +146,7 @@ def open_lake_at(lake_dir: str | None, *, create: bool = False) -> Lake:
 
 
 def parse_period(from_text: str | None, to_text: str | None, zone: str | None) -> tuple[int, int]:
-    from ioweather.topics.parameters import period_between
+    from ioweather.topics.ask import period_between
 
     return period_between(from_text, to_text, lambda: zone or "UTC")
 
