@@ -23,7 +23,7 @@ from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import exhibit_figure
 

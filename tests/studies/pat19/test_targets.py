@@ -16,7 +16,7 @@ from ioweather.core.papers import published
 from ioweather.core.papers.claims import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from judging import stands
 
 

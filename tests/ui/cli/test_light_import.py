@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.topics.catalogue import QUESTIONS
 
 HEAVY = (
     "numpy",

@@ -15,9 +15,8 @@ from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import ClaimsOutcome, NowOutcome
 from ioweather.core.units import show_times_in
-from ioweather.topics.ask import ask, zone_of
-from ioweather.topics.parameters import period_between
-from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.cli.options import lake_option, output_options, path_option, period_options
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import show_answer
@@ -46,7 +45,7 @@ _EXTRA: dict[str, list[click.Option]] = {
 
 
 def question_of(command: str) -> str | None:
-    """The question that a command asks, ours or one of an installed plug-in."""
+    """The question that a command asks."""
     names = (_QUESTIONS_OF_COMMANDS.get(command, command), command.replace("-", "_"))
     return next((name for name in names if name in QUESTIONS), None)
 

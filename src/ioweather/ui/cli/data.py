@@ -28,7 +28,6 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.remote_servers import ingest_server, server_at
 from ioweather.ingestion.watch import CaughtUp, catch_up
-from ioweather.lake import check as checking
 from ioweather.lake import copies, layout, maintenance
 from ioweather.lake.inventory import held_series, overlaps
 from ioweather.lake.lake import Lake, open_lake
@@ -38,8 +37,7 @@ from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
-from ioweather.topics.ask import zone_of
-from ioweather.topics.parameters import period_between
+from ioweather.topics.ask import period_between, zone_of
 from ioweather.ui.cli.options import (
     F,
     converted,
@@ -598,8 +596,8 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     """
     opened = open_lake(lake_dir)
     with progress_bar() as progress:
-        found = checking.check_lake(opened, progress=progress)
-    inputs = checking.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+        found = maintenance.check_lake(opened, progress=progress)
+    inputs = maintenance.set_aside(opened, found.damaged) if set_aside and found.damaged else []
     if as_json:
         say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
         return 1 if found.damaged else 0

@@ -14,8 +14,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
-from ioweather.topics.ask import ask, zone_of
-from ioweather.topics.parameters import period_between
+from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.ui.cli.options import (
     engine_options,
     lake_option,
@@ -101,7 +100,7 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot, plugins=True))
+            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot))
     except LakeError as error:
         if lake_dir is not None:
             raise
