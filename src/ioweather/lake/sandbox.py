@@ -21,7 +21,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.errors import QueryRefused
@@ -230,7 +230,7 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
         raise QueryRefused("SQL sees the whole lake, and is not for one person's part of it.")
     directory = str(snapshot.root.resolve())
     tables = {
-        name: replace(files, uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
+        name: files._replace(uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
         for name, files in snapshot.pinned.items()
     }
     paths = [uri for files in tables.values() for uri in files.uris]

@@ -12,7 +12,8 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.tables import concat
 from ioweather.core.units import MIB
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
-from ioweather.job_io.advisor.profile import Advice, Promise, profile_of
+from ioweather.job_io.advisor.expected_savings import Advice, Promise
+from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.view import SCREEN
 from ioweather.readers.darshan.writer import new_records, write_log
