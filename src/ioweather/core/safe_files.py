@@ -92,7 +92,7 @@ def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
         except OSError:
             return []
     rows = [line.split(" ") for line in mountinfo.splitlines()]
-    return [(_unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
+    return [(unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
 
 
 def _type(row: list[str]) -> str | None:
@@ -101,7 +101,7 @@ def _type(row: list[str]) -> str | None:
     return behind[0] if behind else None
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     """proc(5): blanks and backslashes are written in octal."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
