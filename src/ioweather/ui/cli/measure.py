@@ -332,7 +332,7 @@ def agent_export(
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
     from ioweather.agent.command import export_metrics
-    from ioweather.ingestion.queue_metrics import collect_queue
+    from ioweather.ingestion.queue import collect_queue
 
     others = [partial(collect_queue, lake_dir)] if lake_dir else []
     every_ns = duration_ns(every, "--every")

@@ -143,7 +143,7 @@ def serve(
         return
     from ioweather.agent.exporter import render
     from ioweather.core.facility import load_facility
-    from ioweather.ingestion.queue_metrics import collect_queue
+    from ioweather.ingestion.queue import collect_queue
     from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
@@ -271,7 +271,7 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
     """Measure the storage of this directory (or PATH) and show it: probe, block devices, dashboard, in one go."""
     from ioweather.agent.exporter import render
-    from ioweather.ingestion.queue_metrics import collect_queue
+    from ioweather.ingestion.queue import collect_queue
     from ioweather.lake.lake import open_lake
     from ioweather.ui.first_page import show_until_measured
     from ioweather.ui.local_setup import measuring
