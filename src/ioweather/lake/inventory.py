@@ -256,3 +256,22 @@ def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[s
             ratio = (high - low) / high if high else 0.0
             found.append({**named, "sources": sorted(by_source), "read": chosen[key], "disagreement_ratio": ratio})
     return found
+
+
+def held_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
+    """What the lake has of each file system, kind and source: file system, kind, source, components, the finest step
+    in seconds, first and last time in ns, rows."""
+    found: dict[tuple[str, str, str], list[SeriesGroup]] = {}
+    for group in groups:
+        found.setdefault((group.filesystem, group.component_kind, group.source), []).append(group)
+    return [
+        (
+            *key,
+            max(each.components for each in mine),
+            min(each.interval_ns for each in mine) / 1e9,
+            min(each.first_ns for each in mine),
+            max(each.end_ns for each in mine),
+            sum(each.rows for each in mine),
+        )
+        for key, mine in found.items()
+    ]
