@@ -193,8 +193,7 @@ def run_agent(
     """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
     not in the lake."""
     from ioweather.agent.agent import Agent
-    from ioweather.agent.command import FIRST_SHIPMENT_NS
-    from ioweather.agent.delivery import Shipper
+    from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
 
     spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
     shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
@@ -331,7 +330,7 @@ def agent_export(
     once: bool,
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
-    from ioweather.agent.command import export_metrics
+    from ioweather.agent.exporter import export_metrics
     from ioweather.ingestion.queue_metrics import collect_queue
 
     others = [partial(collect_queue, lake_dir)] if lake_dir else []
@@ -353,18 +352,14 @@ Example: ioweather agent bundle --settings facility.toml
 @agent.command(name="bundle", epilog=BUNDLE_EPILOG)
 @path_option("--out", "FILE", "Where to write it (default: ioweather-agent.pyz).")
 @path_option("--settings", "FILE", "Put this facility.toml into the file.")
-@click.option("--wheel", is_flag=True, help="Write a wheel that installs the file as the command ioweather-agent.")
-def agent_bundle(out: Path | None, settings: Path | None, wheel: bool) -> None:
+def agent_bundle(out: Path | None, settings: Path | None) -> None:
     """Make the agent as one file, for hosts where ioweather is not installed."""
-    from ioweather.agent.bundle import write_bundle, write_wheel
+    from ioweather.agent.bundle import write_bundle
     from ioweather.core.facility import facility_data
 
     if settings is not None and not settings.exists():
         raise UsageError(f"There is no {settings}.")
     data = None if settings is None else facility_data(settings)
-    if wheel:
-        out = write_wheel(out or Path.cwd(), data)
-    else:
-        out = out or Path("ioweather-agent.pyz")
-        write_bundle(out, data)
+    out = out or Path("ioweather-agent.pyz")
+    write_bundle(out, data)
     say(f"Wrote {out} ({format_bytes(out.stat().st_size)}).")

@@ -44,7 +44,7 @@ def _ask(
 ) -> None:
     if others:
         raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
-    from ioweather.agent.push import ask_server  # every `why` comes by here, and most ask no server
+    from ioweather.agent.delivery import ask_server  # every `why` comes by here, and most ask no server
 
     form = "line" if line else "block"
     text = f"/api/v1/jobs/{quote(job)}/text?form={form}"
