@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -151,7 +152,8 @@ class Shipper:
             self._wait_ns = 0
         else:
             self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
-            self._next_ns = now_ns + self._wait_ns
+            # Not all at once: many agents were refused together.
+            self._next_ns = now_ns + round(self._wait_ns * random.uniform(1.0, 1.5))
         self._shipped += outcome.shipped
         self._refused += outcome.refused
         self._refused_why = outcome.refused_why or self._refused_why
