@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import stat
@@ -209,7 +210,7 @@ def traced(log: DarshanLog) -> DarshanLog:
     segments = np.array([(r, True, (r + 1) * MIB, float(r), r + 1.0) for r in range(4)], fields)
     modules = {name: module for name, module in log.modules.items() if name != "HEATMAP"}
     modules["DXT_POSIX"] = Module("DXT_POSIX", 1, False, records, segments=segments)
-    return log._replace(modules=modules)
+    return dataclasses.replace(log, modules=modules)
 
 
 def test_without_a_heat_map_the_trace_gives_one(tmp_path):

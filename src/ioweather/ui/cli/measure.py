@@ -300,7 +300,7 @@ def agent_export(
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
     others = []
     if lake_dir:
-        from ioweather.ingestion.queue_metrics import collect_queue  # numpy, which a node that measures need not have
+        from ioweather.ingestion.queue import collect_queue
 
         others = [partial(collect_queue, lake_dir)]
     every_ns = converted(parse_duration_ns, every, "--every")
