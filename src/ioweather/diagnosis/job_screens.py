@@ -33,6 +33,7 @@ _NOTES_OF_JOB: Final = (
     "slowdown",
     "one_process_io",
     "only_these_files",
+    "waiting_opens",
 )
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 _COLUMNS_OF_JOBS: Final = names_of("""
