@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.papers.claims import NO_INTERVAL
-from ioweather.core.results import Estimate
+from ioweather.core.results import NO_INTERVAL, Estimate
 
 HOURS: Final = 24
 SLOTS: Final = 7 * HOURS

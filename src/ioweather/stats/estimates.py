@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Param
-from ioweather.core.papers.claims import NO_INTERVAL, POSITIVE_UNITS
-from ioweather.core.results import Estimate, Finding, identifier, quantity_label
+from ioweather.core.results import NO_INTERVAL, POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.bootstrap import (
     MIN_BLOCKS,

@@ -9,8 +9,8 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claims import NO_INTERVAL, Claim, claim_of, claims, evidence, judge, judged
-from ioweather.core.results import Estimate
+from ioweather.core.papers.claims import Claim, claim_of, claims, evidence, judge, judged
+from ioweather.core.results import NO_INTERVAL, Estimate
 
 CLAIM = Claim(
     "pat19.x", "pat19", "more is read", "no more is read", "Section 3", "pat19.fig3", "read_over_written", "factor",

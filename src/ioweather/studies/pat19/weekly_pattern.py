@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.papers.claims import NO_INTERVAL
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
+from ioweather.core.results import NO_INTERVAL, Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.stats.climatology import chance_bound, cycle_spread, means_of, rotated_sums
 from ioweather.stats.estimates import Intervals, directed, plain
