@@ -498,7 +498,7 @@ def _winners(
         optimal.append(float(np.mean(head < head.mean() - reach)))
         # Distance from all times of the single Normal that others assume, and of the mixture.
         laws = (Normal(float(seconds.mean()), float(seconds.std())), fit.distribution)
-        one, both = (largest_gap(sample_of(seconds), law).distance for law in laws)
+        one, both = (largest_gap(sample_of(seconds), law)[0] for law in laws)
         gains.append(one / both)
         alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
         families = (FAMILY_LABELS[best.head.name], FAMILY_LABELS[best.tail.name])
@@ -609,7 +609,7 @@ def run_striping(data: StudyData, facility: Facility, params: Params) -> Iterato
     mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
     if len({sample.request_bytes for sample in mine}) < 2:
         return
-    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread, laws=True)
+    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread)
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
