@@ -18,7 +18,7 @@ from ioweather.planning.forecast_model import (
     start_facts,
     start_finding,
 )
-from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
+from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans
 
 QUIET = 4
 FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))

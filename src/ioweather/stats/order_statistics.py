@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ioweather.core.arrays import Floats
+from ioweather.stats.dependence import midranks
 from ioweather.stats.families import Distribution, Real
-from ioweather.stats.series import midranks
 
 # Fewer rounds than this cannot show dependence that matters.
 MINIMUM_ROUNDS = 20
