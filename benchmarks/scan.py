@@ -27,10 +27,11 @@ FORM = "%s %b %T@ %A@ %C@ %U %G %n %p\n"
 SCAN = """
 import sys, time
 from pathlib import Path
-from ioweather.readers.scan.scanner import Scan, plan_scan
-from ioweather.readers.scan.scanner import ScanState
-plan = plan_scan(Path(sys.argv[1]), start_ns=time.time_ns())
-print(Scan(plan, ScanState(), int(sys.argv[2])).run().counts["entries"])
+from ioweather.lake.workers import Processes
+from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+plan, workers = plan_scan(Path(sys.argv[1]), start_ns=time.time_ns()), int(sys.argv[2])
+executor = Processes(workers) if workers > 1 else None
+print(Scan(plan, ScanState(), executor, workers).run().counts["entries"])
 """
 
 

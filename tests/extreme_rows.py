@@ -36,7 +36,7 @@ _CLOSED = {"operation": ("read", "write", "open"), "phase": ("write",), "state":
 
 
 def _numbers(column: ColumnSpec, now: int) -> list[Any]:
-    allowed = column.allowed
+    allowed = column.range
     assert allowed is not None
     least, most = allowed.least, allowed.most_at(now)
     if column.type == "float64":

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ioweather._version import __version__ as __version__
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 
 _PLACES = {
     "exhibits": "ioweather.ui.python_api",

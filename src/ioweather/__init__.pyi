@@ -74,7 +74,6 @@ def job(
 def now(
     *,
     spool: Sequence[str | os.PathLike[str]] = ...,
-    exact: bool = ...,
     at: str | int | None = ...,
     full: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,

@@ -144,5 +144,5 @@ def test_ingest(alone, workers, tmp_path):
 
 def test_a_scan(workers, tmp_path):
     plan = plan_scan(runs_tree(tmp_path / "tree", 200), start_ns=(int(time.time()) + 1) * 10**9)
-    here, there = (Scan(plan, ScanState(), 2, executor=executor).run() for executor in (None, workers))
+    here, there = (Scan(plan, ScanState(), executor, 2).run() for executor in (None, workers))
     assert counted(there) == counted(here)

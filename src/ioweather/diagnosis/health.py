@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.outcomes import HealthOutcome, Searched, Unhealthy
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
-from ioweather.core.units import format_time_ns
-from ioweather.diagnosis.health_scope import find_scope, scope_group, scope_words
+from ioweather.core.units import NS, format_seconds, format_time_ns
+from ioweather.diagnosis.health_incidents import (
+    LEAST_LIMITED,
+    LEAST_REPORTING,
+    LEAST_SILENT_NS,
+    MIN_MINUTES,
+    least_slow_bins,
+)
+from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, sources_of
 from ioweather.diagnosis.storage_screens import health_screen
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
+from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
 
 _COLUMNS: Final = columns_of(
@@ -36,9 +44,11 @@ def run(source: DataSource, params: Params) -> Answer:
     return Answer(
         question="What was unhealthy?",
         headline=_headline(found, scope),
-        facts=(*_facts(found), *([scope_group(scope)] if scope else [])),
+        facts=_facts(found),
         exhibits=(Exhibit("health", "Unhealthy components", tables=(ResultTable("incidents", _COLUMNS, rows),)),),
-        findings=tuple(Finding(scope_words(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)),
+        findings=tuple(
+            Finding(_describe_search(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)
+        ),
         coverage=(Coverage(len(every), len(found), "matching incidents in the lake"),) if every else (),
         name="health",
         result=HealthOutcome(tuple(found), scope),
@@ -74,6 +84,87 @@ def _facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
             Fact("lost_seconds", "I/O time they lost", sum(lost), "seconds"),
         ]
     return (FactGroup("cost", "What it was and what it cost", tuple(facts)),)
+
+
+# What the search covers. The shortest trouble that shows follows from the samples and from the thresholds of the
+# search, for the case that one kind of measurement shows it as clearly as it can.
+
+_KINDS: Final = {
+    "ost": "target",
+    "device": "target",
+    "probed": "probed target",
+    "mdt": "metadata target",
+    "mds": "metadata server",
+    "oss": "server",
+    "host": "client",
+}
+
+
+def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
+    """What was searched of each file system in the period, the one with most components first."""
+    low, high = period
+    windows: dict[str, list[SearchWindow]] = {}
+    for window in list_windows(snapshot, max(low, 0)):
+        if filesystem in (None, window.filesystem) and window.start_ns < high and window.end_ns > low:
+            windows.setdefault(window.filesystem, []).append(window)
+    found = []
+    for name in sorted(windows, key=lambda name: (-windows[name][-1].components, name)):
+        window = windows[name][-1]
+        start, end = max(low, windows[name][0].start_ns), min(high, window.end_ns)
+        sources, counted = sources_of(window), count_components(window)
+        sampled = counted.get("ost", counted.get("device", 0))
+        if sampled:
+            counted.pop("probed", None)
+        bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))
+        limited = MIN_MINUTES * 60.0
+        found.append(
+            Searched(
+                filesystem=name,
+                start_ns=start,
+                end_ns=end,
+                components={_KINDS[kind]: count for kind, count in counted.items()},
+                slow_seconds=bins * window.bin_ns / NS if sources - _BY_METADATA else None,
+                limited_seconds=limited if sampled >= LEAST_LIMITED and (end - start) / NS >= limited else None,
+                silent_seconds=max(LEAST_SILENT_NS, window.interval_ns) / NS if sampled >= LEAST_REPORTING else None,
+                unseen=tuple(_list_unseen(sources, sampled)),
+            )
+        )
+    return tuple(found)
+
+
+_BY_METADATA: Final = {"metadata", "metadata_served"}
+
+
+def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
+    if not sources - _BY_METADATA:
+        yield "slow targets (no request times, no counts of jobs and no probes of three or more targets)"
+    elif sources - _BY_METADATA == {"service"}:
+        yield "servers that stall while their devices answer (no probes of single targets)"
+    if sampled < LEAST_REPORTING:
+        yield "silent targets (fewer than three report)"
+    if sampled < LEAST_LIMITED:
+        yield "targets stuck at a limit (fewer than four report)"
+    if not sources & _BY_METADATA:
+        yield "slow metadata servers (no counters of them with probes)"
+    yield "a limit that all targets share, as of the network"
+    if "clients" not in sources:
+        yield "slow clients"
+
+
+def _describe_search(searched: Searched) -> str:
+    """Sentences on what was searched."""
+    counted = [f"{count:,} {word}{'s' if count != 1 else ''}" for word, count in searched.components.items()]
+    listed = " and ".join(filter(None, (", ".join(counted[:-1]), *counted[-1:])))
+    durations = {
+        "slowness": searched.slow_seconds,
+        "silence": searched.silent_seconds,
+        "limits": searched.limited_seconds,
+    }
+    shown = [f"{what} from {format_seconds(seconds)}" for what, seconds in durations.items() if seconds is not None]
+    times = f"{format_time_ns(searched.start_ns)} to {format_time_ns(searched.end_ns)}"
+    found = f"; {', '.join(shown)}" if shown else ""
+    unseen = f" Not seen: {', '.join(searched.unseen)}." if searched.unseen else ""
+    return f"Searched {listed} of {searched.filesystem}, {times}{found}.{unseen}"
 
 
 QUESTION = Question(

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -93,15 +94,18 @@ class SearchWindow:
         """The time bins."""
         return Bins(self.start_ns, self.bin_ns, -(-(self.end_ns - self.start_ns) // self.bin_ns))
 
+    @cached_property
+    def groups(self) -> list[SeriesGroup]:
+        """Groups of series of the file system in the window."""
+        return [
+            g
+            for g in self.snapshot.series()
+            if g.filesystem == self.filesystem and g.first_ns < self.end_ns and g.end_ns > self.start_ns
+        ]
+
     def kinds(self, metric: str) -> set[str]:
         """Kinds of components with this metric in the window."""
-        return {
-            g.component_kind
-            for g in self.snapshot.series()
-            if (g.filesystem, g.metric) == (self.filesystem, metric)
-            and g.first_ns < self.end_ns
-            and g.end_ns > self.start_ns
-        }
+        return {g.component_kind for g in self.groups if g.metric == metric}
 
     def matrices(self, kind: str, metrics: Sequence[str], step_ns: int) -> dict[str, Matrix]:
         """One matrix per metric on a common grid; metrics without data are left out."""
@@ -251,56 +255,44 @@ def load_health(window: SearchWindow) -> HealthData:
     return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
 
 
-def names_of(window: SearchWindow) -> dict[str, tuple[str, ...]]:
-    """Names of the components on the last day of the window, by kind; `probed` are those that probes name."""
-    snapshot, found = window.snapshot, {}
-    for kind in (*_TARGETS, "oss", *_METADATA, _CLIENT):
-        groups = [
-            g
-            for g in snapshot.series()
-            if (g.filesystem, g.component_kind) == (window.filesystem, kind)
-            and g.first_ns < window.end_ns
-            and g.end_ns > window.start_ns
-            and (kind == "oss" or _describes_server(kind, g.metric))
-        ]
-        if groups:
-            last = max(groups, key=lambda g: (g.day, g.components))
-            where: dict[str, Cell | Sequence[Cell]] = {"filesystem": window.filesystem, "component_kind": kind}
-            found[kind] = _distinct(window, "series", where | {"metric": last.metric}, last.day)
-    days = sorted(day for day in snapshot.pinned["responses"].days() if day <= utc_day(window.end_ns - 1))
-    if days:
-        found["probed"] = _distinct(window, "responses", {"filesystem": window.filesystem, "status": "ok"}, days[-1])
-    return {kind: names for kind, names in found.items() if names}
-
-
-def _distinct(window: SearchWindow, table: str, where: dict[str, Cell | Sequence[Cell]], day: str) -> tuple[str, ...]:
-    rows = window.snapshot.rows(table, where, days={day})
-    sql = f"SELECT DISTINCT component FROM ({rows}) WHERE component IS NOT NULL ORDER BY component"
-    return tuple(name for (name,) in window.snapshot.bare.execute(sql).fetchall())
+def count_components(window: SearchWindow) -> dict[str, int]:
+    """Number of components by kind, of those that were sampled in the window; `probed` are those that probes name."""
+    found = {}
+    for kind in (*_TARGETS, *_METADATA, _CLIENT, "oss"):
+        groups = [g for g in window.groups if g.component_kind == kind]
+        if kind != "oss":
+            groups = [g for g in groups if _describes_server(kind, g.metric)]
+        found[kind] = _count_components(groups)
+    if window.snapshot.pinned["responses"].uris:
+        where = {"filesystem": window.filesystem, "status": "ok"}
+        rows = window.snapshot.rows("responses", where, (max(window.start_ns, window.end_ns - DAY_NS), window.end_ns))
+        sql = f"SELECT count(DISTINCT component) FROM ({rows})"
+        found["probed"] = window.snapshot.bare.execute(sql).fetchall()[0][0]
+    return {kind: count for kind, count in found.items() if count}
 
 
 def sources_of(window: SearchWindow) -> set[str]:
     """Sources of evidence of slowness that the window has, by name of `Observations.source`."""
-    names, snapshot = names_of(window), window.snapshot
+    counted, snapshot = count_components(window), window.snapshot
     kinds = {metric: window.kinds(metric) for metric in METRICS}
 
     def timed(kind: str, pairs: Sequence[tuple[str, str]]) -> bool:
         return any(all(kind in kinds[name] for name in pair) for pair in pairs)
 
+    targets = next((kind for kind in _TARGETS if kind in counted), _TARGETS[0])
     sources = set()
-    targets = next((kind for kind in _TARGETS if any(kind in kinds[name] for name in TRAFFIC)), None)
-    if targets is not None and len(names.get(targets, ())) >= LEAST_PEERS and timed(targets, _DEVICE_TIMES):
+    if counted.get(targets, 0) >= LEAST_PEERS and timed(targets, _DEVICE_TIMES):
         sources.add("service")
-    if len(names.get("probed", ())) >= LEAST_PEERS:
+    if counted.get("probed", 0) >= LEAST_PEERS:
         sources.add("probe")
     if timed(_CLIENT, _ROUND_TRIPS):
         sources.add("clients")
     if snapshot.pinned["job_operations"].uris:
         rows = snapshot.rows("job_operations", {"filesystem": window.filesystem}, (window.start_ns, window.end_ns))
-        served = snapshot.bare.execute(
-            f"SELECT DISTINCT component_kind FROM ({rows}) WHERE time_ns IS NOT NULL"
-        ).fetchall()
-        sources |= {"served" if kind == "ost" else "metadata_served" for (kind,) in served}
+        sql = f"SELECT DISTINCT component_kind FROM ({rows}) WHERE time_ns IS NOT NULL"
+        sources |= {
+            "served" if kind == "ost" else "metadata_served" for (kind,) in snapshot.bare.execute(sql).fetchall()
+        }
     if any(kind in kinds["open_ops"] for kind in _METADATA) and snapshot.pinned["responses"].uris:
         sources.add("metadata")
     return sources

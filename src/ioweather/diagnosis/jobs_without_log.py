@@ -25,8 +25,7 @@ from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
-from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_bytes, format_seconds, format_time_ns
-from ioweather.diagnosis.now import SLOW
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
 from ioweather.facts.accounted_jobs import (
     LEAST_SIMILAR,
@@ -38,7 +37,6 @@ from ioweather.facts.accounted_jobs import (
     started_jobs,
     without_log,
 )
-from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Stretches
@@ -68,6 +66,10 @@ _MEASURES: Final = {
     "probe_metadata": "metadata operations of the probe",
 }
 _MOST_BUSY: Final = 3
+_RECORD_NEXT: Final = Finding(
+    "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log).",
+    name="record_next_time",
+)
 _NO_LOG: Final = "There is no Darshan log of this job: files, requests and time spent in I/O are not known."
 
 
@@ -94,21 +96,8 @@ class JobVerdict:
     slow_others: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class AccountedJob:
-    """One job of accounting without a log: its row of `jobs`, and what the servers counted of it."""
-
-    job: Frame
-    counted: ServerIo | None
-
-    @property
-    def name(self) -> str:
-        """The job id as users know it."""
-        return str(self.job.text("job_id").tolist()[0])
-
-
-def find_accounted_job(source: DataSource, params: Params) -> AccountedJob | None:
-    """Return the job that the parameter `job` names, from accounting; None if it is not there."""
+def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, ServerIo | None] | None:
+    """(row of `jobs`, what the servers counted) of the job that the parameter `job` names; None if it is not there."""
     if JOB_ID.fullmatch(params["job"]) is None or source.place.snapshot_if_there() is None:
         return None
     snapshot = source.snapshot
@@ -127,7 +116,7 @@ def find_accounted_job(source: DataSource, params: Params) -> AccountedJob | Non
     source.note_logs("job")
     job = one_job(jobs, params["job"])
     (counted,) = counted_on_servers(snapshot, job)
-    return AccountedJob(job, counted)
+    return job, counted
 
 
 def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
@@ -135,16 +124,15 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
     found = source.shared(find_accounted_job, params)
     if found is None:
         return None
-    row = found.job.records()[0]
-    about = FactGroup("accounting", "From accounting", tuple(_accounting_facts(row)))
-    facility = source.facility
-    project = facility.project_of(account=row["account"], uid=row["uid"], exe=None)
-    seconds = float(run_seconds(found.job)[0])
+    job, counted = found
+    row = job.records()[0]
+    user, name = _user(row), one_line(row["name"] or "")
+    seconds = float(run_seconds(job)[0])
     known = JobOutcome(
         job_id=row["raw_job_id"],
-        user=_user(row),
-        project=project,
-        program=one_line(row["name"] or ""),
+        user=user,
+        project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
+        program=name,
         logs=0,
         processes=None,
         nodes=row["node_count"],
@@ -152,21 +140,20 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         end_ns=row["end_ns"] or row["start_ns"],
         run_seconds=seconds if math.isfinite(seconds) else None,
         io_seconds=None,
-        read_bytes=None,
-        write_bytes=None,
+        read_bytes=None if counted is None else counted.read_bytes,
+        write_bytes=None if counted is None else counted.write_bytes,
         bytes_per_s=None,
         metadata_ratio=None,
         files=0,
     )
-    if found.counted is not None:
-        answer = server_answer(found.name, found.counted, detail=params["detail"])
-        counted = found.counted
-        result = replace(known, read_bytes=counted.read_bytes, write_bytes=counted.write_bytes)
+    about = _accounting_group(row)
+    if counted is not None:
+        answer = server_answer(row["job_id"], counted, detail=params["detail"])
         facts = tuple(group for group in answer.facts if group.name != "job")
-        return replace(answer, facts=(about, *facts), result=result)
+        return replace(answer, facts=(about, *facts), result=known)
     took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {found.name} ({one_line(row['name'] or 'without a name')} of {_user(row)}) {took}; it has no log."
-    return Answer("job", headline, (about,), findings=(_record_next(),), caveats=(_NO_LOG,), result=known)
+    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no log."
+    return Answer("job", headline, (about,), findings=(_RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
 
 
 def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
@@ -174,54 +161,50 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     found = source.shared(find_accounted_job, params)
     if found is None:
         return None
-    # Times of other users' jobs enter as counts alone.
-    snapshot = source.snapshot.whole
-    job = found.job.records()[0]
-    if job["end_ns"] is None:
+    job, counted = found
+    row = job.records()[0]
+    if row["end_ns"] is None:
         return Answer(
-            f"Was storage slow during job {found.name}?",
-            f"Job {found.name} is still running: its run time is not known yet.",
+            f"Was storage slow during job {row['job_id']}?",
+            f"Job {row['job_id']} is still running: its run time is not known yet.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
-    jobs, this = _jobs_around(snapshot, job, params.get("as_of"))
-    filesystem = params.get("filesystem") or _filesystem(snapshot, found)
+    # Times of other users' jobs enter as counts alone.
+    snapshot = source.snapshot.whole
+    jobs, this = _jobs_around(snapshot, row, params.get("as_of"))
+    filesystem = params.get("filesystem") or _filesystem(snapshot, counted)
     measures, coverage = _measure(snapshot, jobs, this, filesystem, params.get("resolution"))
     verdict = judge_run_time(jobs, measures, this)
     seconds = float(run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
         FactGroup("system", f"What {filesystem or 'storage'} did during the job", tuple(_system_facts(verdict))),
-        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, job))),
-        FactGroup("accounting", "From accounting", tuple(_accounting_facts(job))),
+        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
+        _accounting_group(row),
     )
+    reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
     return Answer(
-        f"Was it job {found.name}, or the system?",
+        f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=tuple(_findings(snapshot, verdict, job, seconds, filesystem, found)),
+        findings=tuple(_findings(verdict, seconds, filesystem, counted)),
         caveats=("This verdict is from run time alone and weaker than one with a log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
             verdict.kind,
-            _reason(verdict),
+            Reason.FEW_SIMILAR_RUNS if verdict.similar < LEAST_SIMILAR else reason,
             likeliest=verdict.kind,
             probability=verdict.probability,
             filesystem=filesystem,
             n=verdict.similar,
             coverage=coverage,
-            read_bytes=None if found.counted is None else found.counted.read_bytes,
-            write_bytes=None if found.counted is None else found.counted.write_bytes,
+            read_bytes=None if counted is None else counted.read_bytes,
+            write_bytes=None if counted is None else counted.write_bytes,
             run_seconds=seconds,
             usual_run_seconds=verdict.usual_seconds,
             evidence="accounting",
         ),
     )
-
-
-def _reason(verdict: JobVerdict) -> Reason | None:
-    if verdict.similar < LEAST_SIMILAR:
-        return Reason.FEW_SIMILAR_RUNS
-    return Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
 
 
 def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> JobVerdict:
@@ -335,17 +318,13 @@ def _jobs_around(snapshot: Snapshot, job: dict[str, Any], as_of_ns: int | None) 
     return jobs.take(chosen), int(np.searchsorted(chosen, this))
 
 
-def _filesystem(snapshot: Snapshot, found: AccountedJob) -> str | None:
-    """The file system on which the servers counted the job, else the busiest."""
-    if found.counted is not None and found.counted.systems:
-        return snapshot.facility.filesystem_of(found.counted.systems[0])
-    return choices.busiest_filesystem(snapshot) or next(iter(_probed(snapshot)), None)
-
-
-def _probed(snapshot: Snapshot) -> list[str]:
+def _filesystem(snapshot: Snapshot, counted: ServerIo | None) -> str | None:
+    """The file system on which the servers counted the job, else the busiest, else one that is probed."""
+    if counted is not None and counted.systems:
+        return snapshot.facility.filesystem_of(counted.systems[0])
     rows = snapshot.rows("responses", columns=("system",))
-    systems = snapshot.bare.execute(f"SELECT DISTINCT system FROM ({rows}) WHERE system IS NOT NULL").fetchall()
-    return sorted({snapshot.facility.filesystem_of(system) for (system,) in systems})
+    probed = snapshot.bare.execute(f"SELECT min(system) FROM ({rows})").fetchall()[0][0]
+    return choices.busiest_filesystem(snapshot) or (probed and snapshot.facility.filesystem_of(probed))
 
 
 def _measure(
@@ -438,75 +417,38 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
 
 
 def _findings(
-    snapshot: Snapshot,
-    verdict: JobVerdict,
-    job: dict[str, Any],
-    seconds: float,
-    filesystem: str | None,
-    found: AccountedJob,
+    verdict: JobVerdict, seconds: float, filesystem: str | None, counted: ServerIo | None
 ) -> Iterator[Finding]:
     if verdict.low_seconds is not None and verdict.high_seconds is not None:
         usual = f"{format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
         text = f"It ran {format_seconds(seconds)}; half of {verdict.similar} similar jobs took {usual}."
         yield Finding(text, name="run_time")
-    if filesystem is not None and verdict.factor is not None and verdict.is_exposed:
-        text = f"During it, {_MEASURES[verdict.measure]} on {filesystem} took {verdict.factor:.1f} times the usual time"
-        slow = _slow_minutes(snapshot, filesystem, job)
-        yield Finding(f"{text}{slow}.", name="storage_slow")
-    elif filesystem is not None and verdict.factor is not None:
-        yield Finding(f"Storage ({filesystem}) was as usual during it.", name="storage_usual")
+    if filesystem is not None and verdict.factor is not None:
+        text = f"Storage ({filesystem}) was as usual during it."
+        if verdict.is_exposed:
+            times = f"{verdict.factor:.1f} times the usual time"
+            text = f"During it, {_MEASURES[verdict.measure]} on {filesystem} took {times}."
+        yield Finding(text, name="storage_slow" if verdict.is_exposed else "storage_usual")
     if verdict.kind == "system" and verdict.exposed:
         then, else_ = verdict.slow_exposed / verdict.exposed, verdict.slow_others / max(verdict.others, 1)
         count = f"{verdict.slow_exposed} of {verdict.exposed}"
         text = f"At such times {then:.0%} of jobs are slow ({count}), at other times {else_:.0%}."
         yield Finding(text, name="follows_system")
-    if found.counted is not None:
-        read, wrote = (format_bytes(each) for each in (found.counted.read_bytes, found.counted.write_bytes))
+    if counted is not None:
+        read, wrote = (format_bytes(each) for each in (counted.read_bytes, counted.write_bytes))
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
-    others = _others_running(snapshot, job)
-    if others:
-        yield Finding(f"{others:,} other jobs ran at the same time.", name="others_running")
-    yield _record_next()
+    yield _RECORD_NEXT
 
 
-def _record_next() -> Finding:
-    text = "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log)."
-    return Finding(text, name="record_next_time")
-
-
-def _slow_minutes(snapshot: Snapshot, filesystem: str, job: dict[str, Any]) -> str:
-    """Such as: for 40 of 52 minutes; empty for a short job, or without probes."""
-    low, high = job["start_ns"], job["end_ns"]
-    if high - low < 30 * MINUTE_NS:
-        return ""
-    try:
-        slowness = loads(snapshot, filesystem, (low, high)).slowness
-    except DataUnavailable:
-        return ""
-    slow = sum(int((each.ratio >= SLOW).sum()) for each in slowness)
-    steps = sum(int(np.isfinite(each.ratio).sum()) for each in slowness)
-    return f" (slow in {slow} of {steps} intervals of 10 min)" if slow else ""
-
-
-def _others_running(snapshot: Snapshot, job: dict[str, Any]) -> int:
-    rows = snapshot.rows("jobs", {"step": ""})
-    low, high = job["start_ns"], job["end_ns"]
-    sql = f"SELECT count(*) - 1 FROM ({rows}) WHERE start_ns < {high} AND coalesce(end_ns, {high}) > {low}"
-    return max(0, int(snapshot.bare.execute(sql).fetchall()[0][0]))
-
-
-def _accounting_facts(row: dict[str, Any]) -> Iterator[Fact]:
-    yield Fact("user", "user", "", note=_user(row))
-    for name, label in (("account", "account"), ("name", "name"), ("cluster", "cluster"), ("state", "state")):
-        if row[name]:
-            yield Fact(name, label, "", note=one_line(str(row[name])))
-    start, end = row["start_ns"], row["end_ns"]
-    assert isinstance(start, int)
-    yield Fact("start", "started", "", note=format_time_ns(start))
-    if isinstance(end, int):
-        yield Fact("run_seconds", "run time", "", note=format_seconds((end - start) / NS))
-    if isinstance(row["node_count"], int):
-        yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,}")
+def _accounting_group(row: dict[str, Any]) -> FactGroup:
+    said = {name: (name, one_line(str(row[name] or ""))) for name in ("account", "name", "cluster", "state")}
+    said = {"user": ("user", _user(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
+    if row["end_ns"] is not None:
+        said["run_seconds"] = "run time", format_seconds((row["end_ns"] - row["start_ns"]) / NS)
+    if row["node_count"] is not None:
+        said["nodes"] = "nodes", f"{row['node_count']:,}"
+    facts = (Fact(name, label, "", note=note) for name, (label, note) in said.items() if note)
+    return FactGroup("accounting", "From accounting", tuple(facts))
 
 
 def _user(row: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import Sealed, compact, seal_new_days
+from ioweather.readers.scan.lists import Entry, ListTally
+from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
+from ioweather.readers.scan.tally import original_name
 from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals
-
-if TYPE_CHECKING:
-    from ioweather.readers.scan.lists import Entries
 
 _LOG = logging.getLogger("ioweather.ingest")
 # Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.
@@ -215,9 +215,6 @@ def _touched_hours(added: Frame) -> Ints:
 
 def tally_entries(lake: Lake) -> int:
     """Make `scans` and `scan_bins` of entries that have none; returns how many scans that were."""
-    from ioweather.readers.scan.lists import ListTally  # most ingests bring no entries
-    from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
-
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["scan_entries"].uris:
             return 0
@@ -230,34 +227,18 @@ def tally_entries(lake: Lake) -> int:
                 [scan_id, start_ns],
             )
             while batch := rows.fetchmany(_ENTRIES_AT_ONCE):
-                for entries in _entries(batch):
-                    counted.add(entries)
+                counted.add(
+                    Entry(
+                        original_name(path, bool(escaped)).decode("utf-8", "surrogateescape"), kind or "file", *numbers
+                    )
+                    for path, escaped, kind, *numbers in batch
+                )
             root, tally = counted.finish()
             facts = ScanFacts(scan_id, start_ns, None, root, f"mount:{root}")
             ingest_id = new_ingest_id()
             for table, frame in scan_frames(facts, tally):
                 lake.append(table, frame, source=source, ingest_id=ingest_id)
     return len(found)
-
-
-def _entries(rows: Sequence[tuple[Any, ...]]) -> list[Entries]:
-    """Rows with the same columns known go together; what is not known of some must not hide it of others."""
-    from ioweather.readers.scan.lists import Entries
-    from ioweather.readers.scan.tally import original_name
-
-    groups: dict[tuple[bool, ...], list[tuple[Any, ...]]] = {}
-    for row in rows:
-        groups.setdefault(tuple(value is not None for value in row[3:]), []).append(row)
-    found = []
-    for known, group in groups.items():
-        columns = [list(column) for column in zip(*(row[3:] for row in group), strict=True)]
-        size, capacity, mtime, atime, ctime, uid, gid, links, device, inode = (
-            column if there else None for column, there in zip(columns, known, strict=True)
-        )
-        paths = [original_name(row[0], bool(row[1])).decode("utf-8", "surrogateescape") for row in group]
-        kinds = [row[2] or "file" for row in group]
-        found.append(Entries(paths, kinds, size, capacity, mtime, atime, ctime, uid, gid, links, device, inode))
-    return found
 
 
 # By table: what is made of its rows, and how.

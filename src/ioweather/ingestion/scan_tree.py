@@ -1,7 +1,4 @@
-"""Scan a tree into the lake, and summarise it. An interrupted scan is resumed; its state is dropped with the last row.
-
-The lake's own libraries are loaded when the walk is over: until then a scan needs little memory.
-"""
+"""Scan a tree into the lake, and summarise it. An unfinished scan is resumed; its state goes with the last row."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, ns_to_datetime
 from ioweather.lake import layout
-from ioweather.lake.workers import workers_of
+from ioweather.lake.workers import Processes, workers_of
 from ioweather.readers.scan.scan_rows import ScanFacts, TreeFacts, tree_facts
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import (
@@ -175,10 +172,14 @@ def _run(
     tree = tree_facts(plan.root)
     with _listing(files.listing, request.entries) as listing:
         expected = _expected(files.last, plan.root, tree)
-        # With a cluster, this process only begins the walk.
+        processes = Processes(request.workers) if executor is None and request.workers > 1 else None
         hands = request.workers if executor is None else max(2, workers_of(executor))
-        work = Scan(plan, state, hands, expected, progress, listing, executor)
-        tally = work.run()
+        work = Scan(plan, state, executor or processes, hands, expected=expected, progress=progress, listing=listing)
+        try:
+            tally = work.run()
+        finally:
+            if processes is not None:
+                processes.stop()
     facts = ScanFacts(
         scan_id=about["scan_id"],
         start_ns=about["start_ns"],
@@ -237,13 +238,13 @@ def _write(
     """Write entries and bins first and the scan last: a stored scan is complete. Returns added and refused rows."""
     from ioweather.core.tables import Complaints
     from ioweather.lake.lake import Lake, new_ingest_id
-    from ioweather.readers.scan.path_lists import entry_frames
+    from ioweather.readers.scan.lists import listing_frames
     from ioweather.readers.scan.scan_rows import scan_frames
 
     opened, ingest_id, complaints = Lake(lake), new_ingest_id(), Complaints()
     added: dict[str, int] = {}
     if request.entries:
-        for frame in entry_frames(listing, facts.scan_id, facts.start_ns, request.paths):
+        for frame in listing_frames(listing, facts.scan_id, facts.start_ns, request.paths):
             new = opened.append("scan_entries", frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
             added["scan_entries"] = added.get("scan_entries", 0) + new
     for table, frame in scan_frames(facts, tally, request.paths):
@@ -256,14 +257,14 @@ def _write(
 
 def summary(report: ScanReport) -> Answer:
     whole = report.tally.histograms()
-    files, held = report.tally.counts["files"], _bytes(whole.get("size", {}))
+    files, held = report.tally.counts["files"], _bytes(whole["size"])
     return Answer(
         question=f"What is in {_printable(report.facts.root)}?",
         headline=_headline(report, whole),
         facts=(
             FactGroup("contents", "There", tuple(_there(report, whole))),
-            FactGroup("sizes", "Files by size", tuple(_by_size(whole.get("size", {}), files, held))),
-            FactGroup("ages", "Bytes not modified for", tuple(_by_age(whole.get("mtime", {}), held))),
+            FactGroup("sizes", "Files by size", tuple(_by_size(whole["size"], files, held))),
+            FactGroup("ages", "Bytes not modified for", tuple(_by_age(whole["mtime"], held))),
             FactGroup("owners", "Who has most files", tuple(_by_project(report, files))),
             FactGroup("largest", "Largest files", tuple(_largest(report))),
         ),
@@ -274,7 +275,7 @@ def summary(report: ScanReport) -> Answer:
 
 
 def _headline(report: ScanReport, whole: dict[str, Cells]) -> str:
-    files, held = report.tally.counts["files"], _bytes(whole.get("size", {}))
+    files, held = report.tally.counts["files"], _bytes(whole["size"])
     rate = report.tally.counts["entries"] / report.seconds if report.seconds > 0 else 0.0
     return (
         f"{files:,} files with {format_bytes(held)} in {_printable(report.facts.root)}, "
@@ -284,7 +285,7 @@ def _headline(report: ScanReport, whole: dict[str, Cells]) -> str:
 
 def _there(report: ScanReport, whole: dict[str, Cells]) -> Iterator[Fact]:
     counts = report.tally.counts
-    held, allocated = _bytes(whole.get("size", {})), _bytes(whole.get("capacity", {}))
+    held, allocated = _bytes(whole["size"]), _bytes(whole["capacity"])
     yield Fact("files", "files", counts["files"], "count")
     yield Fact("bytes", "bytes", held, "bytes")
     over = f"{(allocated - held) / held:+.1%} against the size" if held else ""
@@ -320,7 +321,7 @@ def _by_project(report: ScanReport, files: int) -> Iterator[Fact]:
     groups: dict[str, list[Owner]] = {}
     for owner in report.tally.owners:
         groups.setdefault(project_name(owner) or "unknown", []).append(owner)
-    sizes = {name: report.tally.histograms(owners).get("size", {}) for name, owners in groups.items()}
+    sizes = {name: report.tally.histograms(owners)["size"] for name, owners in groups.items()}
     counted = sorted(((sum(map(count_of, cells.values())), name) for name, cells in sizes.items()), reverse=True)
     for place, (count, name) in enumerate(counted[:_SHOWN], 1):
         share = count / files if files else None

@@ -122,8 +122,8 @@ def mutual_information(x: Floats, y: Floats) -> float:
     counts = []  # points within the radius of each, itself counted: n_x + 1 of KSG's equation 8
     for values in sides:
         ordered = np.sort(values)
-        up_to, below = (np.searchsorted(ordered, values + s * radius, how) for s, how in ((1, "right"), (-1, "left")))
-        counts.append(up_to - below)
+        below = np.searchsorted(ordered, values - radius, "left")
+        counts.append(np.searchsorted(ordered, values + radius, "right") - below)
     value = digamma(NEIGHBOURS) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
     return max(float(value), 0.0)
 

@@ -28,9 +28,9 @@ from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.parameters import check_names, resolve_params
+from ioweather.topics.ask import check_names, resolve_params
+from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import of_people, provenance_of, standing_caveats
-from ioweather.topics.study_catalogue import STUDIES
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
@@ -58,23 +58,22 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit. An exhibit without a paper may be a plug-in's."""
-    if exhibit_id.partition(".")[0] not in PAPERS:
-        for name in STUDIES.plugins:
-            if exhibit_id in STUDIES[name].exhibits:
-                return STUDIES[name]
-    return STUDIES[exhibit_entry(exhibit_id).study]
+    """The study that makes an exhibit; one of another package where the exhibit is of no paper."""
+    of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
+    return (
+        next((study for study in of_others if exhibit_id in study.exhibits), None)
+        or STUDIES[exhibit_entry(exhibit_id).study]
+    )
 
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
     """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
-    listed = [(entry.id, entry.title, study_of(entry.id)) for entry in exhibits()]
-    for study in (STUDIES[name] for name in STUDIES.plugins) if plugins else ():
-        listed += [(exhibit_id, study.titles[exhibit_id], study) for exhibit_id in study.exhibits]
-    lacks = {study.name: _lacks(study, rows, metrics) for _, _, study in listed}
-    return [Availability(x, title, s.name, not lacks[s.name], lacks[s.name]) for x, title, s in listed]
+    listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
+    listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
+    lacks = {name: _lacks(STUDIES[name], rows, metrics) for name in {name for _, _, name in listed}}
+    return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
@@ -165,10 +164,7 @@ def make_exhibits(
         def spread_and_report(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
             parts = list(inputs)
             for done, result in enumerate(spread(task, parts), start=1):
-                if len(names) == 1:
-                    progress(done, len(parts), names[0])
-                else:
-                    progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
+                progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
                 yield result
 
         unconnected = replace(snapshot)  # a copy without its connection can be pickled

@@ -9,7 +9,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.tables import TABLES
-from ioweather.readers.scan.lists import FSSTATS
+from ioweather.readers.scan.fsstats import FSSTATS
 
 KIB, NOW = 1024, 1_700_000_000 * 10**9
 SIZES = (0, 100, 2047, 2048, 5000, 70_000, 3 << 20, (1 << 30) + 1)

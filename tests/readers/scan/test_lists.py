@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.scan.path_lists import FIND, GPFS, LFS_FIND
+from ioweather.readers.scan.lists import FIND, GPFS, LFS_FIND
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
 from scan_trees import counted

@@ -65,11 +65,14 @@ def test_ctrl_c_says_how_to_go_on(call, tree, tmp_path, monkeypatch):
     monkeypatch.setattr(scanner, "_TASK", 3)
     signals = iter([signal.SIGINT])
 
-    def interrupt(self):
+    add = scanner.Scan._add
+
+    def interrupt(self, found):
+        add(self, found)
         for number in signals:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(scanner.Scan, "_report", interrupt)
+    monkeypatch.setattr(scanner.Scan, "_add", interrupt)
     code, _, err = call("scan", tree, "--lake", tmp_path / "lake", "--workers", 1)
     assert code == 130
     assert "--resume" in err

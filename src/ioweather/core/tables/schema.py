@@ -1,4 +1,4 @@
-"""Columns with types and ranges, natural keys, how rows are revised; frames built to a table; and impossible rows,
+"""Columns with types and rules, natural keys, how rows are revised; frames built to a table; and impossible rows,
 which are found in a frame, left out or flagged, and named.
 
 Every range lies far beyond what any machine has done, so that it refuses mistakes and forgeries, never a record.
@@ -11,19 +11,24 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_seconds, format_time_ns
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.words import names_of
 
-Reads: TypeAlias = "Callable[[str], bool]"  # whether a text can be parsed
-
+ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
+_TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
+# The version of all schemas together; a lake says which one it was written with.
+SCHEMA_VERSION = 1
+# Every table ends in these; the lake fills them.
+LAKE_COLUMNS = ("source", "ingest_id", "day")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
@@ -31,27 +36,13 @@ _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
 _EVENT_KEYS: Final = {
+    **dict.fromkeys(("interval_ns", "runs", "request_bytes"), int),
+    **dict.fromkeys(("probability", "lost_seconds"), float),
+    **dict.fromkeys(("direction", "cause", "op", "mode"), str),
     "through": list,
-    "interval_ns": int,
-    "probability": float,
-    "runs": int,
-    "lost_seconds": float,
-    "direction": str,
-    "cause": str,
-    "op": str,
-    "mode": str,
-    "request_bytes": int,
 }
-
-
-def is_numbers(text: str) -> bool:
-    """Whether the text is numbers separated by commas."""
-    return _NUMBERS.fullmatch(text) is not None
-
-
-def is_layout(text: str) -> bool:
-    """Whether the text is lists of numbers, one for each part of a file."""
-    return all(map(is_numbers, text.split(";")))
+_INT64_MOST: Final = (1 << 63) - 1
+_YEAR_NS: Final = 365 * DAY_NS
 
 
 def is_histogram(text: str) -> bool:
@@ -60,44 +51,9 @@ def is_histogram(text: str) -> bool:
     return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
 
 
-def is_interfaces(text: str) -> bool:
-    """Whether the text is names of I/O interfaces separated by commas."""
-    return text == "" or set(text.split(",")) <= set(INTERFACES)
-
-
-def is_object(text: str) -> bool:
-    """Whether the text is a JSON object."""
-    return isinstance(_parsed(text), dict)
-
-
-def is_object_of_texts(text: str) -> bool:
-    """Whether the text is a JSON object of texts."""
-    found = _parsed(text)
-    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
-
-
-def is_object_of_counts(text: str) -> bool:
-    """Whether the text is a JSON object of counts by number."""
-    found = _parsed(text)
-    return isinstance(found, dict) and all(
-        key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0 for key, value in found.items()
-    )
-
-
-def is_object_of_objects(text: str) -> bool:
-    """Whether the text is a JSON object of objects of counts."""
-    found = _parsed(text)
-    return isinstance(found, dict) and all(
-        isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
-    )
-
-
-def is_event_details(text: str) -> bool:
-    """Whether the text is a JSON object whose known keys have values of their type."""
-    found = _parsed(text)
-    if not isinstance(found, dict):
-        return False
-    known = {key: value for key, value in found.items() if key in _EVENT_KEYS and value is not None}
+def is_event_details(details: Mapping[str, Any]) -> bool:
+    """Whether known keys of a JSON object have values of their type."""
+    known = {key: value for key, value in details.items() if key in _EVENT_KEYS and value is not None}
     through = known.get("through", [])
     return all(_is(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(_is(name, str) for name in through)
 
@@ -111,16 +67,21 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _parsed(text: str) -> Any:
-    """The parsed JSON; None if it is invalid or nested too deeply."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
+    """Whether a text is a JSON object of which `is_right` is true."""
+
+    def is_such_object(text: str) -> bool:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and is_right(found)
+
+    return is_such_object
 
 
-_YEAR_NS: Final = 365 * DAY_NS
-INT64_MOST: Final = (1 << 63) - 1
+def _is_count(key: str, value: Any) -> bool:
+    return key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0
 
 
 @dataclass(frozen=True)
@@ -136,44 +97,73 @@ class Range:
         return self.most if self.ahead_ns is None else now_ns + self.ahead_ns
 
 
-# Identities are compared and never counted; hashes stand in for them in anonymous logs.
-ANY: Final = Range(-INT64_MOST - 1, INT64_MOST, "any")
-NOT_NEGATIVE: Final = Range(0, INT64_MOST, "0 or more")
-# Clocks of hosts differ, and a zone that was guessed wrong shifts by at most 14 hours: a day covers both.
-TIME: Final = Range(0, INT64_MOST, "1970 to tomorrow", DAY_NS)
-# Maintenance is announced, and hardware is written off, years ahead.
-PLANNED_TIME: Final = Range(0, INT64_MOST, "1970 to ten years ahead", 10 * _YEAR_NS)
-# Times of files are whatever their owner set.
-FILE_TIME: Final = ANY
-# A time of this century and a length of a hundred years add up within int64.
-LENGTH: Final = Range(0, 100 * _YEAR_NS, "0 to 100 years")
-# Counters looked at once a year are the rarest. Beyond, the clock was not set at one of the two looks.
-INTERVAL: Final = Range(1, 366 * DAY_NS, "1 ns to 366 days")
+# Identities are compared and never counted; hashes stand in for them in anonymous logs. Times of files are whatever
+# their owner set.
+ANY: Final = Range(-_INT64_MOST - 1, _INT64_MOST, "any")
+_NOT_NEGATIVE: Final = Range(0, _INT64_MOST, "0 or more")
+_SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
 # 1 EiB is more than the largest file system holds (Orion of Frontier: 0.7 EB in 2023); a run that moved as much at its
 # 10 TB/s would take a day and a half. As many operations, a billion a second, would take 36 years.
-AMOUNT: Final = Range(0, 1 << 60, "0 to 2^60")
-# A sparse file may end anywhere below 2^63, and so may a write to it.
-FILE_SIZE: Final = NOT_NEGATIVE
-# The largest machines have ten million cores (Sunway TaihuLight: 10.6 million).
-PROCESSES: Final = Range(1, 10**8, "1 to 10^8")
-PARTS: Final = Range(0, 10**8, "0 to 10^8")
-RANK: Final = Range(-1, 10**8, "-1 to 10^8")
-# Times of all processes together: a hundred million of them for three years.
-SECONDS: Final = Range(0.0, 1e16, "0 to 10^16")
-# Caches of the nodes together: a hundred thousand nodes at 10 TB/s each.
-BYTES_PER_S: Final = Range(0.0, 1e18, "0 to 10^18")
-# What a benchmark measures of a file system; the best of the IO500 are at 3e13 bytes/s and 1e9 operations/s.
-BENCHMARK_BYTES_PER_S: Final = Range(0.0, 1e16, "0 to 10^16")
-BENCHMARK_OPS_PER_S: Final = Range(0.0, 1e13, "0 to 10^13")
-RATIO: Final = Range(0.0, 1.0, "0 to 1")
-# How many times as much as usual.
-FACTOR: Final = Range(0.0, 1e15, "0 to 10^15")
-PER_PROCESS: Final = Range(0.0, float(1 << 60), "0 to 2^60")
-# Linux numbers errors to 4095.
-ERRNO: Final = Range(0, 4095, "0 to 4095")
-FLAGS: Final = Range(0, (1 << 15) - 1, "0 to 32767")
-# By metric: definitions.SAMPLES.
-SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
+_AMOUNT: Final = Range(0, 1 << 60, "0 to 2^60")
+
+# What a number may be (its range), what a text may be (a closed list), or whether a text can be parsed, by name. Table
+# definitions add their own lists.
+RULES: dict[str, Range | frozenset[str] | Callable[[str], bool]] = {
+    "any": ANY,
+    "not_negative": _NOT_NEGATIVE,
+    # Maintenance is announced, and hardware is written off, years ahead.
+    "planned_time": Range(0, _INT64_MOST, "1970 to ten years ahead", 10 * _YEAR_NS),
+    # A sparse file may end anywhere below 2^63, and so may a write to it.
+    "file_size": _NOT_NEGATIVE,
+    # The largest machines have ten million cores (Sunway TaihuLight: 10.6 million).
+    "processes": Range(1, 10**8, "1 to 10^8"),
+    "parts": Range(0, 10**8, "0 to 10^8"),
+    "rank": Range(-1, 10**8, "-1 to 10^8"),
+    # What a benchmark measures of a file system; the best of the IO500 are at 3e13 bytes/s and 1e9 operations/s.
+    "benchmark_bytes_per_s": Range(0.0, 1e16, "0 to 10^16"),
+    "benchmark_ops_per_s": Range(0.0, 1e13, "0 to 10^13"),
+    # How many times as much as usual.
+    "factor": Range(0.0, 1e15, "0 to 10^15"),
+    # Linux numbers errors to 4095.
+    "errno": Range(0, 4095, "0 to 4095"),
+    "flags": Range(0, (1 << 15) - 1, "0 to 32767"),
+    "sample": _SAMPLE,
+    "component_kinds": frozenset(COMPONENT_KINDS),
+    "numbers": lambda text: _NUMBERS.fullmatch(text) is not None,
+    # Lists of numbers, one for each part of a file.
+    "layout": lambda text: all(_NUMBERS.fullmatch(part) is not None for part in text.split(";")),
+    "histogram": is_histogram,
+    "interfaces": lambda text: text == "" or set(text.split(",")) <= set(INTERFACES),
+    "object": _object(lambda found: True),
+    "object_of_texts": _object(lambda found: all(isinstance(value, str) for value in found.values())),
+    "object_of_counts": _object(lambda found: all(_is_count(key, value) for key, value in found.items())),
+    "object_of_objects": _object(
+        lambda found: all(
+            isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
+        )
+    ),
+    "event_details": _object(is_event_details),
+}
+# Without a rule, the name of a number says its range: all of it, or the longest ending that fits.
+_BY_NAME: Final = {
+    # Counters looked at once a year are the rarest. Beyond, the clock was not set at one of the two looks.
+    "interval_ns": Range(1, 366 * DAY_NS, "1 ns to 366 days"),
+    # A time of this century and a length of a hundred years add up within int64.
+    "duration_ns": Range(0, 100 * _YEAR_NS, "0 to 100 years"),
+    "count": _AMOUNT,
+}
+_BY_UNIT: Final = {
+    # Caches of the nodes together: a hundred thousand nodes at 10 TB/s each.
+    "_bytes_per_s": Range(0.0, 1e18, "0 to 10^18"),
+    "_per_process": Range(0.0, float(1 << 60), "0 to 2^60"),
+    # Times of all processes together: a hundred million of them for three years.
+    "_seconds": Range(0.0, 1e16, "0 to 10^16"),
+    "_ratio": Range(0.0, 1.0, "0 to 1"),
+    "_bytes": _AMOUNT,
+    "_count": _AMOUNT,
+    # Clocks of hosts differ, and a zone that was guessed wrong shifts by at most 14 hours: a day covers both.
+    "_ns": Range(0, _INT64_MOST, "1970 to tomorrow", DAY_NS),
+}
 
 # What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
 # second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
@@ -188,64 +178,59 @@ def most_per_s(kind: str, unit: str) -> float:
     return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
 
 
-_BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}
-# The longest ending that fits counts.
-_BY_UNIT: Final = {
-    "_bytes_per_s": BYTES_PER_S,
-    "_per_process": PER_PROCESS,
-    "_seconds": SECONDS,
-    "_ratio": RATIO,
-    "_bytes": AMOUNT,
-    "_count": AMOUNT,
-    "_ns": TIME,
-}
-
-
-@cache
-def range_of(name: str) -> Range | None:
-    """The range of a column by the unit in its name; None without a unit."""
-    found = _BY_NAME.get(name)
-    return found or next((allowed for unit, allowed in _BY_UNIT.items() if f"_{name}".endswith(unit)), None)
-
-
-ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
-
-# The version of all schemas together; a lake says which one it was written with.
-SCHEMA_VERSION = 1
-# Every table ends in these; the lake fills them.
-LAKE_COLUMNS = ("source", "ingest_id", "day")
-COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
-
-
 @dataclass(frozen=True)
 class ColumnSpec:
+    """A column. Of a number `range` says what it may be; of a text `choices` or `reads`, where there is such a rule.
+    `else_null`: a number outside of its range is left out, and its row stays."""
+
     name: str
     type: ColumnType
     doc: str
     nullable: bool = False
-    # What a number may be, where its name does not say; what a text may be, where that is a closed list.
     range: Range | None = None
     choices: frozenset[str] | None = None
-    # Of a text that programs parse: whether they can.
-    reads: Reads | None = None
-    # Of a number outside of its range: whether it alone is left out, and its row stays.
+    reads: Callable[[str], bool] | None = None
     else_null: bool = False
-
-    @property
-    def allowed(self) -> Range | None:
-        """Range of a number; None for texts and truth values."""
-        return (self.range or range_of(self.name)) if self.type in ("int64", "float64") else None
 
     @property
     def by_rule(self) -> bool:
         """Whether the table's own rule, not one range, says what a number may be."""
-        return self.range is SAMPLE
+        return self.range is _SAMPLE
+
+
+_KIND: Final = re.compile(r"(\w+)([?!]?)(?:\((\w+)\))?")
+
+
+def columns_of(text: str) -> tuple[ColumnSpec, ...]:
+    """The columns of lines `name type description`. The type is int, float, text or bool; `?` after it: may be null;
+    `!`: may be null, and becomes null outside of its range; `(rule)`: one of RULES."""
+    columns = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, kind, *doc = line.split()
+        match = _KIND.fullmatch(kind)
+        assert match is not None, line
+        rule = RULES[match[3]] if match[3] else None
+        if rule is None and match[1] in ("int", "float"):
+            rule = _BY_NAME.get(name) or next((r for unit, r in _BY_UNIT.items() if f"_{name}".endswith(unit)), None)
+        columns.append(
+            ColumnSpec(
+                name,
+                _TYPES[match[1]],
+                " ".join(doc),
+                nullable=bool(match[2]),
+                range=rule if isinstance(rule, Range) else None,
+                choices=rule if isinstance(rule, frozenset) else None,
+                reads=rule if callable(rule) else None,
+                else_null=match[2] == "!",
+            )
+        )
+    return tuple(columns)
 
 
 def specs_of(text: str) -> tuple[ColumnSpec, ...]:
     """Columns of what a query gives, from `name=type name=type? ...`; with a question mark they may be null."""
-    kinds = pairs_of(text).items()
-    return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in kinds)
+    pairs = (word.split("=") for word in text.split())
+    return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in pairs)
 
 
 @dataclass(frozen=True)
@@ -280,12 +265,11 @@ class TableSpec:
     judge: Callable[[Frame], Iterator[Fault]] | None = None
 
     def __post_init__(self) -> None:
-        names = [column.name for column in self.columns]
         for column in self.columns:
-            if column.type in ("int64", "float64") and column.allowed is None:
+            if column.type in ("int64", "float64") and column.range is None:
                 raise ValueError(f"column {column.name} of table {self.name} does not say what its values may be")
         for name in (*self.key, *self.order, *self.revision, self.time):
-            if name not in names and name not in LAKE_COLUMNS:
+            if name not in self.names and name not in LAKE_COLUMNS:
                 raise ValueError(f"table {self.name} has no column {name}")
 
     @property
@@ -300,10 +284,6 @@ class TableSpec:
     def column(self, name: str) -> ColumnSpec:
         return next(column for column in self.columns if column.name == name)
 
-    def check(self, frame: Frame, now_ns: int) -> Checked:
-        """The possible rows of the frame, and complaints about the others."""
-        return check(self, frame, now_ns)
-
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
         """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).
 
@@ -313,78 +293,65 @@ class TableSpec:
         unknown = set(given) - set(self.names)
         if unknown:
             raise ValueError(f"table {self.name} has no column {', '.join(sorted(unknown))}")
-        length = rows if rows is not None else _length(given)
-        return Frame({spec.name: build_column(spec, given.get(spec.name), length) for spec in self.columns})
+        if rows is None:
+            scalars = (str, bytes, int, float, bool, type(None), np.generic)
+            rows = next((len(value) for value in given.values() if not isinstance(value, scalars)), 1)
+        return Frame({spec.name: build_column(spec, given.get(spec.name), rows) for spec in self.columns})
 
-
-def _length(given: Mapping[str, Any]) -> int:
-    for value in given.values():
-        if not isinstance(value, (str, bytes, int, float, bool, type(None))) and np.ndim(_shape_of(value)) > 0:
-            return len(value)
-    return 1
-
-
-def _shape_of(value: Any) -> Any:
-    return value.codes if isinstance(value, Text) else value
+    def check(self, frame: Frame, now_ns: int) -> Checked:
+        """The possible rows of a frame of this table, and complaints about the others."""
+        faults = [*_faults(self, frame, now_ns)] if frame.rows else []
+        if not faults:
+            return Checked(frame)
+        good, flagged = np.ones(frame.rows, np.bool_), np.zeros(frame.rows, np.bool_)
+        mended = frame
+        for fault in faults:
+            if fault.stays:
+                flagged |= fault.rows
+                mended = _mended(mended, fault)
+            else:
+                good &= ~fault.rows
+        complaints = tuple(_complaint(self, frame, fault) for fault in faults)
+        return Checked(mended if good.all() else mended.take(good), complaints, good, flagged & good)
 
 
 def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
     """A column with null as NaN, a mask, or code -1."""
-    if value is None:
-        if not spec.nullable:
-            raise ValueError(f"column {spec.name} may not be null")
-        return _all_null(spec, rows)
+    if value is None and not spec.nullable:
+        raise ValueError(f"column {spec.name} may not be null")
     if spec.type == "text":
-        return _text(value, rows)
+        if value is None or isinstance(value, str):
+            return Text(np.full(rows, -1 if value is None else 0, np.int32), () if value is None else (value,))
+        return value if isinstance(value, Text) else encode_text(list(value))
     if spec.type == "float64":
-        array = np.asarray([np.nan if v is None else v for v in value] if isinstance(value, (list, tuple)) else value)
-        return np.broadcast_to(array.astype(np.float64, copy=False), (rows,))
+        cells = [np.nan if v is None else v for v in value] if isinstance(value, (list, tuple)) else value
+        return np.broadcast_to(np.asarray(np.nan if cells is None else cells, np.float64), (rows,))
     dtype = np.bool_ if spec.type == "bool" else np.int64
+    if value is None:
+        return np.ma.MaskedArray(np.zeros(rows, dtype), mask=np.ones(rows, np.bool_))
+    missing: Any = np.False_
     if isinstance(value, (list, tuple)):
-        known = value if None not in value else [0 if v is None else v for v in value]
+        missing = np.fromiter((v is None for v in value), np.bool_, len(value))
         try:
-            data: np.ndarray[Any, Any] = np.fromiter(known, dtype, len(value))
+            data: NDArray[Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
         except OverflowError:
             raise CorruptInput(f"{spec.name} has a number of more than 64 bits.") from None
-        return data if known is value else _masked(spec, data, np.fromiter((v is None for v in value), np.bool_))
-    if isinstance(value, np.ma.MaskedArray):
-        return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
-    array = np.asarray(value)
-    if array.dtype.kind == "f":
-        raise TypeError(f"column {spec.name} is {spec.type}: a float array would lose digits")
-    return np.broadcast_to(array.astype(dtype, copy=False), (rows,))
-
-
-def _masked(spec: ColumnSpec, data: Any, mask: Any) -> Column:
-    if not mask.any():
-        return np.asarray(data)
+    else:
+        missing = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else missing
+        data = np.asarray(np.ma.filled(value, 0) if missing.any() else np.ma.getdata(value))
+        if data.dtype.kind == "f":
+            raise TypeError(f"column {spec.name} is {spec.type}: a float array would lose digits")
+        data = np.broadcast_to(data.astype(dtype, copy=False), (rows,))
+    if not missing.any():
+        return data
     if not spec.nullable:
         raise ValueError(f"column {spec.name} may not be null")
-    return np.ma.MaskedArray(data, mask=mask)
-
-
-def _all_null(spec: ColumnSpec, rows: int) -> Column:
-    if spec.type == "text":
-        return Text(np.full(rows, -1, np.int32), ())
-    if spec.type == "float64":
-        return np.full(rows, np.nan)
-    dtype = np.bool_ if spec.type == "bool" else np.int64
-    return np.ma.MaskedArray(np.zeros(rows, dtype), mask=np.ones(rows, np.bool_))
-
-
-def _text(value: Any, rows: int) -> Text:
-    if isinstance(value, Text):
-        return value
-    if isinstance(value, str):
-        return Text(np.zeros(rows, np.int32), (value,))
-    return encode_text(list(value))
+    return np.ma.MaskedArray(data, mask=missing)
 
 
 def encode_text(values: Sequence[str | None]) -> Text:
     """A Text column of these values, with codes in order of first appearance."""
     distinct = tuple(value for value in dict.fromkeys(values) if value is not None)
-    if len(distinct) == len(values):
-        return Text(np.arange(len(values), dtype=np.int32), distinct)
     codes = dict(zip([*distinct, None], [*range(len(distinct)), -1], strict=True))
     return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), distinct)
 
@@ -393,8 +360,7 @@ def concat(frames: Sequence[Frame]) -> Frame:
     """Rows of all frames, in order; they must have the same columns."""
     if len(frames) == 1:
         return frames[0]
-    names = list(frames[0])
-    return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in names})
+    return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in frames[0]})
 
 
 def _concat_columns(columns: Sequence[Column]) -> Column:
@@ -416,13 +382,8 @@ def _concat_columns(columns: Sequence[Column]) -> Column:
 
 # 2000-01-01: no log of this software's sources is older. A clock that was never set counts from 1970.
 OLDEST_NS: Final = 10_957 * DAY_NS
-# The flag of storage_tables.Quality, which is made of it.
+# The flag of Quality, which is made of it.
 TIME_DOUBTFUL: Final = 128
-# Pairs of times in this order, where a table has both.
-_ORDERED: Final = (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns"))
-# Lengths that begin at the time of their row.
-_LENGTHS: Final = ("interval_ns", "duration_ns")
-_LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True)
@@ -430,7 +391,7 @@ class Fault:
     """Rows of a frame that break one rule. They are refused, unless the rule says that a row `stays`: then they have
     `becomes` in the column (NaN is null), and `flag` in their quality."""
 
-    rows: NDArray[np.bool_]
+    rows: Bools
     column: str
     why: str
     stays: bool = False
@@ -456,54 +417,33 @@ class Checked:
 
     frame: Frame
     complaints: tuple[Complaint, ...] = ()
-    good: NDArray[np.bool_] | None = None
-    flagged: NDArray[np.bool_] | None = None
+    good: Bools | None = None
+    flagged: Bools | None = None
 
     @property
-    def doubtful(self) -> NDArray[np.bool_] | slice:
+    def doubtful(self) -> Bools | slice:
         """Mask of the given rows that have a complaint."""
         return slice(0) if self.good is None or self.flagged is None else ~self.good | self.flagged
-
-
-def check(spec: TableSpec, frame: Frame, now_ns: int) -> Checked:
-    """Check every row of a frame of this table."""
-    if frame.rows == 0:
-        return Checked(frame)
-    faults = [*_faults(spec, frame, now_ns)]
-    if not faults:
-        return Checked(frame)
-    good, flagged = np.ones(frame.rows, np.bool_), np.zeros(frame.rows, np.bool_)
-    for fault in faults:
-        if fault.stays:
-            flagged |= fault.rows
-        else:
-            good &= ~fault.rows
-    complaints = tuple(_complaint(spec, frame, fault) for fault in faults)
-    mended = frame
-    for fault in faults:
-        mended = _mended(mended, fault)
-    return Checked(mended if good.all() else mended.take(good), complaints, good, flagged & good)
 
 
 def _faults(spec: TableSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
     for column in spec.columns:
         yield from _text_faults(column, frame) if column.type == "text" else _number_faults(column, frame, now_ns)
-    for first, last in _ORDERED:
+    for first, last in (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns")):
         if first in frame and last in frame:
-            early, late = np.ma.masked_array(frame.array(first)), np.ma.masked_array(frame.array(last))
-            behind = np.ma.filled(late < early, False)
+            behind = np.ma.filled(np.ma.masked_array(frame.array(last)) < np.ma.masked_array(frame.array(first)), False)
             if behind.any():
                 yield Fault(behind, last, f"lies before {first}")
-    for length in _LENGTHS:
+    for length in ("interval_ns", "duration_ns"):
         if length in frame and spec.time in frame:
             ends = np.ma.masked_array(frame.array(length)) + frame.array(spec.time)
-            if (beyond := _outside(ends, np.iinfo(np.int64).min, now_ns + 2 * DAY_NS)) is not None:
+            if (beyond := _outside(ends, -_INT64_MOST - 1, now_ns + 2 * DAY_NS)) is not None:
                 yield Fault(beyond, length, "leads far into the future")
     flag = TIME_DOUBTFUL if "quality" in frame else 0
     if flag and "interval_ns" in frame and (long := _outside(frame.array("interval_ns"), 0, DAY_NS)) is not None:
         yield Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", stays=True, flag=flag)
     if spec.time != "valid_from_ns":  # which may well say: since ever
-        old = _outside(frame.array(spec.time), OLDEST_NS, np.iinfo(np.int64).max)
+        old = _outside(frame.array(spec.time), OLDEST_NS, _INT64_MOST)
         if old is not None:
             yield Fault(old, spec.time, "is before the year 2000 (a clock that was never set)", stays=True, flag=flag)
     if spec.judge is not None:
@@ -514,21 +454,20 @@ def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[Fault]:
     text = frame.text(column.name)
     if not column.nullable and text.codes.min() < 0:
         yield Fault(text.codes < 0, column.name, "is missing")
-    if column.choices is not None and not column.choices.issuperset(text.categories):
-        strange = [code for code, name in enumerate(text.categories) if name not in column.choices]
-        wrong = np.isin(text.codes, strange)
-        if wrong.any():
-            yield Fault(wrong, column.name, f"is no {column.name} of the list")
-    if column.reads is not None:
-        strange = [code for code, name in enumerate(text.categories) if not column.reads(name)]
+    for is_right, why in (
+        (column.choices and column.choices.__contains__, f"is no {column.name} of the list"),
+        (column.reads, f"is not written as a {column.name} is"),
+    ):
+        strange = [code for code, name in enumerate(text.categories) if is_right and not is_right(name)]
         if strange and (wrong := np.isin(text.codes, strange)).any():
-            yield Fault(wrong, column.name, f"is not written as a {column.name} is")
+            yield Fault(wrong, column.name, why)
 
 
 def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
-    allowed, values = column.allowed, frame.array(column.name)
+    allowed, values = column.range, frame.array(column.name)
     if allowed is None:
         return
+    wrong: Bools | None = None
     if column.type == "float64":
         infinite = np.isinf(values)
         if infinite.any():
@@ -536,14 +475,15 @@ def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[Fa
         if not column.nullable and (missing := np.isnan(values)).any():
             yield Fault(missing, column.name, "is missing")
         if not column.by_rule:
-            beyond = ((values < allowed.least) | (values > allowed.most)) & ~infinite
-            if beyond.any():
-                yield _outside_fault(beyond, column, allowed)
-    elif (wrong := _outside(values, allowed.least, allowed.most_at(now_ns))) is not None:
-        yield _outside_fault(wrong, column, allowed)
+            wrong = ((values < allowed.least) | (values > allowed.most)) & ~infinite
+    else:
+        wrong = _outside(values, allowed.least, allowed.most_at(now_ns))
+    if wrong is not None and wrong.any():
+        becomes = np.nan if column.else_null else None
+        yield Fault(wrong, column.name, f"is outside of what can be ({allowed.label})", column.else_null, becomes)
 
 
-def _outside(values: NDArray[Any], least: float, most: float) -> NDArray[np.bool_] | None:
+def _outside(values: NDArray[Any], least: float, most: float) -> Bools | None:
     """Integers below or above; None where there is none, which two passes over the numbers tell: what lies below a
     mask is 0, and looked at only when it seems wrong."""
     plain = np.ma.getdata(values)
@@ -553,14 +493,7 @@ def _outside(values: NDArray[Any], least: float, most: float) -> NDArray[np.bool
     return wrong if wrong.any() else None
 
 
-def _outside_fault(rows: NDArray[np.bool_], column: ColumnSpec, allowed: Range) -> Fault:
-    why = f"is outside of what can be ({allowed.label})"
-    return Fault(rows, column.name, why, column.else_null, np.nan if column.else_null else None)
-
-
 def _mended(frame: Frame, fault: Fault) -> Frame:
-    if not fault.stays or (fault.becomes is None and not fault.flag):
-        return frame
     changed: dict[str, NDArray[Any]] = {}
     before = frame.array(fault.column)
     if fault.becomes is not None and before.dtype.kind == "i":
@@ -583,16 +516,12 @@ def _shown(frame: Frame, name: str, place: int) -> str:
     column = frame[name]
     if isinstance(column, Text):
         code = int(column.codes[place])
-        return repr(column.categories[code])[:_LONGEST_NAME] if code >= 0 else "null"
+        return repr(column.categories[code])[:60] if code >= 0 else "null"
     value = column[place]
     if value is np.ma.masked:
         return "null"
     is_time = name.endswith("_ns") and name not in ("interval_ns", "duration_ns")
-    return format_time_ns(int(value)) if is_time and 0 <= value < _LAST_SHOWN_NS else str(value)
-
-
-# The year 2262 ends the times of int64, and `datetime` reaches further.
-_LAST_SHOWN_NS: Final = (1 << 63) - DAY_NS
+    return format_time_ns(int(value)) if is_time and 0 <= value < _INT64_MOST - DAY_NS else str(value)
 
 
 @dataclass
@@ -626,18 +555,15 @@ class Complaints:
             if counted.total():
                 complaints = [complaint for complaint in self._by_rule.values() if complaint.stays == stays]
                 rules = "; ".join(f"{c.rule} ({c.rows:,}; first: {c.first})" for c in complaints)
-                said.append(f"{_rows(counted)} {verb}: {rules}.")
+                counts = sorted((table, n) for table, n in counted.items() if n)
+                rows = ", ".join(f"{n:,} row{'s' if n > 1 else ''} of {table}" for table, n in counts)
+                said.append(f"{rows} {verb}: {rules}.")
         return " ".join(said)
-
-
-def _rows(counted: Counter[str]) -> str:
-    return ", ".join(f"{n:,} row{'s' if n > 1 else ''} of {table}" for table, n in sorted(counted.items()) if n)
 
 
 # Times the median interval of the same metric of the same kind of component; at least a minute: raw rows and those of
 # minutes come together.
-MOST_INTERVALS: Final = 10
-LEAST_BOUND_NS: Final = MINUTE_NS
+_MOST_INTERVALS: Final = 10
 _LEARNED_FROM: Final = 10_000  # intervals of a metric
 
 
@@ -662,32 +588,27 @@ class Cadence:
         intervals = frame.array("interval_ns")
         good = np.ones(frame.rows, np.bool_)
         for name, chosen in _groups(frame):
-            good[chosen] = intervals[chosen] <= self._bound_ns(self._intervals[name])
+            usual = np.quantile(self._intervals[name], 0.5, method="lower")
+            good[chosen] = intervals[chosen] <= max(_MOST_INTERVALS * usual, MINUTE_NS)
         if good.all():
             return frame
         self._left_out += int((~good).sum())
-        if not self._first:
-            first = int(np.flatnonzero(~good)[0])
-            length = format_seconds(int(intervals[first]) / NS)
-            self._first = f"the first begins {format_time_ns(int(frame.array('start_ns')[first]))} and lasts {length}"
+        first = int(np.flatnonzero(~good)[0])
+        begin, length = format_time_ns(int(frame.array("start_ns")[first])), format_seconds(intervals[first] / NS)
+        self._first = self._first or f"the first begins {begin} and lasts {length}"
         return frame.take(good)
-
-    @staticmethod
-    def _bound_ns(intervals: NDArray[Any]) -> int:
-        middle = (len(intervals) - 1) // 2
-        return max(MOST_INTERVALS * int(np.partition(intervals, middle)[middle]), LEAST_BOUND_NS)
 
     def __str__(self) -> str:
         """Describe what was left out; empty if nothing was."""
         if not self._left_out:
             return ""
         return (
-            f"{self._left_out:,} row(s) of series left out that last more than {MOST_INTERVALS} times the usual "
+            f"{self._left_out:,} row(s) of series left out that last more than {_MOST_INTERVALS} times the usual "
             f"interval: the clock was set, or nothing was recorded ({self._first})."
         )
 
 
-def _groups(frame: Frame) -> Iterator[tuple[tuple[str, str], NDArray[np.bool_]]]:
+def _groups(frame: Frame) -> Iterator[tuple[tuple[str, str], Bools]]:
     """(kind of component, metric) and their rows."""
     kinds, metrics = frame.text("component_kind"), frame.text("metric")
     count = max(1, len(metrics.categories))

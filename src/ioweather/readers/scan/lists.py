@@ -1,192 +1,155 @@
-"""Lists of files and reports that other tools made, counted like a scan of our own; the source `fsstats`.
+"""Lists of paths by find, lfs find and GPFS policy: the sources `find`, `lfs_find` and `gpfs`.
 
-A reader turns records into `Entries`; `ListTally` counts them, finds the root and makes the rows. What a list does not
-say stays unknown: no sizes, no size histogram.
+They are counted like a scan of our own; what a list does not say stays unknown: no sizes, no size histogram.
 
-fsstats (Panasas and CMU, 2005 on; used by car11) writes comma-separated text, by itself or in its report:
+`find -printf` has a short and a long form; the long one is also that of the scanner's own listing:
 
-    histogram,file size
-    count,1200,items
-    bucket min,bucket max,count,percent,cumulative pct,val count,percent,cumulative pct
-    0,2,900,0.750000,0.750000,310.250000,0.000100,0.000100
+short   '%s %b %T@ %A@ %C@ %U %G %n %p\\n'
+long    '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'   (or with \\0 at the end, which any name survives)
+lustre  '%s %b %T@ %A@ %C@ %U %G %n %Lo %p\\n'         (times in whole seconds; %Lo are the OSTs of its stripes)
 
-Its bins are powers of two of KiB and of days; the first reaches from 0 to 2. It names neither the tree nor the time.
+`lfs find` and any tool that prints paths: one path per line and nothing else. Counts, no sizes.
+
+GPFS (Storage Scale): `mmapplypolicy` writes for a LIST rule
+
+    InodeNumber GenNumber SnapId [output of SHOW] -- /full/path
+
+SHOW is free text, so it must say what its numbers are: `size=4096 kb=4 uid=1001 ...`, or a first line
+`# FILE_SIZE KB_ALLOCATED USER_ID ...` that names them in order.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+from zoneinfo import ZoneInfo
 
+from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import ANY, Range
-from ioweather.core.units import KIB, ns_to_datetime
+from ioweather.core.units import NS, ns_to_datetime
 from ioweather.core.words import pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames, shown_path
 from ioweather.readers.scan.scanner import ScanState, signed
-from ioweather.readers.scan.tally import Files, LinkRecord, Owner, Tally, extension_of_name, linked_tally, stored_text
+from ioweather.readers.scan.tally import Cells, LinkRecord, Owner, Tally, extension_of_name, stored_text
 from ioweather.readers.text_files import plain_bytes, unzipped_blocks
 
-Column: TypeAlias = Sequence[int] | None
-NS: Final = 10**9
 _LONGEST_RECORD: Final = 1 << 20
 # Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
-LONGEST_PATH: Final = 64 << 10
+_LONGEST_PATH: Final = 64 << 10
+# A name may contain line ends, but a list of mostly other lines is refused.
+_MOST_STRAY_LINES: Final = 1000
 _MOST: Final = (1 << 63) - 1
-_SHOWN: Final = 60  # last characters of a path
+_BATCH: Final = 50_000
+_TABLES: Final = ("scans", "scan_bins", "scan_entries")
 
 
-@dataclass(frozen=True)
-class Records:
-    """Consecutive records without their ends. `torn`: the last one has none, because the list was cut."""
+class Entry(NamedTuple):
+    """One entry of a list; what the list does not say is None. `kind` is one of the table `scan_entries`."""
 
-    first: int
-    items: list[bytes]
-    torn: bool = False
-
-
-def guessed_kinds(paths: list[str], before: str | None = None, after: str | None = None) -> list[str]:
-    """Kinds for a list without types: a parent of its neighbour is a directory, the rest are files. `before` and
-    `after` are the neighbours of the whole piece."""
-    around = [before, *paths, after]
-    return [
-        "directory" if _holds(path, around[index]) or _holds(path, around[index + 2]) else "file"
-        for index, path in enumerate(paths)
-    ]
-
-
-def _holds(path: str, other: str | None) -> bool:
-    return other is not None and other.startswith(path.rstrip("/") + "/")
-
-
-def read_records(path: Path, separator: bytes) -> Iterator[Records]:
-    """All records of a list, plain or gzipped, some megabytes at a time."""
-    number, rest = 1, b""
-    for data in unzipped_blocks(path, cut=False):
-        items = (rest + data).split(separator)
-        rest = items.pop()
-        if len(rest) > _LONGEST_RECORD:
-            raise CorruptInput(f"{path}, record {number + len(items)}: longer than any path.")
-        if items:
-            yield Records(number, items)
-            number += len(items)
-    if rest:
-        yield Records(number, [rest], torn=True)
+    path: str
+    kind: str
+    size: int | None = None
+    capacity: int | None = None
+    mtime_ns: int | None = None
+    atime_ns: int | None = None
+    ctime_ns: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    links: int | None = None
+    device: int | None = None
+    inode: int | None = None
+    osts: str | None = None
 
 
 # What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
-_COLUMNS: Final = pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count")
-_ALLOWED = {name: (TABLES["scan_entries"].column(column).allowed or ANY) for name, column in _COLUMNS.items()}
-_ALLOWED |= dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
+_ALLOWED: Final = {
+    name: TABLES["scan_entries"].column(column).range or ANY
+    for name, column in pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count").items()
+} | dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
+_CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed in _ALLOWED.items()]
 
 
-@dataclass
-class Entries:
-    """Some entries of a list, by column. `kinds` are those of the table; a column that the list lacks is None."""
-
-    paths: list[str]
-    kinds: list[str]
-    size: Column = None
-    capacity: Column = None
-    mtime_ns: Column = None
-    atime_ns: Column = None
-    ctime_ns: Column = None
-    uid: Column = None
-    gid: Column = None
-    links: Column = None
-    device: Column = None
-    inode: Column = None
-    osts: Sequence[str | None] | None = None
-
-    def possible(self) -> tuple[Entries, list[str]]:
-        """Without what no file system can have said; and a word on each entry that was left out."""
-        wrong: dict[int, str] = {}
-        for name, allowed in _ALLOWED.items():
-            column = getattr(self, name) or (0,)
-            if min(column) < allowed.least or max(column) > allowed.most:
-                for index, value in enumerate(column):
-                    if not allowed.least <= value <= allowed.most:
-                        wrong.setdefault(index, f"{name} = {value} of {self.paths[index][-_SHOWN:]!r}")
-        if not wrong:
-            return self, []
-        good = [index for index in range(len(self.paths)) if index not in wrong]
-        columns: dict[str, Any] = {
-            name: None if column is None else [column[index] for index in good] for name, column in vars(self).items()
-        }
-        return Entries(**columns), [*wrong.values()]
-
-    def frame(self, scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
-        """Rows of `scan_entries`."""
-        stored = [stored_text(path) for path in self.paths]
-        shown = [shown_path(path, "keep" if paths == "keep" else "hash") for path in self.paths]
-        return TABLES["scan_entries"].frame(
-            rows=len(shown),
-            scan_id=scan_id,
-            start_ns=start_ns,
-            path=shown,
-            kind=self.kinds,
-            escaped=[escaped for _, escaped in stored] if paths == "keep" else None,
-            device=_signed_column(self.device),
-            inode=_signed_column(self.inode),
-            size_bytes=_listed(self.size),
-            capacity_bytes=_listed(self.capacity),
-            mtime_ns=_listed(self.mtime_ns),
-            atime_ns=_listed(self.atime_ns),
-            ctime_ns=_listed(self.ctime_ns),
-            uid=_listed(self.uid),
-            gid=_listed(self.gid),
-            link_count=_listed(self.links),
-            osts=self.osts,
-        )
+def _impossible(entry: Entry) -> str:
+    """What no file system can have said of the entry; empty where all is possible."""
+    for place, name, allowed in _CHECKED:
+        value: int | None = entry[place]  # type: ignore[assignment]
+        if value is not None and not allowed.least <= value <= allowed.most:
+            return f"{name} = {value} of {entry.path[-60:]!r}"
+    return ""
 
 
-def _listed(column: Column) -> list[int] | None:
-    """Times after 2262 do not fit into nanoseconds of 64 bits; they stay times that are far away."""
-    return None if column is None else [max(-_MOST, min(_MOST, number)) for number in column]
-
-
-def _signed_column(column: Column) -> list[int] | None:
-    return None if column is None else [signed(number) for number in column]
+def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
+    """Rows of `scan_entries`. Times after 2262 do not fit into nanoseconds of 64 bits; they stay far away."""
+    columns: dict[str, list[Any]] = dict(zip(Entry._fields, map(list, zip(*entries, strict=True)), strict=True))
+    names, shown = columns.pop("path"), "keep" if paths == "keep" else "hash"
+    for name in ("device", "inode"):
+        columns[name] = [None if number is None else signed(number) for number in columns[name]]
+    for name in set(columns) - {"kind", "osts"}:
+        columns[name] = [None if number is None else max(-_MOST, min(_MOST, number)) for number in columns[name]]
+    stored = {"size": "size_bytes", "capacity": "capacity_bytes", "links": "link_count"}
+    return TABLES["scan_entries"].frame(
+        {stored.get(name, name): column for name, column in columns.items()},
+        rows=len(entries),
+        scan_id=scan_id,
+        start_ns=start_ns,
+        path=[shown_path(path, shown) for path in names],  # type: ignore[arg-type]
+        escaped=[stored_text(path)[1] for path in names] if paths == "keep" else None,
+    )
 
 
 class ListTally:
     """Counts entries in the order they come. Files with several names are counted once where the list has inodes."""
 
     def __init__(self, start_ns: int) -> None:
-        self._start_ns = start_ns
-        self._seen = start_ns // NS
-        self._tally = Tally(self._seen)
+        self._tally = Tally(start_ns // NS)
         self._links = ScanState()
         self._root: str | None = None
 
-    def add(self, entries: Entries) -> None:
-        for path, kind in zip(entries.paths, entries.kinds, strict=True):
+    def add(self, entries: Iterable[Entry]) -> None:
+        tally = self._tally
+        for entry in entries:
+            parent, _, name = entry.path.rpartition("/")
             self._widen(
-                path if kind == "directory" else path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+                entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
             )
-        names = [path.rpartition("/")[2] for path in entries.paths]
-        self._tally.counts["entries"] += len(names)
-        self._tally.add_names(names)
-        groups: dict[Owner, list[int]] = {}
-        for index, kind in enumerate(entries.kinds):
-            if kind != "file":
-                self._count_other(entries, index, kind)
-            elif entries.links is not None and entries.inode is not None and entries.links[index] > 1:
-                self._count_linked(entries, index, names[index])
-            else:
-                groups.setdefault(_owner(entries, index), []).append(index)
-        for owner, chosen in groups.items():
-            self._count_files(owner, entries, chosen, names)
+            tally.counts["entries"] += 1
+            tally.add_name(name)
+            if entry.kind == "file":
+                self._count_file(entry, name)
+                continue
+            counter = {"directory": "directories", "symlink": "symlinks"}.get(entry.kind, "others")
+            tally.counts[counter] += 1
+            if entry.size is not None and counter != "others":
+                histogram = "directory_size" if counter == "directories" else "symlink_length"
+                tally.add(histogram, entry.size.bit_length(), entry.size)
+
+    def _count_file(self, entry: Entry, name: str) -> None:
+        depth, extension = entry.path.count("/"), extension_of_name(name)
+        times = [None if ns is None else ns // NS for ns in (entry.mtime_ns, entry.atime_ns, entry.ctime_ns)]
+        if entry.size is not None:
+            self._tally.note("files", entry.size, entry.path, entry.uid or 0)
+        if entry.inode is not None and (entry.links or 0) > 1:
+            self._tally.counts["linked_names"] += 1
+            mtime, atime, ctime = times
+            about = (entry.size, entry.capacity, mtime, atime, ctime, entry.links or 0, depth, extension)
+            self._links.add_links([LinkRecord(entry.device or 0, entry.inode, entry.uid, entry.gid, "", *about)])
+        else:
+            owner = Owner(entry.uid, entry.gid)
+            self._tally.add_file(owner, extension, depth, entry.links, entry.size, entry.capacity, *times)
 
     def _widen(self, path: str) -> None:
         """Move the root up to the deepest directory above all paths."""
@@ -197,87 +160,19 @@ class ListTally:
             same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
             self._root = "/".join(same) or ("/" if path.startswith("/") else "")
 
-    def _count_other(self, entries: Entries, index: int, kind: str) -> None:
-        size = entries.size[index] if entries.size is not None else None
-        if kind == "directory":
-            self._tally.counts["directories"] += 1
-            if size is not None:
-                self._tally.add("directory_size", size.bit_length(), 1, size)
-        elif kind == "symlink":
-            self._tally.counts["symlinks"] += 1
-            if size is not None:
-                self._tally.add("symlink_length", size.bit_length(), 1, size)
-        else:
-            self._tally.counts["others"] += 1
-
-    def _count_linked(self, entries: Entries, index: int, name: str) -> None:
-        self._tally.counts["linked_names"] += 1
-        owner = _owner(entries, index)
-        mtime, atime, ctime = (_at(each, index) for each in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
-        record = LinkRecord(
-            device=_at(entries.device, index) or 0,
-            inode=_at(entries.inode, index) or 0,
-            uid=owner.uid,
-            gid=owner.gid,
-            project="",
-            size=_at(entries.size, index),
-            capacity=_at(entries.capacity, index),
-            mtime=_seconds(mtime),
-            atime=_seconds(atime),
-            ctime=_seconds(ctime),
-            links=_at(entries.links, index) or 0,
-            depth=entries.paths[index].count("/"),
-            extension=extension_of_name(name),
-        )
-        self._links.add_links([record])
-        if entries.size is not None:
-            self._tally.note("files", entries.size[index], entries.paths[index], owner.uid or 0)
-
-    def _count_files(self, owner: Owner, entries: Entries, chosen: list[int], names: list[str]) -> None:
-        def picked(column: Column, unit: int = 1) -> Column:
-            return None if column is None else [column[index] // unit for index in chosen]
-
-        mtime, atime, ctime = (picked(each, NS) for each in (entries.mtime_ns, entries.atime_ns, entries.ctime_ns))
-        own_names, size = [names[index] for index in chosen], picked(entries.size)
-        files = Files(own_names, size, picked(entries.capacity), mtime, atime, ctime)
-        self._tally.add_files(owner, files, self._seen)
-        for index in chosen:
-            path, file_size = entries.paths[index], _at(entries.size, index)
-            self._tally.add("depth", path.count("/"), 1, file_size or 0)
-            if entries.links is not None:
-                self._tally.add("link_count", entries.links[index].bit_length(), 1, file_size or 0)
-            if file_size is not None:
-                self._tally.note("files", file_size, path, owner.uid or 0)
-
     def finish(self) -> tuple[str, Tally]:
         """The root, and the tally of everything; depths counted from the root."""
-        self._tally.merge(linked_tally(self._links.links(), self._tally.now))
+        self._tally.add_links(self._links.links())
         self._links.close()
         root = self._root or "/"
         above = root.rstrip("/").count("/")
-        depths = self._tally.whole["depth"]
-        self._tally.whole["depth"] = {max(0, depth - above): cell for depth, cell in depths.items()}
+        depths: Cells = self._tally.whole.pop("depth", Counter())
+        for depth, cell in depths.items():
+            self._tally.whole["depth"][max(0, depth - above)] += cell
         return root, self._tally
 
 
-def _at(column: Column, index: int) -> int | None:
-    return None if column is None else column[index]
-
-
-def _seconds(moment_ns: int | None) -> int | None:
-    return None if moment_ns is None else moment_ns // NS
-
-
-def _owner(entries: Entries, index: int) -> Owner:
-    return Owner(_at(entries.uid, index), _at(entries.gid, index))
-
-
-def decoded(raw: bytes) -> str:
-    """Text of the bytes of a path."""
-    return os.fsdecode(raw)
-
-
-def dated(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
+def scan_identity(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
     """The time of the scan, which the user gives, and the id of the scan."""
     if context.start_ns is None:
         raise UndatedInput(
@@ -291,26 +186,30 @@ def dated(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
     return context.start_ns, f"{stamp}-{digest.hexdigest()[:8]}"
 
 
-def list_frames(
-    source: str, path: Path, pieces: Iterator[tuple[Entries, bool]], context: ReadContext
+def _list_frames(
+    source: str, path: Path, entries: Iterator[Entry | None], context: ReadContext
 ) -> Iterator[tuple[str, Frame]]:
-    """The rows of a list. A piece is entries, and whether the list ends in the middle of one."""
-    start_ns, scan_id = dated(source, path, context)
+    """The rows of a list. None among the entries says that the list ends in the middle of one."""
+    start_ns, scan_id = scan_identity(source, path, context)
     counted = ListTally(start_ns)
-    whole = True
-    wrong: list[str] = []
-    for listed, torn in pieces:
-        entries, left_out = listed.possible()
-        wrong += left_out
-        counted.add(entries)
-        whole &= not torn
-        if context.keep_raw and entries.paths:
-            yield "scan_entries", entries.frame(scan_id, start_ns, context.paths)
+    whole, wrong = True, list[str]()
+    while batch := list(islice(entries, _BATCH)):
+        good = []
+        for entry in batch:
+            if entry is None:
+                whole = False
+            elif said := _impossible(entry):
+                wrong.append(said)
+            else:
+                good.append(entry)
+        counted.add(good)
+        if context.keep_raw and good:
+            yield "scan_entries", entry_frame(good, scan_id, start_ns, context.paths)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
         raise TruncatedInput(f"{path} ends before its first entry does.", hint="Make the list again.")
-    system, whole = context.system or f"mount:{root}", whole and not wrong
-    facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole)
+    system = context.system or f"mount:{root}"
+    facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole and not wrong)
     yield from scan_frames(facts, tally, context.paths)
     if wrong:
         raise SourceError(
@@ -320,174 +219,303 @@ def list_frames(
         )
 
 
-_MADE_BY: Final = b"Generated by fsstats"
-_INCOMPLETE: Final = ("RESULTS MAY BE INCOMPLETE", "interrupted")
-_LONGEST: Final = 16 << 20
-_MOST_KIB: Final = (1 << 62) // KIB
-# Histograms here: those of fsstats that count and that weigh, and what one of their units is here.
-_HISTOGRAMS: Final = {
-    "size": ("file size", "file size", KIB),
-    "capacity": ("capacity used", "capacity used", KIB),
-    "directory_size": ("directory size", "directory size", KIB),
-    "mtime": ("mtime (files)", "mtime (KB)", 1),
-    "ctime": ("ctime (files)", "ctime (KB)", 1),
-    "atime": ("atime (files)", "atime (KB)", 1),
-}
-_AGES: Final = ("mtime", "ctime", "atime")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
+def _whole_records(
+    path: Path, begins: Callable[[bytes], object], separator: bytes = b"\n", joins: bool = True
+) -> Iterator[tuple[int, bytes | None]]:
+    """Numbered records of a list, plain or gzipped; None for a last one that was cut. With `joins` a line that does not
+    begin a record belongs to the name before it."""
+    number = stray = waiting_number = 0
+    waiting: bytes | None = None
+    rest = b""
+    for data in unzipped_blocks(path, cut=False):
+        *items, rest = (rest + data).split(separator)
+        if len(rest) > _LONGEST_RECORD:
+            raise CorruptInput(f"{path}, record {number + len(items)}: longer than any path.")
+        for item in items:
+            number += 1
+            if begins(item) or (waiting is None and not joins):
+                if waiting is not None:
+                    yield waiting_number, waiting
+                waiting, waiting_number = item, number
+                continue
+            if waiting is None or not joins:
+                raise CorruptInput(
+                    f"{path}, record {number}: found {item[:60]!r}, which is none of this kind of list.",
+                    hint="See docs/sources/scan.md for its forms.",
+                )
+            waiting += b"\n" + item
+            stray += 1
+            if len(waiting) > _LONGEST_PATH:
+                raise CorruptInput(f"{path}, record {number}: a name longer than any path ends here.")
+            if stray > _MOST_STRAY_LINES and stray > number // 10:
+                raise CorruptInput(f"{path}, record {number}: most of this is not such a list.")
+    if waiting is not None:
+        yield waiting_number, waiting
+    if rest:
+        yield number + 1, None
 
 
-@dataclass(frozen=True)
-class Bucket:
-    low: int
-    count: int
-    weight: float
+def _with_guessed_kinds(entries: Iterator[Entry | None]) -> Iterator[Entry | None]:
+    """Entries of a list without types: a parent of its neighbour is a directory, the rest are files."""
+    before = ""
+    waiting = next(entries, None)
+    for entry in entries:
+        if waiting is not None:
+            folder = waiting.path.rstrip("/") + "/"
+            holds = before.startswith(folder) or (entry is not None and entry.path.startswith(folder))
+            yield waiting._replace(kind="directory") if holds else waiting
+            before = waiting.path
+        waiting = entry
+    if waiting is not None and before.startswith(waiting.path.rstrip("/") + "/"):
+        waiting = waiting._replace(kind="directory")
+    yield waiting
 
 
-@dataclass
-class Report:
-    """Lines before the first histogram by their name, and histograms: numbers of items, and their buckets."""
-
-    totals: dict[str, str]
-    counts: dict[str, int]
-    buckets: dict[str, list[Bucket]]
-    whole: bool = True
-
-
-def _detect_fsstats(head: bytes, path: Path) -> float:
-    return 0.95 if _MADE_BY in plain_bytes(head)[:4096] else 0.0
-
-
-def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    start_ns, scan_id = dated("fsstats", path, context)
-    report = _parsed(_content(path).decode("utf-8", "replace"), path)
-    root = context.system or "/"
-    bins = list(_bins(report, path))
-    if bins:
-        columns = {name: [row[name] for row in bins] for name in bins[0]}
-        same = {"scan_id": scan_id, "start_ns": start_ns, "root": root, "owner_kind": "all", "owner": ""}
-        yield "scan_bins", TABLES["scan_bins"].frame(columns, rows=len(bins), **same)
-    system, same = context.system or f"mount:{root}", {"scan_id": scan_id, "start_ns": start_ns, "root": root}
-    known = {"host": context.host, "system": system, "complete": report.whole}
-    yield "scans", TABLES["scans"].frame(rows=1, **same, **known, **_totals(report))
+# No number of 64 bits has more than 20 digits. What no file system can have said is still a record, and left out alone.
+_FIND_NUMBER: Final = rb"(-?\d{1,20})"
+_TIME: Final = rb"(-?\d{1,18}\.\d+)"
+_SHORT: Final = rb" ".join([_FIND_NUMBER] * 2 + [_TIME] * 3 + [_FIND_NUMBER] * 3 + [rb"(.+)"])
+_SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
+_LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
+# A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
+_OSTS: Final = rb"([\[\]\d,?]{0,65536})"
+_LUSTRE_RECORD: Final = re.compile(
+    rb" ".join([rb"(\d{1,18})"] * 2 + [rb"(-?\d{1,18}(?:\.\d+)?)"] * 3 + [rb"(\d{1,18})"] * 3 + [_OSTS, rb"([/.].*)"]),
+    re.DOTALL,
+)
+_FIND_KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
 
 
-FSSTATS = FileReader(
-    "fsstats",
-    "fsstats reports (-o FILE, or its whole output)",
-    ("scans", "scan_bins"),
-    _detect_fsstats,
-    _read_fsstats,
+def _detect_find(head: bytes, path: Path) -> float:
+    plain = plain_bytes(head)
+    first = plain.split(b"\0" if b"\0" in plain else b"\n", 1)[0]
+    return 0.9 if _pattern_of(first) else 0.0
+
+
+def _read_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    return _list_frames("find", path, _find_entries(path), context)
+
+
+FIND = FileReader(
+    "find",
+    "lists by find -printf '%s %b %T@ %A@ %C@ %U %G %n %p\\n' (also '%y %D %i ...', lfs find's '... %Lo %p')",
+    _TABLES,
+    _detect_find,
+    _read_find,
 )
 
 
-def _content(path: Path) -> bytes:
-    raw = bytearray()
-    for block in unzipped_blocks(path, cut=False):
-        raw += block
-        if len(raw) > _LONGEST:
-            raise CorruptInput(f"{path} has more than 16 MiB: no report of fsstats.", hint="Give one report in a file.")
-    return bytes(raw)
+def listing_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy) -> Iterator[Frame]:
+    """Rows of `scan_entries` from the scanner's listing."""
+    entries = filter(None, _find_entries(listing))
+    while batch := list(islice(entries, _BATCH)):
+        yield entry_frame(batch, scan_id, start_ns, paths)
 
 
-def _parsed(text: str, path: Path) -> Report:
-    report, name, rows = Report({}, {}, {}), "", False
-    for line in text.splitlines():
-        if line.startswith(_INCOMPLETE):
-            report.whole = False
-        if line.startswith("----- END CSV"):
-            break
-        cells = line.strip().split(",")
-        if cells[0] == "histogram" and len(cells) > 1:
-            name, rows = ",".join(cells[1:]), False
-            if name in report.counts:
-                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Give one report in a file.")
-            report.counts[name], report.buckets[name] = 0, []
-        elif cells[0] == "bucket min":
-            rows = name != ""
-        elif name and cells[0] == "count" and len(cells) > 1:
-            report.counts[name] = int(_number(cells[1], path))
-        elif rows and len(cells) == 8:
-            report.buckets[name].append(_bucket(cells, path))
-        elif not name and len(cells) == 2:
-            report.totals[cells[0]] = cells[1]
-        elif not line.strip():
-            rows = False
-    if "file size" not in report.counts:
-        raise TruncatedInput(f"{path} ends before the sizes of files.", hint="Run fsstats again, or copy it again.")
-    for found, buckets in report.buckets.items():
-        if found in {counting for counting, _, _ in _HISTOGRAMS.values()}:
-            short = sum(bucket.count for bucket in buckets) - report.counts[found]
-            if short:
-                raise CorruptInput(
-                    f"{path}: the bins of {found!r} hold {short:+,} of its count.",
-                    hint="The report was cut or changed.",
-                )
-    return report
+def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
+    """The form of a list, by its first record."""
+    lustre = _LUSTRE_RECORD.fullmatch(first)
+    if lustre is not None and lustre[9]:
+        return _LUSTRE_RECORD
+    others = (pattern for pattern in (_LONG_RECORD, _SHORT_RECORD) if pattern.fullmatch(first))
+    return next(others, None if lustre is None else _LUSTRE_RECORD)
 
 
-def _number(text: str, path: Path) -> float:
-    value = float(text) if _NUMBER.fullmatch(text) else -1.0
-    if not 0 <= value <= _MOST_KIB:
-        raise CorruptInput(f"{path}: {text[:40]!r} is no count of fsstats.", hint="The report was changed.")
-    return value
-
-
-def _bucket(cells: list[str], path: Path) -> Bucket:
-    # Times in the future are below the first bin, which fsstats calls -1.
-    low = -1 if cells[0] == "-1" else int(_number(cells[0], path))
-    return Bucket(low, int(_number(cells[2], path)), _number(cells[5], path))
-
-
-def _bins(report: Report, path: Path) -> Iterator[dict[str, Any]]:
-    for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
-        ages = histogram in _AGES
-        # The histogram of ages by KiB has the KiB as its count.
-        weights = {b.low: float(b.count) if ages else b.weight for b in report.buckets.get(weighing, ())}
-        for bucket in report.buckets.get(counting, ()):
-            low, high = _edges(bucket.low, unit, path)
-            yield {
-                "owner_name": None,
-                "histogram": histogram,
-                "bin": f"fsstats {bucket.low}",
-                "low": low,
-                "high": high,
-                "age_low_days": None,
-                "age_high_days": None,
-                "count": bucket.count,
-                "bytes": round(weights.get(bucket.low, 0.0) * KIB),
-            }
-
-
-def _edges(low: int, unit: int, path: Path) -> tuple[int | None, int]:
-    if low < 0:
-        return None, 0
-    if low == 1 or low & (low - 1):
-        raise CorruptInput(f"{path}: a bin begins at {low}, no power of two.", hint="The report was changed.")
-    return low * unit, (2 * low or 2) * unit
-
-
-def _totals(report: Report) -> dict[str, int | None]:
-    def held(name: str) -> int | None:
-        if name not in report.buckets:
-            return None
-        return round(sum(bucket.weight for bucket in report.buckets[name]) * KIB)
-
-    def said(name: str) -> int | None:
-        value = report.totals.get(name, "")
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 18 else None
-
-    files, folders, links = (
-        report.counts.get(name) for name in ("file size", "directory size", "symlink target length")
+def _find_entries(path: Path) -> Iterator[Entry | None]:
+    with path.open("rb") as file:
+        head = plain_bytes(file.read(64 << 10))
+    separator = b"\0" if b"\0" in head else b"\n"
+    pattern = _pattern_of(head.split(separator, 1)[0]) or _SHORT_RECORD
+    entries = (
+        None if record is None else _find_entry(record, pattern)
+        for _, record in _whole_records(path, pattern.fullmatch, separator)
     )
-    return {
-        "entry_count": sum(count or 0 for count in (files, folders, links)),
-        "file_count": files,
-        "file_bytes": held("file size"),
-        "capacity_bytes": held("capacity used"),
-        "directory_count": folders,
-        "directory_bytes": held("directory size"),
-        "symlink_count": links,
-        "other_count": said("skipped special files"),
-        "skipped_snapshot_count": said("skipped snapshot dirs"),
-    }
+    return entries if pattern is _LONG_RECORD else _with_guessed_kinds(entries)
+
+
+def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
+    match = pattern.fullmatch(record)
+    assert match is not None
+    *words, raw = match.groups()
+    kind, device, inode, stripes = "file", None, None, None
+    if pattern is _LONG_RECORD:
+        letter, device, inode, *words = words
+        kind = _FIND_KINDS.get(letter, "other")
+    elif pattern is _LUSTRE_RECORD:
+        stripes = words.pop()
+    size, blocks, mtime, atime, ctime, uid, gid, links = words
+    return Entry(
+        os.fsdecode(raw),
+        kind,
+        int(size),
+        int(blocks) << 9,
+        _moment_of(mtime),
+        _moment_of(atime),
+        _moment_of(ctime),
+        int(uid),
+        int(gid),
+        int(links),
+        None if device is None else int(device),
+        None if inode is None else int(inode),
+        None if stripes is None else _stripes_of(stripes),
+    )
+
+
+def _stripes_of(text: bytes) -> str | None:
+    """`[0,3][5]` as 0,3;5; parts without objects are left out."""
+    parts = [part.strip("[,") for part in text.decode().split("]")]
+    return ";".join(part for part in parts if part and "?" not in part) or None
+
+
+def _moment_of(text: bytes) -> int:
+    """Nanoseconds; find writes ten digits of a second, lfs find none."""
+    seconds, _, fraction = text.partition(b".")
+    return int(seconds) * NS + int(fraction[:9].ljust(9, b"0"))
+
+
+_BEGINNINGS: Final = (b"/", b"./", b"../")
+
+
+def _detect_lfs_find(head: bytes, path: Path) -> float:
+    """Little is needed to be a list of paths, so anything that recognises more goes first."""
+    plain = plain_bytes(head)
+    lines = plain.split(b"\n")
+    lines = lines[:-1] if len(lines) > 1 else lines
+    paths = sum(line.startswith(_BEGINNINGS) for line in lines)
+    return 0.2 if lines[0].startswith(_BEGINNINGS) and paths >= 0.9 * len(lines) and b"\0" not in plain else 0.0
+
+
+def _read_lfs_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    records = _whole_records(path, lambda line: line.startswith(_BEGINNINGS))
+    entries = (None if record is None else Entry(os.fsdecode(record), "file") for _, record in records)
+    return _list_frames("lfs_find", path, _with_guessed_kinds(entries), context)
+
+
+LFS_FIND = FileReader(
+    "lfs_find",
+    "lists of paths, one per line, as lfs find prints them (counts, no sizes)",
+    _TABLES,
+    _detect_lfs_find,
+    _read_lfs_find,
+)
+
+
+# <thread> comes before lines of an external script.
+_GPFS_NUMBERS: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+\d+\s+-?\d+\s")
+_BEFORE_PATH: Final = re.compile(rb"-- (?=/|%2F)")
+_GPFS_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
+_LABELLED: Final = re.compile(r"([A-Za-z_]{1,64})=(\S*(?: \d\d:\d\d:\d\d(?:\.\d+)?)?)")
+_LABELS: Final = {
+    label: column
+    for column, labels in {
+        "size": "file_size size s",
+        "capacity": "kb_allocated kb a",
+        "mtime_ns": "modification_time mtime mo",
+        "atime_ns": "access_time atime ac",
+        "ctime_ns": "change_time ctime ch",
+        "uid": "user_id uid u",
+        "gid": "group_id gid g",
+        "links": "nlink links nl",
+        "mode": "mode p",
+    }.items()
+    for label in labels.split()
+}
+_GPFS_KINDS: Final = {"-": "file", "d": "directory", "l": "symlink"}
+_HINT: Final = "Let SHOW label its values (size=... kb=...), or name them in a first line; see docs/sources/scan.md."
+
+
+def _detect_gpfs(head: bytes, path: Path) -> float:
+    lines = [line for line in plain_bytes(head).split(b"\n")[:3] if not line.startswith(b"#")]
+    return 0.85 if lines and _gpfs_parts(lines[0]) else 0.0
+
+
+def _read_gpfs(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    return _list_frames("gpfs", path, _gpfs_entries(path, context.zone), context)
+
+
+GPFS = FileReader(
+    "gpfs",
+    "GPFS policy lists (mmapplypolicy, LIST rules with SHOW)",
+    _TABLES,
+    _detect_gpfs,
+    _read_gpfs,
+)
+
+
+def _gpfs_parts(record: bytes) -> tuple[int, bytes, bytes] | None:
+    """(inode, what SHOW said, path). The path begins behind the first mark: SHOW is one's own, a path anybody's."""
+    numbers = _GPFS_NUMBERS.match(record)
+    mark = numbers and _BEFORE_PATH.search(record, numbers.end())
+    if not numbers or not mark:
+        return None
+    return int(numbers[1]), record[numbers.end() : mark.start()].strip(), record[mark.end() :]
+
+
+def _gpfs_entries(path: Path, zone: ZoneInfo | None) -> Iterator[Entry | None]:
+    order: list[str] | None = None
+    for number, record in _whole_records(path, lambda line: True):
+        if record is None:
+            yield None
+            return
+        if number == 1 and record.startswith(b"#"):
+            order = os.fsdecode(record).lstrip("# ").lower().split()
+            continue
+        where = f"{path}, line {number}"
+        parts = _gpfs_parts(record)
+        if parts is None:
+            raise CorruptInput(f"{where}: expected 'inode generation snapshot ... -- /path', found {record[:60]!r}.")
+        inode, show, raw = parts
+        shown = _shown_values(os.fsdecode(show), order, where)
+        # Without DIRECTORIES_PLUS a LIST rule lists files only.
+        kind = _GPFS_KINDS.get(shown.pop("mode")[:1], "other") if "mode" in shown else "file"
+        numbers: dict[str, Any] = {
+            name: _gpfs_moment(text, zone, where) if name.endswith("_ns") else _gpfs_number(name, text, where)
+            for name, text in shown.items()
+        }
+        name = os.fsdecode(unquote_to_bytes(raw) if raw.startswith(b"%") else raw)
+        yield Entry(name, kind, inode=inode)._replace(**numbers)
+
+
+def _shown_values(text: str, order: Sequence[str] | None, where: str) -> dict[str, str]:
+    """What SHOW said, by the columns of an entry. Values in the order of a first line: a time is two words."""
+    if not text:
+        return {}
+    found: Mapping[str, str] = {label.lower(): value for label, value in _LABELLED.findall(text)}
+    if order is not None:
+        found, values = {}, text.split()
+        for label in order:
+            words = 2 if label.endswith("_time") and values and "-" in values[0] else 1
+            if len(values) < words:
+                raise CorruptInput(f"{where}: fewer values than the first line names.", hint=_HINT)
+            found[label] = " ".join(values[:words])
+            del values[:words]
+    elif not found:
+        raise CorruptInput(f"{where}: SHOW does not say what its values are.", hint=_HINT)
+    return {_LABELS[label]: value for label, value in found.items() if label in _LABELS}
+
+
+def _gpfs_number(name: str, text: str, where: str) -> int:
+    if not _GPFS_NUMBER.fullmatch(text):
+        raise CorruptInput(f"{where}: {name} is not a number: {text[:60]!r}.", hint=_HINT)
+    return int(text) << 10 if name == "capacity" else int(text)
+
+
+def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
+    """'2010-03-25 10:11:12.123456' on the clock of the cluster, or seconds since the epoch."""
+    if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
+        return int(text.partition(".")[0]) * NS
+    if zone is None:
+        raise UndatedInput(
+            f"{where} has a time on the clock of the GPFS cluster.", hint="Give --zone, or set `zone` in facility.toml."
+        )
+    try:
+        return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
+    except (ValueError, OverflowError):
+        raise CorruptInput(f"{where}: {text[:60]!r} is not a time.", hint=_HINT) from None
+
+
+@lru_cache(maxsize=65_536)
+def _minute_ns(text: str, zone: ZoneInfo) -> int:
+    """UTC of a local minute; the first of two where clocks go back, because ages are counted in days."""
+    moment = dt.datetime.strptime(text, "%Y-%m-%d %H:%M")
+    return datetime_to_ns(moment.replace(tzinfo=zone).astimezone(dt.UTC))

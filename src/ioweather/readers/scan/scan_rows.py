@@ -92,7 +92,7 @@ def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> I
 def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Frame:
     """The row of `scans`."""
     counts, whole = tally.counts, tally.histograms()
-    tree = facts.tree
+    tree, links = facts.tree, whole["link_count"]
 
     def walked(name: str) -> int | None:
         """The count of a walk; a list does not know it."""
@@ -121,8 +121,8 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         symlink_count=present("symlinks"),
         other_count=present("others"),
         linked_name_count=present("linked_names"),
-        linked_file_count=sum(count_of(cell) for index, cell in whole["link_count"].items() if index > 1)
-        if tree is not None or whole["link_count"]
+        linked_file_count=sum(count_of(cell) for index, cell in links.items() if index > 1)
+        if tree is not None or links
         else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
         vanished_count=walked("vanished"),
@@ -215,7 +215,7 @@ def _fits(number: int | None) -> int | None:
     return None if number is None else min(number, _MOST)
 
 
-def _weight(cells: Cells | None) -> int | None:
+def _weight(cells: Mapping[Any, int] | None) -> int | None:
     return _fits(sum(map(weight_of, cells.values()))) if cells is not None else None
 
 

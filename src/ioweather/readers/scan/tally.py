@@ -1,6 +1,6 @@
 """Counts of a scan: histograms, owners, the largest files. Tallies of parts add up to the tally of the whole.
 
-Columns of files go in; nothing is stored per file but the few largest, so a tally stays small for any tree.
+Files go in one by one; nothing is stored of them but the few largest, so a tally stays small for any tree.
 
 Sizes and ages have power-of-two bins: bin 0 is 0, bin k is [2^(k-1), 2^k), so every power of two is an edge, such as
 1 MiB, 64 days and 128 days. A cell is one integer: entries in the high bits, the sum of their weights in the low ones,
@@ -14,15 +14,12 @@ import heapq
 import os
 import pwd
 import re
-import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:  # a process that walks starts twice as fast without it
-    from ioweather.core.facility import ProjectRule
+from ioweather.core.facility import Facility, ProjectRule
 
 ONE: Final = 1 << 96  # one entry; below it is room for 2^33 files of the greatest size there is
 WEIGHT: Final = ONE - 1
@@ -119,13 +116,6 @@ def original_name(text: str, escaped: bool) -> bytes:
     return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]) if match[1] else b"\\", raw)
 
 
-def byte_lengths(names: list[str]) -> Iterable[int]:
-    """Lengths in bytes: what the file system limits."""
-    if all(map(str.isascii, names)):
-        return map(len, names)
-    return map(len, map(os.fsencode, names))
-
-
 @lru_cache(maxsize=10_000)
 def extension_of(suffix: str) -> str:
     """What counts as an extension of the text behind the last dot: `H5` is h5, `0001` a number, a sentence none."""
@@ -200,18 +190,13 @@ class Projects:
 
 def project_name(owner: Owner) -> str | None:
     """The project, or what a facility without rules calls the user; when read, such users are mapped again."""
-    from ioweather.core.facility import Facility
-
     if owner.project is not None or owner.uid is None:
         return owner.project
     return Facility().project_of(uid=owner.uid)
 
 
 class LinkRecord(NamedTuple):
-    """A file with several names, as seen under one of them. It is counted once, when all names are in.
-
-    What a list does not say is None; a scan of our own knows everything.
-    """
+    """A file with several names, as seen under one of them; counted once, when all names are in. Unknown: None."""
 
     device: int
     inode: int
@@ -228,8 +213,8 @@ class LinkRecord(NamedTuple):
     extension: str
 
 
-Cells: TypeAlias = dict[Any, int]
-Column: TypeAlias = Sequence[int] | None
+Cells: TypeAlias = Counter[Any]
+Histograms: TypeAlias = defaultdict[str, Cells]
 
 LARGEST_KEPT: Final = 20
 TROUBLES_KEPT: Final = 20
@@ -238,95 +223,88 @@ EXTENSIONS_KEPT: Final = 2000
 LARGEST_KINDS: Final = ("directories_by_bytes", "directories_by_entries", "files")
 
 
-class Files(NamedTuple):
-    """Columns of regular files of one owner, each inode once. Times in seconds; a column not known is None.
-
-    `names` may be the extensions alone (`named` is false), where a file has several names.
-    """
-
-    names: list[str]
-    size: Column = None
-    capacity: Column = None
-    mtime: Column = None
-    atime: Column = None
-    ctime: Column = None
-    named: bool = True
+def _histograms() -> Histograms:
+    return defaultdict(Counter)
 
 
 class Tally:
-    """Histograms by owner and of the whole, counts by name, the largest, and examples of what went wrong."""
+    """Histograms by owner and of the whole, counts by name, the largest, and examples of what went wrong.
 
-    def __init__(self, now_seconds: int) -> None:
+    Ages are those at `now_seconds`, the start of the scan; times more than a day after `seen_seconds`, when the files
+    are examined, are in the future.
+    """
+
+    def __init__(self, now_seconds: int, seen_seconds: int = 0) -> None:
         self.now = now_seconds
-        self.owners: dict[Owner, dict[str, Cells]] = {}
-        self.whole: dict[str, Cells] = {name: {} for name, spec in HISTOGRAMS.items() if not spec.per_owner}
+        self._latest = max(now_seconds, seen_seconds) + DAY_SECONDS
+        self.owners: defaultdict[Owner, Histograms] = defaultdict(_histograms)
+        self.whole = _histograms()
         self.counts: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.largest: dict[str, list[tuple[int, str, int]]] = {kind: [] for kind in LARGEST_KINDS}
         self.troubles: list[tuple[str, str]] = []
 
-    def add_files(self, owner: Owner, files: Files, seen_seconds: int) -> None:
-        """Count the files. `seen_seconds`: when they were examined; times more than a day later are in the future."""
-        count = len(files.names)
-        if not count:
-            return
-        self.counts["files"] += count
-        own = self.owners.setdefault(owner, {})
-        size, capacity = files.size, files.capacity
-        values = [ONE] * count if size is None else [number + ONE for number in size]
-        times = {"mtime": files.mtime, "atime": files.atime, "ctime": files.ctime}
-        ages = {name: self._age_bins(each, seen_seconds) for name, each in times.items() if each is not None}
+    def add_file(
+        self,
+        owner: Owner,
+        extension: str,
+        depth: int,
+        links: int | None,
+        size: int | None,
+        capacity: int | None,
+        mtime: int | None,
+        atime: int | None,
+        ctime: int | None,
+    ) -> None:
+        """Count a regular file. Times are in seconds; what is not known is None."""
+        self.counts["files"] += 1
+        own, whole = self.owners[owner], self.whole
+        value = ONE if size is None else ONE + size
+        for name, moment in (("mtime", mtime), ("atime", atime), ("ctime", ctime)):
+            if moment is not None:
+                age = FUTURE if moment > self._latest else (max(0, self.now - moment) // DAY_SECONDS).bit_length()
+                own[name][age] += value
+                if size is not None and name == "mtime":
+                    whole["age_size"][size.bit_length() << AGE_BITS | age] += value
         if size is not None:
-            size_bins = [number.bit_length() for number in size]
-            _add_values(own.setdefault("size", {}), size_bins, values)
-            if "mtime" in ages:
-                pairs = zip(size_bins, ages["mtime"], strict=True)
-                _add_values(self.whole["age_size"], [index << AGE_BITS | age for index, age in pairs], values)
-        for name, bins in ages.items():
-            _add_values(own.setdefault(name, {}), bins, values)
+            own["size"][size.bit_length()] += value
         if capacity is not None:
-            bins = [number.bit_length() for number in capacity]
-            _add_values(own.setdefault("capacity", {}), bins, [number + ONE for number in capacity])
-        if size is not None and capacity is not None:
-            for used, allocated in zip(size, capacity, strict=True):
-                name = "overhead_positive" if allocated >= used else "overhead_negative"
-                difference = abs(allocated - used)
-                self.add(name, difference.bit_length(), 1, difference)
-        extensions = map(extension_of_name, files.names) if files.named else files.names
-        for extension, value in zip(extensions, values, strict=True):
-            self.add_extension(extension, value)
+            own["capacity"][capacity.bit_length()] += capacity + ONE
+            if size is not None:
+                over = capacity - size
+                whole["overhead_positive" if over >= 0 else "overhead_negative"][over.bit_length()] += abs(over) + ONE
+        whole["depth"][depth] += value
+        if links is not None:
+            whole["link_count"][links.bit_length()] += value
+        self._add_extension(extension, value)
 
-    def _age_bins(self, times: Sequence[int], seen_seconds: int) -> list[int]:
-        """Bins of ages at the start of the scan; files written during the scan have age 0."""
-        latest = max(self.now, seen_seconds) + DAY_SECONDS
-        return [
-            FUTURE if moment > latest else (max(0, self.now - moment) // DAY_SECONDS).bit_length() for moment in times
-        ]
-
-    def add_extension(self, extension: str, value: int) -> None:
+    def _add_extension(self, extension: str, value: int) -> None:
         cells = self.whole["extension"]
-        if extension not in cells and len(cells) >= EXTENSIONS_KEPT:
-            extension = OTHER
-        cells[extension] = cells.get(extension, 0) + value
+        cells[extension if extension in cells or len(cells) < EXTENSIONS_KEPT else OTHER] += value
 
-    def add(self, histogram: str, index: int, count: int, weight: int) -> None:
-        cells = self.whole[histogram]
-        cells[index] = cells.get(index, 0) + count * ONE + weight
+    def add_links(self, records: Iterable[LinkRecord]) -> None:
+        """Count files with several names, of which all names are in."""
+        for r in records:
+            owner = Owner(r.uid, r.gid, r.project or None)
+            self.add_file(owner, r.extension, r.depth, r.links, r.size, r.capacity, r.mtime, r.atime, r.ctime)
 
-    def add_names(self, names: list[str]) -> None:
-        """Names of entries of any kind; a file with two names has two."""
-        cells = self.whole["name_length"]
-        for length, count in Counter(byte_lengths(names)).items():
-            cells[length] = cells.get(length, 0) + count * (ONE + length)
+    def add(self, histogram: str, index: int, weight: int) -> None:
+        self.whole[histogram][index] += ONE + weight
+
+    def add_name(self, name: str) -> None:
+        """Names of entries of any kind, by their length in bytes, which the file system limits."""
+        length = len(name if name.isascii() else os.fsencode(name))
+        self.whole["name_length"][length] += ONE + length
 
     def add_directory(self, path: str, uid: int, entries: int, size_bytes: int, held_bytes: int) -> None:
         self.counts["directories"] += 1
-        self.add("directory_entries", entries.bit_length(), 1, size_bytes)
-        self.add("directory_size", size_bytes.bit_length(), 1, size_bytes)
+        self.add("directory_entries", entries.bit_length(), size_bytes)
+        self.add("directory_size", size_bytes.bit_length(), size_bytes)
         self.note("directories_by_entries", entries, path, uid)
         self.note("directories_by_bytes", held_bytes, path, uid)
 
     def note(self, kind: str, value: int, path: str, uid: int) -> None:
+        """Remember the entry if it is one of the largest."""
         largest = self.largest[kind]
         if len(largest) < LARGEST_KEPT:
             heapq.heappush(largest, (value, path, uid))
@@ -340,15 +318,13 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         for owner, histograms in other.owners.items():
-            own = self.owners.setdefault(owner, {})
             for name, cells in histograms.items():
-                _merge(own.setdefault(name, {}), cells)
+                self.owners[owner][name].update(cells)
         for name, cells in other.whole.items():
-            if name == "extension":
-                for extension, value in cells.items():
-                    self.add_extension(extension, value)
-            else:
-                _merge(self.whole[name], cells)
+            if name != "extension":
+                self.whole[name].update(cells)
+        for extension, value in other.whole["extension"].items():
+            self._add_extension(extension, value)
         self.counts.update(other.counts)
         self.errors.update(other.errors)
         for kind, largest in other.largest.items():
@@ -356,78 +332,36 @@ class Tally:
                 self.note(kind, value, path, uid)
         self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
 
-    def histograms(self, owners: Iterable[Owner] | None = None) -> dict[str, Cells]:
+    def histograms(self, owners: Iterable[Owner] | None = None) -> Histograms:
         """Histograms summed over some owners (those per owner only), or over all."""
-        total: dict[str, Cells] = (
-            {} if owners is not None else {name: dict(cells) for name, cells in self.whole.items()}
-        )
+        total = _histograms()
+        if owners is None:
+            total |= {name: cells.copy() for name, cells in self.whole.items()}
         for owner in self.owners if owners is None else owners:
             for name, cells in self.owners[owner].items():
-                _merge(total.setdefault(name, {}), cells)
+                total[name].update(cells)
         return total
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; JSON makes text of the keys of cells."""
-        return {
-            "now": self.now,
-            "owners": [[*owner, histograms] for owner, histograms in self.owners.items()],
-            "whole": self.whole,
-            "counts": self.counts,
-            "errors": self.errors,
-            "largest": self.largest,
-            "troubles": self.troubles,
-        }
+        owners = [[*owner, histograms] for owner, histograms in self.owners.items()]
+        parts = ("now", "whole", "counts", "errors", "largest", "troubles")
+        return {"owners": owners, **{part: getattr(self, part) for part in parts}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Tally:
+        def numbered(histograms: Mapping[str, Mapping[str, int]]) -> Histograms:
+            found = _histograms()
+            for name, cells in histograms.items():
+                is_label = HISTOGRAMS[name].edges == "label"
+                found[name].update({index if is_label else int(index): value for index, value in cells.items()})
+            return found
+
         tally = cls(data["now"])
-        for uid, gid, project, histograms in data["owners"]:
-            tally.owners[Owner(uid, gid, project)] = {name: _numbered(name, c) for name, c in histograms.items()}
-        tally.whole |= {name: _numbered(name, cells) for name, cells in data["whole"].items()}
+        tally.owners.update({Owner(*owner): numbered(histograms) for *owner, histograms in data["owners"]})
+        tally.whole = numbered(data["whole"])
         tally.counts.update(data["counts"])
         tally.errors.update(data["errors"])
         tally.largest = {kind: [(v, p, u) for v, p, u in largest] for kind, largest in data["largest"].items()}
         tally.troubles = [(path, code) for path, code in data["troubles"]]
         return tally
-
-
-def _add_values(into: Cells, indexes: Iterable[int], values: Iterable[int]) -> None:
-    for index, value in zip(indexes, values, strict=True):
-        into[index] = into.get(index, 0) + value
-
-
-def _merge(into: Cells, cells: Cells) -> None:
-    for index, value in cells.items():
-        into[index] = into.get(index, 0) + value
-
-
-def _numbered(name: str, cells: Mapping[str, int]) -> Cells:
-    return dict(cells) if HISTOGRAMS[name].edges == "label" else {int(index): value for index, value in cells.items()}
-
-
-_LINKS_AT_ONCE: Final = 4096
-_AMOUNTS: Final = ("size", "capacity", "mtime", "atime", "ctime")
-
-
-def linked_tally(records: Iterable[LinkRecord], now_seconds: int) -> Tally:
-    """Files with several names are counted once, when all their names are in: a record each."""
-    tally = Tally(now_seconds)
-    seen = int(time.time())
-    source = iter(records)
-    while batch := list(islice(source, _LINKS_AT_ONCE)):
-        by_owner: dict[Owner, list[LinkRecord]] = {}
-        for record in batch:
-            by_owner.setdefault(Owner(record.uid, record.gid, record.project or None), []).append(record)
-            tally.add("depth", record.depth, 1, record.size or 0)
-            tally.add("link_count", record.links.bit_length(), 1, record.size or 0)
-        for owner, group in by_owner.items():
-            size, capacity, mtime, atime, ctime = (_column(group, name) for name in _AMOUNTS)
-            files = Files([record.extension for record in group], size, capacity, mtime, atime, ctime, named=False)
-            tally.add_files(owner, files, seen)
-    return tally
-
-
-def _column(records: list[LinkRecord], name: str) -> list[int] | None:
-    """A list may not say everything of its files."""
-    values = [getattr(record, name) for record in records]
-    return None if None in values else values

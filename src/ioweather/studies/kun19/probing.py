@@ -385,8 +385,8 @@ def _benchmark(
         "time [time_ns]; seconds: response time [seconds]; slowdown: slowdown [factor]; op: operation [text]; "
         "filesystem [text]"
     )
-    drawn = (each[shown] for each in (part.start_ns, part.seconds, slowdown, part.op, part.filesystem))
-    points = table("measurements", columns, *drawn)
+    measures = (part.start_ns, part.seconds, slowdown, part.op, part.filesystem)
+    points = table("measurements", columns, *(each[shown] for each in measures))
     # Nine phases without a pause are one grey block: lines with names where they begin, and a box of each below.
     begins = tuple(Reference("x", float(p["start_ns"]), str(p["label"])) for p in phases if p["end_ns"])
     chart = partial(Chart.of, facet="filesystem", log="y", references=begins)

@@ -107,8 +107,8 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
     )
     order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
     columns = f"component: {climate.component_kind} [text]; read: read [bytes]; write: written [bytes]"
-    ranked = [names[i] for i in order]
-    yield table("totals", columns, ranked, sums["read"][order], sums["write"][order], title="Totals, busiest first")
+    busiest = [names[i] for i in order]
+    yield table("totals", columns, busiest, sums["read"][order], sums["write"][order], title="Totals, busiest first")
     rows: list[tuple[Cell, ...]] = []
     for way in WAYS:
         ranked = enumerate(np.argsort(sums[way], kind="stable").tolist(), 1)
@@ -174,8 +174,8 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         f"component: {climate.component_kind} [text]; read: reads, lag 1; write: writes, lag 1; "
         "cross: reads with writes, lag 0"
     )
-    nearest = [lags[pair, 1][near] for pair, near in NEAREST_LAG.items()]
-    yield table("targets", columns, names, *nearest, title=f"Correlation at windows of {climate.span(1)}")
+    at_nearest = (lags[pair, 1][near] for pair, near in NEAREST_LAG.items())
+    yield table("targets", columns, names, *at_nearest, title=f"Correlation at windows of {climate.span(1)}")
     # One curve per target is what the paper draws; quantiles over targets say the same in fewer lines.
     rows: list[tuple[Cell, ...]] = []
     for (pair, window), values in lags.items():

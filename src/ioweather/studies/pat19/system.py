@@ -163,14 +163,20 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     def estimate(name: str, unit: str, statistic: Statistic, n: int, scale: Scale = "") -> Estimate:
         return intervals.estimate(name, unit, every, lambda s: statistic(at_percentile(s, whole)), n=n, scale=scale)
 
+    def of(mean: Statistic, at: int) -> Statistic:
+        return lambda s: seconds * mean(s[:, at])
+
+    def over(mean: Statistic, first: int, second: int) -> Statistic:
+        return lambda s: mean(s[:, first]) / mean(s[:, second])
+
     means: dict[str, tuple[Estimate, Estimate]] = {}
     place = {state: i for i, state in enumerate(states)}
     for way in WAYS:
         phases, at = found[side, way], place[side, way]
         n, median = phases.count, seconds * float(np.median(phases.length)) if phases.count else None
         means[way] = (
-            estimate(f"mean_length_{way}", "seconds", lambda s, at=at: seconds * mean_length(s[:, at]), n),
-            estimate(f"mean_interarrival_{way}", "seconds", lambda s, at=at: seconds * mean_interarrival(s[:, at]), n),
+            estimate(f"mean_length_{way}", "seconds", of(mean_length, at), n),
+            estimate(f"mean_interarrival_{way}", "seconds", of(mean_interarrival, at), n),
         )
         method = "percentile of all steps"
         yield plain(f"threshold_{way}", cuts[way][side] / seconds, "bytes_per_s", n=climate.n, method=method)
@@ -180,10 +186,8 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
         against += [(f"over_high_{way}", ("low", way), ("high", way)) for way in WAYS]
     for name, first, second in against:
         for word, mean in (("length", mean_length), ("interarrival", mean_interarrival)):
-            a, b = place[first], place[second]
-            yield estimate(
-                f"{word}_{name}", "factor", lambda s, of=mean, a=a, b=b: of(s[:, a]) / of(s[:, b]), found[first].count
-            )
+            ratio = over(mean, place[first], place[second])
+            yield estimate(f"{word}_{name}", "factor", ratio, found[first].count)
     chosen = {way: found[side, way] for way in WAYS}
     own = [place[side, way] for way in WAYS]
     n = sum(phases.count for phases in chosen.values())
