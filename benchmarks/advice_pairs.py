@@ -34,11 +34,13 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.job_io.advisor import profile as record_module
+from ioweather.job_io.advisor import expected_savings
 from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
-from ioweather.job_io.advisor.profile import Past, Promise, Storage, profile_of, promised_from, record
+from ioweather.job_io.advisor.expected_savings import Past, Promise, promised_from, record
+from ioweather.job_io.advisor.profile import Storage, profile_of
+from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import SCREEN, JobView
+from ioweather.job_io.view import JobView
 from ioweather.readers.darshan.log import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
 
@@ -46,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).parent / "pairs"))
 
 from programs import PROGRAMS
 
-RECORD = Path(record_module.__file__).with_name("record.toml")
+RECORD = Path(expected_savings.__file__).with_name("record.toml")
 # What is promised below this is not said.
 PART_OF = {rule.name: rule.part for rule in RULES}
 # Requests that are joined; what undoes each costly setting of a program of the beds.
@@ -254,7 +256,8 @@ def covered(pairs: Sequence[Past], past: Sequence[Past] | None = None) -> list[t
 
 def _promise(pair: Past, past: Sequence[Past]) -> Promise:
     kin = [other for other in past if other.storage == pair.storage]
-    return promised_from(kin, pair.rule, pair.part, pair.modelled_seconds, pair.before_seconds, pair.rate_before)
+    rate = pair.moved_bytes / pair.before_seconds
+    return promised_from(kin, pair.rule, pair.part, pair.modelled_seconds, pair.before_seconds, rate)
 
 
 def inside(pair: Past, promise: Promise) -> bool:

@@ -34,7 +34,7 @@ from ioweather.core.papers.claims import Claim, claims, judge
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.stats.grid import local_clock
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 STEP_NS = MINUTE_NS
 START_NS = 1_772_409_600 * 10**9  # Monday, 2 March 2026

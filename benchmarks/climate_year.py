@@ -44,7 +44,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import write_seal_of_day
 from ioweather.stats.grid import local_clock
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 TARGETS = 248
 ZONE = "America/Los_Angeles"

@@ -42,7 +42,7 @@ from ioweather.readers.darshan.writer import write_log
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from reader_processes import stop_readers
 
 COUNTS = (1, 2, 4)

@@ -30,8 +30,8 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.stats.mixture import MixtureFit
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import QUESTIONS, TITLES
+from ioweather.topics.catalogue import STUDIES
 from ioweather.ui.cli.main import COMMANDS, cli
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.python_api import signature_of
@@ -121,7 +121,7 @@ def man_pages() -> dict[Path, str]:
     """ioweather(1), and a page for every command: the same text as --help."""
     root = click.Context(cli, info_name="ioweather", terminal_width=80, **cli.context_settings)
     found = {MAN / "ioweather.1": _man("ioweather", "the weather of your storage", cli.get_help(root))}
-    for name, (_, _, line) in COMMANDS.items():
+    for name, (_, line) in COMMANDS.items():
         command = cli.get_command(root, name)
         assert command is not None
         context = click.Context(command, info_name=name, parent=root, max_content_width=80, terminal_width=80)

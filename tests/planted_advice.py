@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ioweather.core.tables import encode_text
+from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import SCREEN, JobView
+from ioweather.job_io.view import JobView
 from ioweather.readers.darshan.log import Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, KIB, MIB, records
@@ -275,10 +276,6 @@ PLANTED: tuple[Planted, ...] = (
     Planted("unaligned_file", 10.0, {"POSIX": each(
         **requests("WRITE", 200, LARGE, 20.0, FILE_ALIGNMENT=LARGE, FILE_NOT_ALIGNED=200))}),
     Planted("unaligned_file", None, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0, FILE_ALIGNMENT=LARGE))}),
-    # 800 MiB at 5 GiB/s.
-    Planted("unaligned_memory", 800 / 5120,
-            {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0, MEM_NOT_ALIGNED=200))}),
-    Planted("unaligned_memory", None, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
     Planted("read_write_switches", _beyond(20.0, SMALL, 4000, 2000),
             {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, RW_SWITCHES=2000))}),
     Planted("read_write_switches", None, {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, RW_SWITCHES=9))}),

@@ -15,7 +15,7 @@ from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.tables import FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.job_metrics import SPAN_COLUMNS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 START_NS = 1_264_204_800 * NS  # 2010-01-23
 PARAMS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.tables import APPLICATIONS, JOB_IO, JOBS, STRATEGIES
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 NS = 1_000_000_000
 T = 1_700_000_000 * NS

@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))
 DAYS = 50

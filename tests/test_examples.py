@@ -15,7 +15,6 @@ import pytest
 
 import ioweather
 from ioweather.testing import ChecksFailed, check_source
-from ioweather.ui.cli.main import run as command_line
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PACKAGE = EXAMPLES / "ioweather-example-source"
@@ -160,8 +159,3 @@ def test_known_work_on_a_disk_is_reported(tmp_path):
     command = [sys.executable, str(EXAMPLES / "prove.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, list(tmp_path.iterdir())) == (0, []), done.stdout + done.stderr
-
-
-def test_doctor_names_the_script(capsys):
-    assert command_line(["doctor", "--prove", "/scratch"]) == 2
-    assert "examples/prove.py /scratch" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from ioweather.agent.status import (
     keep_status,
     write_status,
 )
-from ioweather.ingestion.queue_metrics import _of_verdicts, collect_queue
+from ioweather.ingestion.queue import collect_queue
 from ioweather.ui.web.live import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -149,8 +149,15 @@ def metric_names(expression: str) -> set[str]:
     return set(re.findall(r"\bioweather[a-z_:0-9]+", expression))
 
 
-def test_rules_and_dashboard_use_metrics_that_exist(found):
-    of_lake = (*_of_components(Seen(), 0), *_of_users({}, named=True), *_of_verdicts(JUDGED, 0))
+@pytest.fixture
+def judged(tmp_path):
+    """Metrics of the last pass over watched directories."""
+    (tmp_path / "catch_up.json").write_text(json.dumps({"version": 1, "last": JUDGED}))
+    return list(collect_queue(tmp_path, lambda: 0))
+
+
+def test_rules_and_dashboard_use_metrics_that_exist(found, judged):
+    of_lake = (*_of_components(Seen(), 0), *_of_users({}, named=True), *judged)
     exported = {name for name, _ in found} | {metric.name for metric in of_lake}
     rules = (DOCS / "prometheus/rules.yml").read_text()
     recorded = set(re.findall(r"record: (\S+)", rules))
@@ -173,9 +180,8 @@ def test_the_dashboard_is_well_formed():
     assert all(panel["description"] for panel in dashboard["panels"])
 
 
-def test_every_metric_is_documented(found):
+def test_every_metric_is_documented(found, judged):
     page = (DOCS / "how-to/prometheus.md").read_text()
-    judged = _of_verdicts(JUDGED, 0)
     for name in {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in found} | {metric.name for metric in judged}:
         assert f"`{name}`" in page, name
 

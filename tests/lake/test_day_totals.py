@@ -27,7 +27,7 @@ def selected(lake: Lake, metrics=METRICS, step_ns: int = STEP, **options):
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns, **options
         )
-        known, rows = grid._summed_days(chosen, metrics, "steps"), grid.rollup(chosen, metrics)
+        known, rows = grid._summed_days(chosen, metrics, by_component=False), grid.rollup(chosen, metrics)
         without.setattr(grid, "find_totals", lambda *_: {})
         return known, rows, grid.rollup(chosen, metrics)
 
@@ -112,13 +112,11 @@ def test_flags_that_are_left_out_are_looked_up(lake) -> None:
 
 def test_damaged_missing_and_outdated_totals_are_not_used(lake) -> None:
     folder = layout.seals_dir(lake.root)
-    first, second, third = sorted(folder.glob("*.steps-*"))
+    first, second, third = sorted(folder.glob("*.totals-*"))
     first.chmod(0o644)
     first.write_bytes(first.read_bytes()[:-9])
     second.unlink()
     third.rename(second)
-    for path in folder.glob("*.hours-*"):
-        path.unlink()
     assert_same(lake, 0)
     assert compact(lake) == [], "nothing is rewritten"
     assert_same(lake, 3)
@@ -134,7 +132,7 @@ def test_totals_of_removed_days_and_of_earlier_versions_are_removed(lake) -> Non
     before = set(folder.iterdir()) - {gone, old}
     vacuum(lake, lake.facility)
     assert set(folder.iterdir()) == before
-    assert len(before) == 9
+    assert len(before) == 6
 
 
 def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:
@@ -153,7 +151,7 @@ def test_hours_of_components_are_those_of_the_rows(sealed, monkeypatch, step_ns,
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns,
             period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
         )  # fmt: skip
-        assert len(grid._summed_days(chosen, metrics, "hours")) == 3 - (hours > 0)
+        assert len(grid._summed_days(chosen, metrics, by_component=True)) == 3 - (hours > 0)
         mine = by_name(grid.by_component(chosen, metrics))
         monkeypatch.setattr(grid, "find_totals", lambda *_: {})
         theirs = by_name(grid.by_component(chosen, metrics))

@@ -1,4 +1,4 @@
-"""A full disk, and panics of the Delta library."""
+"""A full disk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.errors import LakeError
-from ioweather.lake.delta_tables import _library
 from ioweather.lake.lake import open_lake
-
-
-def test_a_panic_as_an_exception_is_an_error() -> None:
-    kind = type("PanicException", (BaseException,), {})
-    with pytest.raises(OSError, match="the Delta library failed: index out of bounds"), _library():
-        raise kind("index out of bounds")
 
 
 @pytest.fixture

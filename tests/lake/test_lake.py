@@ -12,7 +12,6 @@ from pathlib import Path
 import deltalake
 import numpy as np
 import pytest
-from deltalake.exceptions import TableNotFoundError
 from store_lakes import DAY, series_frame
 
 from ioweather.core.clock import now_ns
@@ -293,25 +292,6 @@ def test_a_damaged_or_foreign_directory_is_refused(tmp_path):
 def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_path):
     (tmp_path / ".lake.json.4711").write_text("{")
     open_lake(tmp_path, create=True)
-
-
-def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
-    """Delta reports an error of the disk as a table that is not there."""
-    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    fails = [True, True]
-
-    class Failing(deltalake.DeltaTable):
-        def __init__(self, *arguments: object, **options: object) -> None:
-            if fails and fails.pop():
-                raise TableNotFoundError("no log files")
-            super().__init__(*arguments, **options)
-
-    monkeypatch.setattr(delta_tables, "DeltaTable", Failing)
-    tables, series = layout.tables_dir(lake.root), TABLES["series"]
-    with pytest.raises(LakeError, match="`series` cannot be opened"):
-        delta_tables.open_table(tables, series)
-    fails.append(True)
-    assert delta_tables.open_table(tables, series) is not None, "an error that has passed is no error"
 
 
 @pytest.mark.parametrize("name", ["of Jane Doe", "été", "#1?", "100%"])

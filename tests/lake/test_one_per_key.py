@@ -8,9 +8,9 @@ from store_lakes import DAY
 
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.lake.delta_tables import is_one_per_key
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.lake.table_files import is_one_per_key
 from ioweather.stats.rollups import all_intervals
 
 

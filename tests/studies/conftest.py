@@ -17,7 +17,7 @@ from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.stats.grid import local_clock
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 STEP_NS = 5 * MINUTE_NS
 CLIMATE_PARAMS: dict[str, Any] = {

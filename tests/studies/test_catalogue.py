@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.papers import exhibits
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 
 def test_every_exhibit_is_made_by_the_study_that_its_paper_s_file_names():

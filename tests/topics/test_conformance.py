@@ -26,9 +26,8 @@ from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.lake.lake import Lake
 from ioweather.planning.transfers import predict_transfer, recommend_stripe
-from ioweather.testing import check_question
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.question_catalogue import QUESTIONS
+from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.cli.main import run as command
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.app import LOOPBACK, create_app
@@ -151,18 +150,6 @@ def test_an_answer_says_where_it_comes_from(name: str, answer: dict[str, Any], s
     assert provenance["lake"] == str(site.lake.root)
     assert ("This facility is simulated." in answer["caveats"]) == (name != "now"), "agents measure this machine"
     assert answer["coverage"]
-
-
-@EVERY
-def test_our_own_pass_the_check_of_other_packages(name: str, site: Site) -> None:
-    question = QUESTIONS[name]
-    params: dict[str, Any] = dict(site.options.get(name, {}))
-    for param in question.params:
-        if param.required and name in site.arguments:
-            params[param.name] = site.arguments[name] if param.many else site.arguments[name][0]
-    if name == "now":
-        params |= {"spool": [site.spool], "at": now_ns()}
-    check_question(question, site.lake, **params)
 
 
 @EVERY

@@ -14,7 +14,7 @@ from ioweather.core.results import Exhibit
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,16 @@ import hashlib
 import ipaddress
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Union, cast
+from typing import Any, Final, Literal, TypeVar, Union
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
 from ioweather.core.safe_files import is_inside
 from ioweather.core.units import GIB, MIB, NS, format_seconds, format_time_ns, parse_duration_ns, parse_size
-from ioweather.core.words import names_of
 
 FORMS = (
     "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "
@@ -89,12 +88,12 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     return Baseline(window_ns=window_ns)
 
 
-Mode = Literal["open", "own"]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-_KEYS: Final = {"mode", "user_header", "trusted_proxies", "operators", "uids"}
+T = TypeVar("T")
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-_LOOPBACK: Final = ("127.0.0.1", "::1")
+_LOOPBACK: Final = ["127.0.0.1", "::1"]
 SOCKET: Final = "socket"  # in place of an address: clients that may open the server's socket
+_RETENTION: Final = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Visibility:
     their own jobs, operators see all. The user's name comes in a header that counts only from a trusted proxy.
     `is_said`: the file sets the mode. Only then may a server be open to other machines."""
 
-    mode: Mode = "open"
+    mode: Literal["open", "own"] = "open"
     user_header: str = "X-Remote-User"
     trusted_proxies: tuple[Network, ...] = tuple(ipaddress.ip_network(name) for name in _LOOPBACK)
     trusts_socket: bool = False
@@ -131,71 +130,6 @@ class Visibility:
 
     def owner(self, user: str) -> Owner:
         return Owner(user, (self.uids[user],) if user in self.uids else ())
-
-
-def parse_visibility(section: Any) -> Visibility:
-    """The section [visibility] of facility.toml. Raises FacilityError."""
-    where = "[visibility]"
-    if not isinstance(section, Mapping):
-        raise FacilityError(f"{where} must be a table.")
-    unknown = sorted(set(section) - _KEYS)
-    if unknown:
-        raise FacilityError(f"unknown key {', '.join(unknown)} in {where}.", hint=f"Known: {', '.join(sorted(_KEYS))}.")
-    mode = section.get("mode", "own" if section else "open")  # who writes the section wants something of it
-    if mode not in ("open", "own"):
-        raise FacilityError(f'{where} mode must be "open" or "own", not {mode!r}.')
-    header = section.get("user_header", "X-Remote-User")
-    if not isinstance(header, str) or _HEADER.fullmatch(header) is None:
-        raise FacilityError(f"{where} user_header must be the name of an HTTP header, not {header!r}.")
-    proxies = _names(section, "trusted_proxies", list(_LOOPBACK))
-    return Visibility(
-        mode=cast(Mode, mode),
-        user_header=header,
-        trusted_proxies=tuple(_network(text) for text in proxies if text != SOCKET),
-        trusts_socket=SOCKET in proxies,
-        operators=frozenset(_names(section, "operators", [])),
-        uids=_uids(section.get("uids", {})),
-        is_said=bool(section),
-    )
-
-
-def _names(section: Mapping[str, Any], key: str, default: list[str]) -> list[str]:
-    value = section.get(key, default)
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise FacilityError(f"`{key}` in [visibility] must be a list of names.")
-    return value
-
-
-def _network(text: str) -> Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError:
-        raise FacilityError(
-            f"trusted_proxies in [visibility]: {text!r} is neither an address nor a network.",
-            hint='For example "10.1.2.3" or "10.1.2.0/24".',
-        ) from None
-
-
-def _uids(value: Any) -> dict[str, int]:
-    if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
-        raise FacilityError("`uids` in [visibility] must be a table of names and numbers, as { anna = 1001 }.")
-    return {str(name): int(uid) for name, uid in value.items()}
-
-
-_TOP_KEYS = set(
-    names_of("""
-    name zone clusters source_order filesystem project maintenance retention visibility collect watch engine ingest
-    simulated node_limit_bytes_per_s node_cores baseline
-""")
-)
-_FILESYSTEM_KEYS = set(
-    names_of("""
-    kind lustre mounts devices probes peak_bytes_per_s highest_bytes_per_s component_limit_bytes_per_s servers
-""")
-)
-_PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
-_DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
-_LEAST_MEMORY_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
@@ -231,11 +165,9 @@ class ProjectRule:
     path: str | None = None
 
     def matches(self, *, account: str | None, uid: int | None, exe: str | None, path: str | None) -> bool:
-        return (
-            (self.account is None or (account is not None and fnmatch.fnmatchcase(account, self.account)))
-            and (self.uid is None or self.uid == uid)
-            and (self.exe is None or (exe is not None and fnmatch.fnmatchcase(exe, self.exe)))
-            and (self.path is None or (path is not None and fnmatch.fnmatchcase(path, self.path)))
+        texts = ((self.account, account), (self.exe, exe), (self.path, path))
+        return self.uid in (None, uid) and all(
+            pattern is None or (text is not None and fnmatch.fnmatchcase(text, pattern)) for pattern, text in texts
         )
 
 
@@ -258,7 +190,7 @@ class Facility:
     projects: tuple[ProjectRule, ...] = ()
     maintenance: tuple[Window, ...] = ()
     retention_ns: Mapping[str, int] = field(
-        default_factory=lambda: {key: parse_duration_ns(text) for key, text in _DEFAULT_RETENTION.items()}
+        default_factory=lambda: {key: parse_duration_ns(text) for key, text in _RETENTION.items()}
     )
     node_limit_bytes_per_s: float | None = None
     node_cores: int | None = None
@@ -288,13 +220,8 @@ class Facility:
 
     def filesystem_of_path(self, path: str) -> FileSystem | None:
         """The file system of a path: the one with the longest matching mount."""
-        best: tuple[int, FileSystem] | None = None
-        for fs in self.filesystems:
-            for mount in fs.mounts:
-                inside = path == mount or path.startswith(mount.rstrip("/") + "/")
-                if inside and (best is None or len(mount) > best[0]):
-                    best = (len(mount), fs)
-        return best[1] if best else None
+        mounts = [(len(mount), fs) for fs in self.filesystems for mount in fs.mounts if is_inside(path, mount)]
+        return max(mounts, key=lambda found: found[0])[1] if mounts else None
 
     def project_of(
         self, *, account: str | None = None, uid: int | None = None, exe: str | None = None, path: str | None = None
@@ -307,19 +234,17 @@ class Facility:
 
     def _lookup(self, system: str) -> FileSystem | None:
         if system.startswith("mount:"):
-            mount = system.removeprefix("mount:")
-            return self.filesystem_of_path(mount) or self._probed_at(mount)
+            mount = system[len("mount:") :]
+            if (mounted := self.filesystem_of_path(mount)) is not None or mount == "/":
+                return mounted
+            # The only file system that has a path to probe on this mount and declares no mount of its own.
+            probed = [fs for fs in self.filesystems if not fs.mounts and any(is_inside(p, mount) for p in fs.probes)]
+            return probed[0] if len(probed) == 1 else None
         for fs in self.filesystems:
-            if system == fs.name or system in fs.lustre:
-                return fs
-            if any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
+            named = system == fs.name or system in fs.lustre
+            if named or any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
                 return fs
         return None
-
-    def _probed_at(self, mount: str) -> FileSystem | None:
-        """The only file system that has a path to probe on this mount and declares no mount of its own."""
-        found = [fs for fs in self.filesystems if not fs.mounts and any(is_inside(path, mount) for path in fs.probes)]
-        return found[0] if len(found) == 1 and mount != "/" else None
 
 
 def load_facility(path: Path) -> Facility:
@@ -365,156 +290,187 @@ def without_domain(system: str) -> str:
     return f"{host.partition('.')[0]}:{device}"
 
 
-def parse_facility(data: Mapping[str, Any]) -> Facility:
-    """The facility of a parsed facility.toml. Raises FacilityError."""
-    _known(data, _TOP_KEYS, "the top level")
-    zone = data.get("zone")
-    if zone is not None:
-        _zone(zone)
-    filesystems = data.get("filesystem", {})
-    if not isinstance(filesystems, dict):
-        raise FacilityError("`filesystem` is no table.", hint="Write [filesystem.NAME] for each file system.")
-    retention = {**_DEFAULT_RETENTION, **data.get("retention", {})}
-    _known(retention, set(_DEFAULT_RETENTION), "[retention]")
-    return Facility(
-        name=_typed(data, "name", str, "this facility"),
-        zone=zone,
-        clusters=_strings(data, "clusters"),
-        source_order=_strings(data, "source_order") or Facility().source_order,
-        filesystems=tuple(_filesystem(name, body) for name, body in filesystems.items()),
-        projects=tuple(_project(body) for body in data.get("project", [])),
-        maintenance=tuple(_window(body, zone) for body in data.get("maintenance", [])),
-        retention_ns={key: _duration(f"[retention] {key}", text) for key, text in retention.items()},
-        node_limit_bytes_per_s=_number(data, "node_limit_bytes_per_s", "the top level"),
-        node_cores=_typed(data, "node_cores", int, None),
-        simulated=_typed(data, "simulated", bool, False),
-        baseline=_baseline(_typed(data, "baseline", str, "whole"), zone),
-        visibility=parse_visibility(data.get("visibility", {})),
-        **_reading_limits(data.get("ingest", {})),
-        sections={key: data[key] for key in ("collect", "engine", "watch") if key in data},
-        digest=_digest(data),
-    )
+class _Section:
+    """A table of the file. Each key is read once; `finish` refuses keys that were not."""
 
+    def __init__(self, body: Any, where: str) -> None:
+        if not isinstance(body, Mapping):
+            raise FacilityError(f"{where} must be a table.")
+        self.body, self.where, self.known = body, where, set[str]()
 
-def _reading_limits(ingest: Mapping[str, Any]) -> dict[str, int]:
-    _known(ingest, {"stuck_after", "most_memory", "most_rows"}, "[ingest]")
-    found: dict[str, int] = {}
-    if "stuck_after" in ingest:
-        found["stuck_after_ns"] = _duration("[ingest] stuck_after", ingest["stuck_after"])
-        if not found["stuck_after_ns"]:
-            text = "[ingest] stuck_after: no reader is done in no time."
-            raise FacilityError(text, hint='Write "10min" for a long one.')
-    if "most_memory" in ingest:
+    def read(self, key: str, convert: Callable[[Any], T], default: Any = None) -> T:
+        """The value of a key, converted; the default, also converted unless it is None, where it is absent."""
+        self.known.add(key)
+        value = self.body.get(key, default)
+        if value is None:
+            return default  # type: ignore[no-any-return]
         try:
-            found["most_memory_bytes"] = parse_size(str(ingest["most_memory"]))
-        except ValueError as error:
-            raise FacilityError(f"[ingest] most_memory: {error}.") from None
-        if found["most_memory_bytes"] < _LEAST_MEMORY_BYTES:
-            raise FacilityError("[ingest] most_memory: no reader comes along with less than 64MiB.")
-    if "most_rows" in ingest:
-        rows = ingest["most_rows"]
-        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-            raise FacilityError(f"[ingest] most_rows must be a whole number from 1, not {rows!r}.")
-        found["most_rows"] = rows
-    return found
+            return convert(value)
+        except FacilityError:
+            raise
+        except (ValueError, TypeError, IoweatherError) as error:
+            raise FacilityError(f"`{key}` in {self.where}: {str(error).rstrip('.')}.") from None
+
+    def fill(self, made: type[T], **given: Any) -> T:
+        """An object whose fields are the keys of the same names, except those given; no other keys are allowed."""
+        for each in fields(made):  # type: ignore[arg-type]
+            if each.name not in given:
+                self.known.add(each.name)
+                if each.name in self.body:
+                    given[each.name] = self.read(each.name, _CONVERTERS[each.type])
+        self.finish()
+        return made(**given)
+
+    def finish(self) -> None:
+        """Raise FacilityError if the table has an unknown key."""
+        if unknown := ", ".join(sorted(set(self.body) - self.known)):
+            hint = f"Known: {', '.join(sorted(self.known))}."
+            raise FacilityError(f"unknown key {unknown} in {self.where}.", hint=hint)
 
 
-def _digest(data: Mapping[str, Any]) -> str:
-    """Hash of what results depend on, without sections on where the work is done."""
-    relevant = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
-    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def _kind(kind: type[T], name: str) -> Callable[[Any], T]:
+    """Accepts values of this type alone."""
+
+    def accept(value: Any) -> T:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"it must be {name}, not {value!r}")
+        return value
+
+    return accept
 
 
-def _filesystem(name: str, body: Any) -> FileSystem:
-    where = f"[filesystem.{name}]"
-    if not isinstance(body, Mapping):
-        raise FacilityError(f"{where} must be a table.")
-    _known(body, _FILESYSTEM_KEYS, where)
-    return FileSystem(
-        name=name,
-        kind=_typed(body, "kind", str, None),
-        lustre=_strings(body, "lustre", where),
-        mounts=_strings(body, "mounts", where),
-        devices=_strings(body, "devices", where),
-        probes=_strings(body, "probes", where),
-        peak_bytes_per_s=_number(body, "peak_bytes_per_s", where),
-        highest_bytes_per_s=_number(body, "highest_bytes_per_s", where),
-        component_limit_bytes_per_s=_number(body, "component_limit_bytes_per_s", where),
-        servers=_servers(body.get("servers", {}), f"[filesystem.{name}.servers]"),
-    )
+_text, _whole, _table = _kind(str, "text"), _kind(int, "a number"), _kind(dict, "a table")
 
 
-def _servers(body: Any, where: str) -> dict[str, tuple[str, ...]]:
-    if not isinstance(body, Mapping):
-        raise FacilityError(f"{where} must be a table.")
-    return {str(server): _strings(body, server, where) for server in body}
-
-
-def _project(body: Mapping[str, Any]) -> ProjectRule:
-    _known(body, _PROJECT_KEYS, "[[project]]")
-    if not isinstance(body.get("name"), str) or len(body) < 2:
-        raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
-    return ProjectRule(**body)
-
-
-def _window(body: Mapping[str, Any], zone: str | None) -> Window:
-    _known(body, {"start", "end", "label"}, "[[maintenance]]")
-    try:
-        start, end = (parse_time_ns(str(body[key]), zone_named(zone) if zone else None) for key in ("start", "end"))
-    except KeyError as error:
-        raise FacilityError(f"[[maintenance]] needs {error}.") from None
-    except (ValueError, IoweatherError) as error:
-        raise FacilityError(f"[[maintenance]]: {error}") from None
-    if end <= start:
-        raise FacilityError(f"[[maintenance]] ends ({body['end']}) before it starts ({body['start']}).")
-    return Window(start, end, str(body.get("label", "")))
-
-
-def _known(body: Mapping[str, Any], keys: set[str], where: str) -> None:
-    unknown = sorted(set(body) - keys)
-    if unknown:
-        raise FacilityError(f"unknown key {', '.join(unknown)} in {where}.", hint=f"Known: {', '.join(sorted(keys))}.")
-
-
-def _strings(body: Mapping[str, Any], key: str, where: str = "the top level") -> tuple[str, ...]:
-    value = body.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise FacilityError(f"`{key}` in {where} must be a list of strings.")
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ValueError(f"it must be a list of strings, not {value!r}")
     return tuple(value)
 
 
-def _typed(body: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
-    value = body.get(key, default)
-    if value is not default and not isinstance(value, kind):
-        raise FacilityError(f"`{key}` must be {kind.__name__}, not {value!r}.")
-    return value
-
-
-def _number(body: Mapping[str, Any], key: str, where: str) -> float | None:
-    value = body.get(key)
-    if value is None:
-        return None
+def _positive(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise FacilityError(f"`{key}` in {where} must be a positive number, not {value!r}.")
+        raise ValueError(f"it must be a positive number, not {value!r}")
     return float(value)
 
 
-def _zone(zone: Any) -> None:
+# How a key is read, by the type of its field.
+_CONVERTERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    "str": _text,
+    "str | None": _text,
+    "int | None": _whole,
+    "bool": _kind(bool, "true or false"),
+    "float | None": _positive,
+    "tuple[str, ...]": _texts,
+}
+
+
+def _from(least: int, convert: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Accepts what is converted to a number from `least` on."""
+
+    def accept(value: Any) -> int:
+        if (found := convert(value)) < least:
+            raise ValueError(f"{value!r} is too little for any reader")
+        return found
+
+    return accept
+
+
+def _duration(value: Any) -> int:
+    return parse_duration_ns(str(value))
+
+
+def parse_facility(data: Mapping[str, Any]) -> Facility:
+    """The facility of a parsed facility.toml. Raises FacilityError."""
+    top = _Section(data, "the top level")
+    zone = top.read("zone", lambda name: zone_named(str(name)))
+    retention = _Section(top.read("retention", _table, {}), "[retention]")
+    ingest = _Section(top.read("ingest", _table, {}), "[ingest]")
+    lists = {key: top.body.get(key, []) for key in ("project", "maintenance")}
+    sections = {key: top.read(key, _table) for key in ("collect", "engine", "watch")}
+    # Of what results depend on, without sections on where the work is done.
+    relevant = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
+    given = {
+        "filesystems": tuple(_filesystem(*each) for each in top.read("filesystem", _table, {}).items()),
+        "projects": tuple(map(_project, lists["project"])),
+        "maintenance": tuple(_window(body, zone) for body in lists["maintenance"]),
+        "retention_ns": {key: retention.read(key, _duration, usual) for key, usual in _RETENTION.items()},
+        "baseline": top.read("baseline", lambda text: parse_baseline(_text(text), zone), "whole"),
+        "visibility": top.read("visibility", parse_visibility, {}),
+        "stuck_after_ns": ingest.read("stuck_after", _from(1, _duration), "30s"),
+        "most_memory_bytes": ingest.read("most_memory", _from(64 * MIB, lambda text: parse_size(str(text))), "2GiB"),
+        "most_rows": ingest.read("most_rows", _from(1, _whole), Facility.most_rows),
+        "sections": {key: body for key, body in sections.items() if body is not None},
+        "digest": hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:16],
+    }
+    retention.finish()
+    ingest.finish()
+    top.known.update(lists)
+    return top.fill(Facility, **given)
+
+
+def _filesystem(name: str, body: Any) -> FileSystem:
+    section = _Section(body, f"[filesystem.{name}]")
+    servers = _Section(section.read("servers", _table, {}), f"[filesystem.{name}.servers]")
+    return section.fill(FileSystem, name=name, servers={key: servers.read(key, _texts) for key in servers.body})
+
+
+def _project(body: Any) -> ProjectRule:
+    if not isinstance(body, Mapping) or "name" not in body or len(body) < 2:
+        raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
+    return _Section(body, "[[project]]").fill(ProjectRule)
+
+
+def _window(body: Any, zone: ZoneInfo | None) -> Window:
+    section = _Section(body, "[[maintenance]]")
+    start, end = (section.read(key, lambda text: parse_time_ns(str(text), zone)) for key in ("start", "end"))
+    label = section.read("label", _text, "")
+    section.finish()
+    if start is None or end is None or end <= start:
+        raise FacilityError("[[maintenance]] needs `start`, and an `end` after it.")
+    return Window(start, end, label)
+
+
+def parse_visibility(body: Any) -> Visibility:
+    """The section [visibility] of facility.toml. Raises FacilityError."""
+    section = _Section(body, "[visibility]")
+    proxies = section.read("trusted_proxies", _texts, _LOOPBACK)
+    found = Visibility(
+        mode=section.read("mode", _mode, "own" if body else "open"),  # who writes the section wants something of it
+        user_header=section.read("user_header", _header, "X-Remote-User"),
+        trusted_proxies=tuple(_network(text) for text in proxies if text != SOCKET),
+        trusts_socket=SOCKET in proxies,
+        operators=frozenset(section.read("operators", _texts, [])),
+        uids=section.read("uids", _uids, {}),
+        is_said=bool(body),
+    )
+    section.finish()
+    return found
+
+
+def _mode(value: Any) -> Literal["open", "own"]:
+    if value not in ("open", "own"):
+        raise ValueError(f'it must be "open" or "own", not {value!r}')
+    return value  # type: ignore[no-any-return]
+
+
+def _header(value: Any) -> str:
+    if _HEADER.fullmatch(_text(value)) is None:
+        raise ValueError(f"it must be the name of an HTTP header, not {value!r}")
+    return _text(value)
+
+
+def _network(text: str) -> Network:
     try:
-        zone_named(str(zone))
-    except IoweatherError as error:
-        raise FacilityError(f"`zone`: {error}") from None
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise FacilityError(
+            f"trusted_proxies in [visibility]: {text!r} is neither an address nor a network.",
+            hint='For example "10.1.2.3" or "10.1.2.0/24".',
+        ) from None
 
 
-def _baseline(text: str, zone: str | None) -> Baseline:
-    try:
-        return parse_baseline(text, zone_named(zone) if zone else None)
-    except (ValueError, IoweatherError) as error:
-        raise FacilityError(f"`baseline`: {error}") from None
-
-
-def _duration(where: str, text: Any) -> int:
-    try:
-        return parse_duration_ns(str(text))
-    except ValueError as error:
-        raise FacilityError(f"{where}: {error}.") from None
+def _uids(value: Any) -> dict[str, int]:
+    if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
+        raise ValueError("it must be a table of names and numbers, as { anna = 1001 }")
+    return {str(name): int(uid) for name, uid in value.items()}

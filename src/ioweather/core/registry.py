@@ -1,12 +1,11 @@
-"""Lazy catalogues of readers, studies, questions and chart kinds: ours, then entry points of installed packages.
+"""Lazy catalogues of readers, questions and chart kinds: ours, then entry points of installed packages.
 
 Nothing is imported until used.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
@@ -44,7 +43,6 @@ class Catalogue(Mapping[str, T], Generic[T]):
         self._loaded: dict[str, T] = {}
         self._packages: dict[str, str] | None = None  # of plug-ins, by name; None: not looked for yet
         self._left_out: dict[str, str] = {}
-        self._lock = threading.RLock()
 
     @cached_property
     def _places(self) -> Mapping[str, str]:
@@ -53,16 +51,31 @@ class Catalogue(Mapping[str, T], Generic[T]):
     @property
     def plugins(self) -> Mapping[str, str]:
         """Entries of other packages: name to package. All are loaded, so that none can fail later."""
-        with self._lock:
-            if self._packages is None:
-                self._packages = {}  # a plug-in that looks into the catalogue while it is loaded sees ours alone
-                self._packages = self._found() if self.group else {}
-            return self._packages
+        if self._packages is None:
+            self._packages = {}  # a plug-in that looks into the catalogue while it is loaded sees ours alone
+            found: dict[str, str] = {}
+            points = _entry_points(self.group) if self.group else ()
+            for entry in sorted(points, key=lambda entry: (entry.name, _package(entry))):
+                why = self._load(entry, OURS if entry.name in self._places else found.get(entry.name))
+                if why:
+                    self._leave_out(entry.name, _package(entry), why)
+                else:
+                    found[entry.name] = _package(entry)
+            self._packages = found
+        return self._packages
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Plug-ins that are not entries: name to the reason, as a sentence."""
-        return self._left_out if self.plugins is not None else {}
+    def _load(self, entry: EntryPoint, taken_by: str | None) -> str:
+        """Load the object of an entry point; why it cannot be an entry, or ''."""
+        if taken_by is not None:
+            return f"the name is taken by {taken_by}"
+        try:
+            found = entry.load()
+            why = self._fault(entry.name, found)
+        except (Exception, SystemExit) as error:
+            return f"{type(error).__name__}: {error}"
+        if not why:
+            self._loaded[entry.name] = found
+        return why
 
     def is_ours(self, name: str) -> bool:
         return name in self._places
@@ -72,39 +85,16 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     def leave_out(self, name: str, why: str) -> None:
         """Remove a plug-in that failed, and log why."""
-        with self._lock:
-            if name not in self.plugins:
-                return
+        if name in self.plugins:
             package = self.plugins[name]
             self._packages = {other: where for other, where in self.plugins.items() if other != name}
             self._loaded.pop(name, None)
-            self._say(name, package, why, is_error=True)
+            self._leave_out(name, package, why)
 
-    def _found(self) -> dict[str, str]:
-        packages: dict[str, str] = {}
-        for entry in sorted(_entry_points(self.group), key=lambda entry: (entry.name, _package(entry))):
-            taken = OURS if entry.name in self._places else packages.get(entry.name)
-            if taken is not None:
-                self._say(entry.name, _package(entry), f"the name is taken by {taken}")
-                continue
-            try:
-                found = entry.load()
-                why = self._fault(entry.name, found)
-            except (Exception, SystemExit) as error:
-                why = f"{type(error).__name__}: {error}"
-            if why:
-                self._say(entry.name, _package(entry), why)
-            else:
-                packages[entry.name] = _package(entry)
-                self._loaded[entry.name] = found
-        return packages
-
-    def _say(self, name: str, package: str, why: str, *, is_error: bool = False) -> None:
-        import logging  # slow to import, and few processes need it
-
+    def _leave_out(self, name: str, package: str, why: str) -> None:
         text = f"The {self.noun} {name!r} of the package {package} is left out: {why.rstrip('.')}."
         self._left_out[name] = text
-        logging.getLogger("ioweather.plugins").log(logging.ERROR if is_error else logging.WARNING, "%s", text)
+        logging.getLogger("ioweather.plugins").warning("%s", text)
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:
@@ -128,30 +118,9 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    """Entry points of installed packages. Usually there are none, and searching the files for the name is much faster
-    than importing importlib.metadata, which takes as long as a small command."""
-    if not _may_be_named(group.encode()):
-        return ()
-    from importlib.metadata import entry_points
+    from importlib.metadata import entry_points  # takes as long as a small command
 
     return entry_points(group=group)
-
-
-def _may_be_named(group: bytes) -> bool:
-    """Whether the files of a package have the name; also True if packages may be outside of directories."""
-    from importlib.machinery import PathFinder
-    from pathlib import Path
-
-    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
-        return True
-    for place in map(Path, sys.path):
-        try:
-            lists = place.glob("*-[iI][nN][fF][oO]/entry_points.txt")
-            if place.is_file() or any(group in each.read_bytes() for each in lists):
-                return True
-        except OSError:
-            return True
-    return False
 
 
 def _package(entry: EntryPoint) -> str:

@@ -128,9 +128,7 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
 def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}
-    shared, no_verdicts = SharedResults(), tuple[RecordedVerdict, ...]()
-    shared.put(find_named_log, view)
-    shared.put(recorded_of_job, no_verdicts)
+    shared: SharedResults = {find_named_log: view, recorded_of_job: tuple[RecordedVerdict, ...]()}
     answer = ask("why", lake, params, shared=shared, files=False)
     run = view.applications
     return {

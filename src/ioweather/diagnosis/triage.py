@@ -36,7 +36,7 @@ from ioweather.diagnosis.job_screens import triage_screen
 from ioweather.facts.file_records import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
-from ioweather.job_io.advisor.profile import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.job_io.view import JobView, printable
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.snapshot import Snapshot

@@ -23,10 +23,9 @@ from ioweather.core.facility import Owner
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
-from ioweather.lake.delta_tables import newest_files, newest_version
+from ioweather.lake.delta_tables import TableFiles, newest_files, newest_version
 from ioweather.lake.lake import LEDGER_FIRST, Lake
 from ioweather.lake.snapshot import Snapshot, Where
-from ioweather.lake.table_files import TableFiles
 
 T = TypeVar("T")
 Mark: TypeAlias = tuple[int | None, ...]

@@ -26,10 +26,10 @@ from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
-from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, point_at_checkpoint
+from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, require_undamaged
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.sandbox import require_select
 from ioweather.lake.snapshot import Snapshot
-from ioweather.lake.table_files import require_undamaged
 
 MANIFEST: Final = "backup.json"
 _CHUNK: Final = 4 << 20
@@ -49,56 +49,45 @@ class Copied:
 
 def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress = silent) -> Copied:
     """Bring `target` to the current versions. With `verify`, every file of it is read again and compared."""
-    known = _known(lake.root, target)
+    root = lake.root
+    known = _known_files(root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions
-        data = [
-            f"tables/{name}/day={uri.rsplit('day=', 1)[1]}"
-            for name, files in snapshot.pinned.items()
-            for uri in files.uris
-        ]
+        tables = snapshot.pinned.items()
+        data = [f"tables/{name}/day={uri.rsplit('day=', 1)[1]}" for name, files in tables for uri in files.uris]
     # The ledger last: what it lists is then there, even if this is interrupted.
-    order = sorted(versions, key=lambda name: name == "ingests")
     commits = [
-        f"{path.relative_to(lake.root)}"
-        for name in order
-        for path in commits_until(layout.tables_dir(lake.root) / name, versions[name])
+        str(path.relative_to(root))
+        for name in sorted(versions, key=lambda name: name == "ingests")
+        for path in commits_until(layout.tables_dir(root) / name, versions[name])
     ]
-    _refuse_other_history(lake.root, target, versions, commits)
-    loose = ["facility.toml"] if layout.facility_file(lake.root).exists() else []
-    loose += [*sorted(f"seals/{path.name}" for path in layout.seals_dir(lake.root).glob("*.json")), "lake.json"]
+    _refuse_other_history(root, target, versions, commits)
+    loose = ["facility.toml"] if layout.facility_file(root).exists() else []
+    loose += [*sorted(f"seals/{path.name}" for path in layout.seals_dir(root).glob("*.json")), "lake.json"]
     _make_folder(target)
     manifest: dict[str, Any] = {}
-    kept = copied = copied_bytes = 0
+    kept = copied_bytes = 0
     wanted = [*data, *commits, *loose]
     for position, relative in enumerate(wanted):
         progress(position, len(wanted), "files")
-        old = known.get(relative)
-        if old is not None and _is_there(lake.root, target, relative, old["bytes"], changes=relative in loose):
+        source, there, old = root / relative, target / relative, known.get(relative)
+        is_there = old is not None and there.is_file() and there.stat().st_size == old["bytes"]
+        if is_there and (relative not in loose or there.read_bytes() == source.read_bytes()):
             manifest[relative] = old
             kept += 1
             continue
         if relative.endswith(".zstd.parquet"):
-            require_undamaged([lake.root / relative])
-        manifest[relative] = _copy(lake.root / relative, target / relative, target)
-        copied += 1
+            require_undamaged([source])
+        manifest[relative] = _copy(source, there, target)
         copied_bytes += manifest[relative]["bytes"]
-    for name, version in versions.items():
-        point_at_checkpoint(target / "tables" / name, version)
+    _point_at_checkpoints(target, versions)
     body = {"made_ns": now_ns(), "software_version": __version__, "versions": versions, "files": manifest}
     write_whole(target / MANIFEST, json.dumps(body).encode(), 0o644)
     removed = _remove_strangers(target, set(manifest))
     progress(len(wanted), len(wanted), "files")
     if verify:
         check_backup(target, progress=progress)
-    return Copied(copied, copied_bytes, kept, removed, versions)
-
-
-def _is_there(root: Path, target: Path, relative: str, size: int, *, changes: bool) -> bool:
-    there = target / relative
-    if not there.is_file() or there.stat().st_size != size:
-        return False
-    return not changes or there.read_bytes() == (root / relative).read_bytes()
+    return Copied(len(wanted) - kept, copied_bytes, kept, removed, versions)
 
 
 def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, int]:
@@ -106,7 +95,14 @@ def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, i
     manifest = _manifest(source)
     for position, (relative, entry) in enumerate(manifest["files"].items()):
         progress(position, len(manifest["files"]), "files checked")
-        _require_same(source / relative, entry, _digest(source / relative))
+        try:
+            with (source / relative).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise LakeError(
+                f"{source / relative} cannot be read: {error.strerror}.", hint="Make a new backup."
+            ) from None
+        _require_same(source / relative, entry, digest)
     versions: Mapping[str, int] = manifest["versions"]
     return versions
 
@@ -118,19 +114,17 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> Copie
         raise LakeError(f"{target} is there already.", hint="Restore into a new directory, then move it.")
     _make_folder(target)
     files: dict[str, Any] = manifest["files"]
-    # lake.json last: until everything is there, it is no lake.
-    order = sorted(files, key=lambda relative: relative == "lake.json")
     total = 0
-    for position, relative in enumerate(order):
-        progress(position, len(order), "files")
+    # lake.json last: until everything is there, it is no lake.
+    for position, relative in enumerate(sorted(files, key=lambda relative: relative == "lake.json")):
+        progress(position, len(files), "files")
         made = _copy(source / relative, target / relative, target)
         _require_same(source / relative, files[relative], made["sha256"])
         total += made["bytes"]
-    for name, version in manifest["versions"].items():
-        point_at_checkpoint(target / "tables" / name, version)
-    progress(len(order), len(order), "files")
+    _point_at_checkpoints(target, manifest["versions"])
+    progress(len(files), len(files), "files")
     open_lake(target)
-    return Copied(len(order), total, 0, 0, manifest["versions"])
+    return Copied(len(files), total, 0, 0, manifest["versions"])
 
 
 def _manifest(source: Path) -> dict[str, Any]:
@@ -146,22 +140,22 @@ def _manifest(source: Path) -> dict[str, Any]:
     return body
 
 
-def _known(root: Path, target: Path) -> dict[str, Any]:
+def _known_files(root: Path, target: Path) -> dict[str, Any]:
     """Files of the previous backup at the target. Anything else at the target is refused and not changed."""
     if target.resolve() == root.resolve() or root.resolve() in target.resolve().parents:
         raise LakeError(f"{target} lies in the lake itself.", hint="Name a directory on another disk.")
     if not target.exists() or not any(target.iterdir()):
         return {}
-    if not (target / MANIFEST).exists():
-        begun = all(entry.name in _TOP or _is_draft(entry) for entry in target.iterdir())
-        if begun and (not layout.is_lake(target) or _created(target) == _created(root)):
-            return {}  # a first backup that was interrupted
+    is_backup = (target / MANIFEST).exists()
+    if not is_backup and not all(entry.name in _TOP or _is_draft(entry) for entry in target.iterdir()):
         raise LakeError(f"{target} is not empty and not a backup.", hint="Name a new directory.")
-    if layout.is_lake(target) and layout.lake_marker(target).read_bytes() != layout.lake_marker(root).read_bytes():
-        mine, theirs = (_created(path) for path in (root, target))
-        if mine != theirs:
-            raise LakeError(f"{target} is a backup of another lake.", hint="Name a new directory.")
-    files: dict[str, Any] = _manifest(target)["files"]
+    mine, theirs = (
+        json.loads(layout.lake_marker(path).read_text(encoding="utf-8")).get("created_ns")
+        for path in (root, target if layout.is_lake(target) else root)
+    )
+    if mine != theirs:
+        raise LakeError(f"{target} is a backup of another lake.", hint="Name a new directory.")
+    files: dict[str, Any] = _manifest(target)["files"] if is_backup else {}  # a first backup that was interrupted
     return files
 
 
@@ -170,22 +164,17 @@ def _is_draft(path: Path) -> bool:
     return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
 
 
-def _created(root: Path) -> Any:
-    return json.loads(layout.lake_marker(root).read_text(encoding="utf-8")).get("created_ns")
-
-
 def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int], commits: list[str]) -> None:
     """Refuse a copy that was written to, or whose lake was set back to an earlier state since."""
+    hint = "Name a new directory."
     for relative in commits:
         there = target / relative
         if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
-            raise LakeError(f"{target} has another history: {relative} differs.", hint="Name a new directory.")
+            raise LakeError(f"{target} has another history: {relative} differs.", hint=hint)
     for name, version in versions.items():
         newest = newest_version(target / "tables", TABLES[name])
         if newest is not None and newest > version:
-            raise LakeError(
-                f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint="Name a new directory."
-            )
+            raise LakeError(f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint=hint)
 
 
 def _remove_strangers(target: Path, wanted: set[str]) -> int:
@@ -199,6 +188,18 @@ def _remove_strangers(target: Path, wanted: set[str]) -> int:
                 path.unlink()
                 removed += 1
     return removed
+
+
+def _point_at_checkpoints(target: Path, versions: Mapping[str, int]) -> None:
+    """Make each copied table name the last checkpoint that it has."""
+    for name, version in versions.items():
+        paths = commits_until(target / "tables" / name, version)
+        checkpoints = [int(path.name.split(".", 1)[0]) for path in paths if path.name.endswith(".checkpoint.parquet")]
+        named = target / "tables" / name / "_delta_log" / LAST_CHECKPOINT
+        if checkpoints:
+            write_whole(named, json.dumps({"version": max(checkpoints), "size": 0}).encode(), 0o644)
+        else:
+            named.unlink(missing_ok=True)
 
 
 def _make_folder(target: Path) -> None:
@@ -234,27 +235,16 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise LakeError(f"{path} cannot be read: {error.strerror}.", hint="Make a new backup.") from None
-
-
 def _require_same(path: Path, entry: Mapping[str, Any], digest: str) -> None:
     if digest != entry["sha256"]:
         raise LakeError(f"{path} is not what was backed up: its digest differs.", hint="Use another backup.")
 
-
-# A table as one file for other tools
 
 _FORMS: Final = {
     ".parquet": "FORMAT parquet, COMPRESSION zstd",
     ".csv": "FORMAT csv, HEADER true",
     ".csv.gz": "FORMAT csv, HEADER true, COMPRESSION gzip",
 }
-ENDINGS: Final = tuple(_FORMS)
 
 
 def export_table(
@@ -263,15 +253,20 @@ def export_table(
     """Write rows of a table in the order of time; returns how many. Of revisable rows, those that count."""
     if table not in TABLES:
         raise UsageError(f"There is no table {table!r}.", hint=f"Tables: {', '.join(TABLES)}.")
-    form = next((_FORMS[ending] for ending in sorted(_FORMS, key=len, reverse=True) if out.name.endswith(ending)), None)
+    form = next((form for ending, form in _FORMS.items() if out.name.endswith(ending)), None)
     if form is None:
-        raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
+        raise UsageError(f"--out {out}: the ending must be one of {', '.join(_FORMS)}.")
     time = quote(TABLES[table].time)
     conditions = [f"({where}\n)"] if where else []  # the line break ends a comment in it
     if period_ns is not None:
         conditions.append(f"{time} >= {period_ns[0]} AND {time} < {period_ns[1]}")
     query = f"SELECT * FROM {quote(table)} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY {time}"
-    _one_select(query)
+    try:
+        require_select(query, query)
+    except QueryRefused as error:
+        raise QueryRefused(
+            f"--where takes one condition. {error.message}", hint="For example: --where \"system = 'scratch'\""
+        ) from None
     draft = out.with_name(f".{out.name}.partial")
     try:
         copied = snapshot.query(f"COPY ({query}) TO {literal(draft)} ({form})")
@@ -284,12 +279,3 @@ def export_table(
     finally:
         draft.unlink(missing_ok=True)
     return rows
-
-
-def _one_select(query: str) -> None:
-    try:
-        kinds = [str(statement.type).rsplit(".", 1)[-1] for statement in duckdb.extract_statements(query)]
-    except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
-    if kinds not in (["SELECT"], ["SELECT_STATEMENT"]):
-        raise QueryRefused("--where takes one condition.", hint="For example: --where \"system = 'scratch'\"")

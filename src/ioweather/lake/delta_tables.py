@@ -1,32 +1,36 @@
-"""Delta tables of the lake: their versions, their files, and the commits that change them.
+"""Delta tables of the lake: versions, files, the SQL that reads them, and the commits that change them.
 
 No other module uses the Delta library. Another format (Iceberg, DuckLake) would be another module with these names.
+
+Table files never change. The name of each ends with the digest of its content, so that damage can be found.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from ioweather.core.errors import LakeError
-from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
+from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
-from ioweather.lake.table_files import DataFile, TableFiles, day_of_uri
+from ioweather.lake.database import SQL_TYPES, literal, quote
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
+ONE_PER_KEY: Final = "once"
 _COMMIT: Final = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
+_NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 _TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
 # Opening a table replays the commits since its last checkpoint and lists the whole log, including removed files that
 # are within their retention. With the library's defaults (100 commits, 30 days, 7 days) a busy table opens slowly.
@@ -43,6 +47,145 @@ class TableFault(Exception):
 
 class Refused(TableFault):
     """Another writer committed first; nothing was committed."""
+
+
+class DataFile(NamedTuple):
+    """A Parquet file with rows of one day, on disk. Readers see it once a commit names it."""
+
+    path: str  # relative to the table's directory
+    size: int
+    day: str
+    rows: int
+    statistics: str  # JSON, as Delta's log has it: numRecords, minValues, maxValues, nullCount
+
+
+class TableFiles(NamedTuple):
+    """A table at one version, and its Parquet files."""
+
+    spec: TableSpec
+    version: int | None
+    uris: tuple[str, ...]
+
+    def days(self) -> dict[str, list[str]]:
+        """Files by partition."""
+        found: dict[str, list[str]] = {}
+        for uri in self.uris:
+            found.setdefault(_day_of(uri), []).append(uri)
+        return found
+
+    def only(self, names: Collection[str]) -> TableFiles:
+        return self._replace(uris=tuple(uri for uri in self.uris if uri.rsplit("/", 1)[1] in names))
+
+    def scan(self, days: Collection[str] | None = None, columns: Collection[str] = ()) -> str:
+        """SELECT over the files (of some days), with columns that older files lack as null. Name `columns` of a wide
+        table if few are needed: each column takes DuckDB time before it reads a row."""
+        uris = self.uris if days is None else [uri for uri in self.uris if _day_of(uri) in days]
+        known = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
+        wanted = [(name, kind) for name, kind in known if not columns or name in columns or name == self.spec.time]
+        nothing = f"SELECT {', '.join(f'NULL::{kind} AS {quote(name)}' for name, kind in wanted)} WHERE FALSE"
+        if not uris:
+            return nothing
+        picked = f"COLUMNS('^({'|'.join(name for name, _ in wanted)})$')" if columns else "*"
+        # union_by_name: without it a column added later is silently dropped, depending on the order of files. Where
+        # none of these files has it, the empty table does.
+        files = f"{nothing} UNION ALL BY NAME SELECT {picked} FROM {_parquet(uris)}"
+        return f"SELECT {', '.join(quote(name) for name, _ in wanted)} FROM ({files})"
+
+    def holding(self, condition: str) -> str:
+        """SELECT of the files that have a row `s` for which the condition is true."""
+        return f"SELECT DISTINCT filename FROM {_parquet(self.uris, 'filename=true')} s WHERE {condition}"
+
+    def view(self, days: Collection[str] | None = None, columns: Collection[str] = ()) -> str:
+        """The visible rows: the newest revision per key, and none if that one withdraws the row."""
+        spec = self.spec
+        if not spec.revisable:
+            return self.scan(days, columns)
+        wanted = {*columns, *spec.key, *spec.revision, "ingest_id", "withdrawn"} if columns else ()
+        chosen = {day: uris for day, uris in self.days().items() if days is None or day in days}
+        # Days with one row per key need no search for the newest.
+        sealed = {day for day, uris in chosen.items() if len(uris) == 1 and is_one_per_key(uris[0])}
+        if spec.keeps_revisions or spec.time not in spec.key or not sealed:
+            return newest_rows(spec, self.scan(days, wanted))
+        rest = newest_rows(spec, self.scan(set(chosen) - sealed, wanted))
+        return f"{self.scan(sealed, wanted)} UNION ALL ({rest})"
+
+
+def newest_rows(spec: TableSpec, rows: str) -> str:
+    """SELECT of the newest revision per key among these rows.
+
+    Rows without an origin get that of rows with the same key otherwise, where these have only one."""
+    if spec.placeholder is not None:
+        column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
+        rest = ", ".join(quote(name) for name in spec.key if name != spec.placeholder[0])
+        named = f"nullif({column}, {unknown})"
+        only = (
+            f"CASE WHEN min({named}) OVER same = max({named}) OVER same THEN min({named}) OVER same ELSE {column} END"
+        )
+        rows = f"SELECT * REPLACE ({only} AS {column}) FROM ({rows}) WINDOW same AS (PARTITION BY {rest})"
+    key = ", ".join(quote(name) for name in spec.key)
+    valid = " AND withdrawn IS NOT TRUE" if "withdrawn" in spec.names else ""
+    ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest_first(spec, 'ingest_id')})"
+    return f"SELECT * FROM ({rows}) QUALIFY {ranked} = 1{valid}"
+
+
+def newest_first(spec: TableSpec, arrival: str) -> str:
+    """The order of revisions of a row: by their revision columns, then by arrival."""
+    return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
+
+
+def is_one_per_key(uri: str) -> bool:
+    """Whether a sealed file has each key once: its name says so."""
+    return uri.rsplit("/", 1)[1].startswith(ONE_PER_KEY)
+
+
+def _parquet(uris: Iterable[str], *options: str) -> str:
+    listed = ", ".join(literal(uri) for uri in uris)
+    named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
+    return f"read_parquet([{listed}], {', '.join(named)})"
+
+
+def _day_of(uri: str) -> str:
+    return uri.rsplit("day=", 1)[1].split("/", 1)[0]
+
+
+# Digests of files
+
+
+def content_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def digest_in_name(path: str | Path) -> str | None:
+    """None for files that ioweather 0.2 or another program wrote."""
+    found = _NAME_WITH_DIGEST.search(str(path))
+    return found[1] if found else None
+
+
+def damaged_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Those that are missing, or whose content has another digest than their name says."""
+    damaged = []
+    for path in map(Path, paths):
+        expected = digest_in_name(path)
+        try:
+            is_good = content_digest(path) == expected if expected else path.stat().st_size > 0
+        except FileNotFoundError:
+            is_good = False
+        damaged += [] if is_good else [path]
+    return damaged
+
+
+def require_undamaged(paths: Iterable[str | Path]) -> None:
+    """Raise LakeError if one is damaged: a file made from it would be wrong, and have a valid digest."""
+    if damaged := damaged_files(paths):
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        raise LakeError(
+            f"{damaged[0]}{more} is damaged or missing: its content is not what was written.",
+            hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
+        )
+
+
+# Versions
 
 
 class PinnedTables(Mapping[str, TableFiles]):
@@ -68,7 +211,7 @@ class PinnedTables(Mapping[str, TableFiles]):
 def newest_version(root: Path, spec: TableSpec) -> int | None:
     """From the names of commits and checkpoints, which appear complete. None where there is no table."""
     try:
-        names = os.listdir(_log_folder(root, spec))  # noqa: PTH208 - names alone, of hundreds
+        names = os.listdir(root / spec.name / "_delta_log")  # noqa: PTH208 - names alone, of hundreds
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -81,24 +224,23 @@ def newest_files(root: Path, spec: TableSpec) -> TableFiles:
 
 
 def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
-    if version is None:
-        return TableFiles(spec, None, ())
+    return TableFiles(spec, None, ()) if version is None else _open(root, spec, version).files()
+
+
+def open_table(root: Path, spec: TableSpec) -> Table | None:
+    """Open the newest version. None where there is no such table yet."""
+    return None if newest_version(root, spec) is None else _open(root, spec)
+
+
+def _open(root: Path, spec: TableSpec, version: int | None = None) -> Table:
     try:
-        with _library():
-            opened = DeltaTable(str(root / spec.name), version=version)
-            return _files_at(root / spec.name, spec, version, opened.get_add_actions(flatten=True))
-    except (OSError, TableFault) as error:
+        return Table(root, spec, version)
+    except (OSError, DeltaError) as error:
         raise _not_opened(spec, error) from None
 
 
-def _files_at(folder: Path, spec: TableSpec, version: int, held: Any) -> TableFiles:
-    """From the paths in the log. The library's own file URIs write a space in the lake's path as %20."""
-    place = folder.resolve()
-    return TableFiles(spec, version, tuple(sorted(f"{place}/{unquote(path)}" for path in held["path"].to_pylist())))
-
-
-def _log_folder(root: Path, spec: TableSpec) -> Path:
-    return root / spec.name / "_delta_log"
+def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
+    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
 
 
 def commits_until(folder: Path, version: int) -> list[Path]:
@@ -107,41 +249,16 @@ def commits_until(folder: Path, version: int) -> list[Path]:
     return [path for path in paths if (name := _COMMIT.match(path.name)) and int(name[1]) <= version]
 
 
-def point_at_checkpoint(folder: Path, version: int) -> None:
-    """Make a copied table name the last checkpoint that it has."""
-    log = folder / "_delta_log"
-    found = [path for path in log.glob("*.checkpoint.parquet") if int(path.name.split(".", 1)[0]) <= version]
-    if found:
-        hint = {"version": int(max(found).name.split(".", 1)[0]), "size": 0}
-        write_whole(log / LAST_CHECKPOINT, json.dumps(hint).encode(), 0o644)
-    else:
-        (log / LAST_CHECKPOINT).unlink(missing_ok=True)
-
-
-def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
-    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
-
-
-def open_table(root: Path, spec: TableSpec) -> Table | None:
-    """Open the newest version. None where there is no such table yet. The library also says so when the disk fails, so
-    the log is listed to tell the two cases apart."""
-    try:
-        try:
-            return Table(root, spec)
-        except TableNotFoundError:
-            if newest_version(root, spec) is None:
-                return None
-            return Table(root, spec)  # created at this moment, or a passing error
-    except (OSError, DeltaError) as error:
-        raise _not_opened(spec, error) from None
+# Commits
 
 
 def make_table(root: Path, spec: TableSpec) -> Table:
-    make_directories(_log_folder(root, spec), root.parent)
+    log = root / spec.name / "_delta_log"
+    make_directories(log, root.parent)
     try:
         with _library():
             DeltaTable.create(
-                str(root / spec.name),
+                str(log.parent),
                 Schema(_fields(spec)),
                 mode="ignore",
                 partition_by=["day"],
@@ -154,7 +271,7 @@ def make_table(root: Path, spec: TableSpec) -> Table:
             raise
         return table
     with suppress(FileNotFoundError, PermissionError):  # another writer's table
-        sync_to_disk(_log_folder(root, spec) / f"{0:020d}.json", 0o444)
+        sync_to_disk(log / f"{0:020d}.json", 0o444)
     return Table(root, spec)
 
 
@@ -171,23 +288,15 @@ def _library() -> Iterator[None]:
         raise Refused(str(error)) from None
     except DeltaError as error:
         raise TableFault(str(error)) from None
-    except BaseException as error:
-        if type(error).__name__ == "PanicException":  # of the Rust library; not an Exception
-            raise OSError(f"the Delta library failed: {error}") from None
-        raise
 
 
 class Table:
     """A table open for changes. A change is on disk when its method returns: the library does not sync."""
 
-    def __init__(self, root: Path, spec: TableSpec) -> None:
+    def __init__(self, root: Path, spec: TableSpec, version: int | None = None) -> None:
         self.folder = root / spec.name
         self.spec = spec
-        self._delta = DeltaTable(str(self.folder))
-
-    @property
-    def version(self) -> int:
-        return self._delta.version()
+        self._delta = DeltaTable(str(self.folder), version=version)
 
     @property
     def unknown_columns(self) -> set[str]:
@@ -197,12 +306,28 @@ class Table:
     def _columns(self) -> set[str]:
         return {field.name for field in self._delta.schema().fields}
 
-    def files(self) -> TableFiles:
-        return _files_at(self.folder, self.spec, self.version, self.held())
+    def listed(self, *columns: str) -> list[tuple[Any, ...]]:
+        """These columns of each file (path, num_records, partition.day, min.NAME, max.NAME); None where unknown."""
+        held = self._delta.get_add_actions(flatten=True)
+        nothing = [None] * held.num_rows
+        known = {*held.schema.names}
+        return [*zip(*(held[name].to_pylist() if name in known else nothing for name in columns), strict=True)]
 
-    def held(self) -> Any:
-        """An Arrow table of the files: path, num_records, partition.day, and min.* and max.* of each column."""
-        return self._delta.get_add_actions(flatten=True)
+    def files(self) -> TableFiles:
+        """From the paths in the log. The library's own file URIs write a space in the lake's path as %20."""
+        place = self.folder.resolve()
+        uris = tuple(sorted(f"{place}/{unquote(path)}" for (path,) in self.listed("path")))
+        return TableFiles(self.spec, self._delta.version(), uris)
+
+    def files_near(self, days: Collection[str], low_ns: int, high_ns: int) -> TableFiles:
+        """The files of these days that may have rows of this time."""
+        time = self.spec.time
+        near = {
+            path.rsplit("/", 1)[1]
+            for path, day, least, most in self.listed("path", "partition.day", f"min.{time}", f"max.{time}")
+            if day in days and (least is None or least <= high_ns) and (most is None or most >= low_ns)
+        }
+        return self.files().only(near)
 
     def add(self, files: Sequence[DataFile], streams: Collection[str]) -> None:
         """Add new rows. Refused where another writer added rows of one of the streams since this table was opened."""
@@ -211,10 +336,10 @@ class Table:
         transactions = [
             Transaction(stream, (self._delta.transaction_version(stream) or 0) + 1, now) for stream in sorted(streams)
         ]
-        with self._on_disk():
+        with self._on_disk(files):
             if new := [field for field in _fields(self.spec) if field.name not in known]:
                 self._delta.alter.add_columns(new)
-            self._write(_additions(files, True), CommitProperties(app_transactions=transactions))
+            self._write(files, [], CommitProperties(app_transactions=transactions))
 
     def replace_files(self, uris: Collection[str], files: Sequence[DataFile]) -> None:
         """Replace these files, of any days, by others. Refused where one of them is not in the table any more.
@@ -222,16 +347,17 @@ class Table:
         Not by the library's `optimize.compact`: when two run at the same time on the same files both are accepted, and
         every row is there twice (deltalake 1.6). A removal must therefore be marked as a change of data.
         """
-        now = int(time.time() * 1000)
-        gone = []
-        for day, name in sorted((day_of_uri(uri), uri.rsplit("/", 1)[1]) for uri in uris):
-            gone.append(RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}))
-        with self._on_disk():
-            self._write([*_additions(files, False), *gone])
+        with self._on_disk(files):
+            self._write(files, uris, None)
 
-    def _write(self, actions: Sequence[Any], properties: CommitProperties | None = None) -> None:
+    def _write(self, files: Sequence[DataFile], gone: Collection[str], properties: CommitProperties | None) -> None:
+        now = int(time.time() * 1000)
+        is_new = not gone
+        actions: list[Any] = [AddAction(f.path, f.size, {"day": f.day}, now, is_new, f.statistics) for f in files]
+        for day, name in sorted((_day_of(uri), uri.rsplit("/", 1)[1]) for uri in gone):
+            actions.append(RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}))
         self._delta.create_write_transaction(
-            list(actions),
+            actions,
             mode="append",
             schema=self._delta.schema(),
             partition_by=["day"],
@@ -251,20 +377,21 @@ class Table:
         return len(removed)
 
     @contextmanager
-    def _on_disk(self) -> Iterator[None]:
-        """Sync the commits and checkpoints that are made within. Their data files were synced before."""
-        before, log = self.version, self.folder / "_delta_log"
-        with _library():
-            yield
-        for version in range(before + 1, self.version + 1):
+    def _on_disk(self, files: Sequence[DataFile] = ()) -> Iterator[None]:
+        """Sync the commits and checkpoints that are made within; their data files were synced before. Remove the data
+        files of a commit that is refused. After any other error they stay: the commit may have been made."""
+        before, log = self._delta.version(), self.folder / "_delta_log"
+        try:
+            with _library():
+                yield
+        except Refused:
+            for file in files:
+                (self.folder / file.path).unlink(missing_ok=True)
+            raise
+        for version in range(before + 1, self._delta.version() + 1):
             with suppress(FileNotFoundError, PermissionError):  # another writer's, or no checkpoint
                 sync_to_disk(log / f"{version:020d}.json", 0o444)
                 sync_to_disk(log / f"{version:020d}.checkpoint.parquet", 0o444)
                 sync_to_disk(log / LAST_CHECKPOINT, 0o644)
         for directory in (self.folder, log):
             sync_to_disk(directory)
-
-
-def _additions(files: Sequence[DataFile], is_change: bool) -> list[AddAction]:
-    now = int(time.time() * 1000)
-    return [AddAction(f.path, f.size, {"day": f.day}, now, is_change, f.statistics) for f in files]

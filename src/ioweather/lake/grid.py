@@ -6,11 +6,12 @@ overlap, so that amounts are conserved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,11 +22,10 @@ from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.lake.database import fetch_frame, literal
-from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, Kind, find_totals, seal_of
-from ioweather.lake.table_files import TableFiles
+from ioweather.lake.delta_tables import TableFiles
+from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+_COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
@@ -63,14 +63,6 @@ class Selection:
         """Whether every row is within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
-    def has_whole(self, day: str) -> bool:
-        low = day_start_ns(day)
-        return self.start_ns <= low and self.end_ns >= low + DAY_NS
-
-    def excludes(self, groups: Sequence[SeriesGroup]) -> bool:
-        """Whether some of their rows have excluded flags."""
-        return any(Quality[name.upper()] & self.excluded_quality for group in groups for name in group.flagged)
-
     def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         """SQL condition for exactly the chosen groups, few terms: metrics and days with the same choice share one."""
         chosen: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
@@ -103,10 +95,6 @@ class Selection:
         wanted = groups if groups is not None else self.groups
         days = {group.day for group in wanted}
         return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
-
-    def cells(self, metrics: Sequence[str]) -> str:
-        """Rows as (cell, metric, system, component, value, weight): weight is the ns of the cell that a row covers."""
-        return self.split(metrics, self.scan(metrics))
 
     def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
         """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
@@ -148,52 +136,56 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     day = f"CAST(DATE '1970-01-01' + CAST(cell // {DAY_NS} AS INTEGER) AS VARCHAR)"
     sql = f"""SELECT cell AS start_ns, s.metric, value,
             least(1.0, weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
-        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, "steps")})) s
+        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, by_component=False)})) s
         LEFT JOIN (VALUES {table}) AS e(metric, day, components) ON e.metric = s.metric AND e.day = s.day
         ORDER BY start_ns, s.metric"""
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
     return fetch_frame(selection.con, sql, columns)
 
 
-def _summed(selection: Selection, metrics: Sequence[str], kind: Kind) -> str:
-    """SELECT of cell, metric, value and weight (ns), over all components; with kind "hours", also by component. Sums of
-    sealed days are read, the rest is added up."""
-    known = _summed_days(selection, metrics, kind)
-    of_days = [group for group in selection.groups if group.day in known]
+def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
+    means too."""
+    summed = _summed(selection, metrics, by_component=True)
+    sql = f"SELECT cell AS start_ns, component, metric, value FROM ({summed}) ORDER BY ALL"
+    columns = ("start_ns", "component", "metric", "value")
+    return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
+
+
+def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
+    """SELECT of cell, metric, value and weight (ns), over all components or by component. Sums of sealed days are read,
+    the rest is added up."""
+    known = _summed_days(selection, metrics, by_component=by_component)
     rest = [group for group in selection.groups if group.day not in known]
     columns = "metric, system, component, start_ns, interval_ns, value"
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
     if known:
         files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
-        parts.append(f"SELECT {columns}, n FROM {files} WHERE {selection.where(metrics, of_days)}")
+        where = selection.where(metrics, [group for group in selection.groups if group.day in known])
+        kind = f"component IS {'NOT ' if by_component else ''}NULL"
+        parts.append(f"SELECT {columns}, n FROM {files} WHERE {kind} AND {where}")
     extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
     # A row that is not split counts exactly.
     amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
-    keys = "cell, component, metric" if kind == "hours" else "cell, metric"
+    keys = "cell, component, metric" if by_component else "cell, metric"
     return f"""SELECT {keys}, CASE WHEN metric IN ({extensive}) THEN sum({amount})
             ELSE sum(value * weight) / sum(weight * n) END AS value, sum(weight * n)::DOUBLE AS weight
         FROM ({selection.split(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
 
 
-def _summed_days(selection: Selection, metrics: Sequence[str], kind: Kind) -> dict[str, Path]:
-    """The files with the sums of days whose sums can be used. Hours are used of whole days only."""
-    by_day: dict[str, list[SeriesGroup]] = {}
+def _summed_days(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> dict[str, Path]:
+    """The files with the sums of days whose sums can be used: rows on a grid, none excluded by a flag. Sums by
+    component are by hour, of whole days only."""
+    if by_component and (selection.windows or selection.step_ns % HOUR_NS):
+        return {}
+    usable = {group.day for group in selection.groups if group.metric in metrics}
     for group in selection.groups:
-        if group.metric in metrics:
-            by_day.setdefault(group.day, []).append(group)
-    if kind == "hours":
-        bad = {day for day, groups in by_day.items() if any(HOUR_NS % group.interval_ns for group in groups)}
-        bad |= {day for day in by_day if not selection.has_whole(day)}
-        if selection.windows or selection.step_ns % HOUR_NS:
-            return {}
-        by_day = {day: groups for day, groups in by_day.items() if day not in bad}
-    files = selection.files.days()
-    usable = {
-        day: files[day]
-        for day, groups in by_day.items()
-        if all(group.regular for group in groups) and not selection.excludes(groups)
-    }
-    return find_totals(selection.root, kind, usable)
+        low, high = day_start_ns(group.day), day_start_ns(group.day) + DAY_NS
+        is_whole = HOUR_NS % group.interval_ns == 0 and selection.start_ns <= low and selection.end_ns >= high
+        excluded = any(Quality[name.upper()] & selection.excluded_quality for name in group.flagged)
+        if group.metric in metrics and (not group.regular or excluded or (by_component and not is_whole)):
+            usable.discard(group.day)
+    return find_totals(selection.root, {day: uris for day, uris in selection.files.days().items() if day in usable})
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
@@ -205,9 +197,10 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     names = sorted({name for _, name in _labels(selection, selection.groups)})
     con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
     kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
+    cells = selection.split(metrics, selection.scan(metrics))
     rows = con.execute(
         f"""SELECT cell, enum_code(component::__component)::BIGINT AS place, (CASE metric {kinds} END)::TINYINT AS kind,
-            value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({selection.cells(metrics)})"""
+            value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({cells})"""
     ).fetchnumpy()
     cell, place, kind, amount, weight = (np.ma.getdata(rows[name]) for name in rows)
     if not len(cell):
@@ -230,33 +223,15 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
         total[at] = 0.0
         np.add.at(total, at, amount[mine])
         values[name] = total.reshape(shape)
+        # Component-time of each step if no sample were missing, from the components of its day.
+        days: Counter[str] = Counter()
+        for group in selection.of_metric(name):
+            days[group.day] += group.components
+        there_on = {day: days[str(np.datetime64(day, "D"))] or np.nan for day in np.unique(start_ns // DAY_NS).tolist()}
+        expected_ns = selection.step_ns * np.array([there_on[day] for day in (start_ns // DAY_NS).tolist()])
         covered_ns = np.bincount(step[mine], weights=weight[mine], minlength=shape[0])
-        coverage[name] = np.minimum(1.0, covered_ns / _expected_ns(selection, name, start_ns))
+        coverage[name] = np.minimum(1.0, covered_ns / expected_ns)
     return Cells(start_ns, selection.step_ns, components, values, coverage)
-
-
-def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
-    means too."""
-    sql = (
-        f"SELECT cell AS start_ns, component, metric, value FROM ({_summed(selection, metrics, 'hours')}) ORDER BY ALL"
-    )
-    columns = ("start_ns", "component", "metric", "value")
-    return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
-
-
-def _expected_ns(selection: Selection, metric: str, start_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Component-time of each step if no sample were missing, from the components of its day; NaN if there are none."""
-    components: dict[int, int] = {}
-    for group in selection.of_metric(metric):
-        number = int(np.datetime64(group.day, "D").astype(np.int64))
-        components[number] = components.get(number, 0) + group.components
-    days, at = np.unique(start_ns // DAY_NS, return_inverse=True)
-    known = np.array([components.get(int(day), np.nan) for day in days])
-    return np.asarray(selection.step_ns * known[at], np.float64)
-
-
-_COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
 
 @dataclass(frozen=True)
@@ -280,31 +255,20 @@ class LazyMatrix:
         values = np.full((last - first, len(self.components)), np.nan)
         coverage = np.zeros(values.shape, np.float32)
         # A row may begin up to its interval before the stretch, on the day before.
-        groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
+        groups = tuple(g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low)
         if groups:
-            self._scatter(replace(self.selection, groups=tuple(groups), start_ns=low, end_ns=high), values, coverage)
+            # Rows in any order go into their cells; a join gives each component its column.
+            block = replace(self.selection, groups=groups, start_ns=low, end_ns=high)
+            listed = ", ".join(f"({literal(s)}, {literal(name)}, {n})" for n, (s, name) in enumerate(self.labels))
+            place = f"(cell - {low}) // {self.step_ns} * {len(self.components)} + place"
+            found = self.selection.con.execute(
+                f"""SELECT {place} AS place, value, weight FROM ({block.cell_values(self.metric)})
+                JOIN (VALUES {listed}) AS l(system, component, place) USING (system, component) WHERE {POSSIBLE}"""
+            ).fetchnumpy()
+            cells = np.asarray(found["place"], np.int64)
+            values.reshape(-1)[cells] = found["value"]
+            coverage.reshape(-1)[cells] = np.minimum(np.asarray(found["weight"]) / self.step_ns, 1.0)
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
-
-    def _scatter(self, block: Selection, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
-        """Put rows in any order into their cells; a join gives each component its column."""
-        listed = ", ".join(
-            f"({literal(system)}, {literal(name)}, {place})" for place, (system, name) in enumerate(self.labels)
-        )
-        place = f"(cell - {block.start_ns}) // {self.step_ns} * {len(self.components)} + place"
-        found = self.selection.con.execute(
-            f"""SELECT {place} AS place, value, weight FROM ({block.cell_values(self.metric)})
-            JOIN (VALUES {listed}) AS l(system, component, place) USING (system, component) WHERE {POSSIBLE}"""
-        ).fetchnumpy()
-        cells = np.asarray(found["place"], np.int64)
-        values.reshape(-1)[cells] = found["value"]
-        coverage.reshape(-1)[cells] = np.minimum(np.asarray(found["weight"]) / self.step_ns, 1.0)
-
-
-def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
-    """The entry of a group in a seal."""
-    keys = ("source", "system", "component_kind", "metric", "selection")
-    entries = seal["groups"] if seal else []
-    return next((e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)), None)
 
 
 def matrix(selection: Selection, metric: str) -> LazyMatrix:
@@ -315,7 +279,10 @@ def matrix(selection: Selection, metric: str) -> LazyMatrix:
     last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step
     labels = _labels(selection, groups)
     several = len({system for system, _ in labels}) > 1
-    names = tuple(_component_name(system, name, several) for system, name in labels)
+    names = tuple(
+        name if not several else system if system.endswith(f":{name}") else f"{system}:{name}"
+        for system, name in labels
+    )
     return LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
 
 
@@ -324,21 +291,16 @@ def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[
     by_day = selection.files.days()
     listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
     unknown: list[SeriesGroup] = []
+    keys = ("source", "system", "component_kind", "metric", "selection")
     for group in groups:
-        entry = seal_entry(seal_of(selection.root, group.day, by_day[group.day]), group)
-        if entry is None:
-            unknown.append(group)
-        else:
-            listed.add((group.system, tuple(entry["component_names"])))
+        seal = seal_of(selection.root, group.day, by_day[group.day])
+        entries = seal["groups"] if seal else []
+        mine = [e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)]
+        unknown += [] if mine else [group]
+        listed |= {(group.system, tuple(entry["component_names"])) for entry in mine}
     found = {(system, name) for system, names in listed for name in names}
     if unknown:
         metrics = {group.metric for group in unknown}
         sql = f"SELECT DISTINCT system, component FROM ({selection.scan(metrics, unknown)})"
         found.update(selection.con.execute(sql).fetchall())
     return tuple(sorted(found))
-
-
-def _component_name(system: str, component: str, several: bool) -> str:
-    if not several:
-        return component
-    return system if system.endswith(":" + component) else f"{system}:{component}"

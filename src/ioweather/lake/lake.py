@@ -19,10 +19,9 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
 from ioweather.core.words import names_of
 from ioweather.lake import appends, layout
-from ioweather.lake.delta_tables import PinnedTables
+from ioweather.lake.delta_tables import PinnedTables, TableFiles
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
-from ioweather.lake.table_files import TableFiles
 
 _LOG = logging.getLogger("ioweather.lake")
 # Whatever the ledger lists is then visible.

@@ -1,37 +1,47 @@
-"""Maintenance of a lake: sealing closed days, retention, removing a file's rows, and vacuum.
+"""Care of a stored lake: closed days sealed into one sorted file each, retention, vacuum, check of all files, and the
+removal of the rows of a file.
 
-A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written too: which
-groups the day has and their components, so that inventories need no scan; and their sums.
-
-Files that came in together share their rows' `ingest_id`, and are removed together. Rows are removed first and the
-ledger entry last: an interrupted removal is completed by running it again.
+A sealed day needs no search for duplicates; a seal of `series` says what is in the day, so that questions about months
+need no scan; and their sums. Files that came in together share their rows' `ingest_id`, and are removed together. Rows
+are removed first and the ledger entry last: an interrupted removal is completed by running it again.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.errors import LakeError, UnsafePlace, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
-from ioweather.lake.appends import delete_rows, not_written, rewrite_day
-from ioweather.lake.database import WRITER_MEMORY, connection, literal, quote
-from ioweather.lake.delta_tables import Table, TableFault, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, find_totals, group_rows, numbered_rows, seal_file, seal_of, write_totals
+from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writing
+from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.delta_tables import (
+    ONE_PER_KEY,
+    Table,
+    TableFiles,
+    damaged_files,
+    digest_in_name,
+    is_one_per_key,
+    newest_files,
+    open_table,
+    require_undamaged,
+)
+from ioweather.lake.inventory import IS_MINUTE, find_totals, seal_file, seal_of, write_seal
 from ioweather.lake.lake import Lake
-from ioweather.lake.table_files import ONE_PER_KEY, TableFiles, is_one_per_key, require_undamaged
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
@@ -40,8 +50,7 @@ _ROLLED_UP = ("responses", "scan_entries")
 _SEAL_AGAIN_SECONDS = 3600.0
 
 
-@dataclass(frozen=True)
-class Sealed:
+class Sealed(NamedTuple):
     table: str
     day: str
     files_before: int
@@ -53,7 +62,7 @@ def compact(
     lake: Lake, *, through_day: str | None = None, everything: bool = False, progress: Progress = silent
 ) -> list[Sealed]:
     """Seal every closed UTC day that is not sealed yet (with `everything`, today too)."""
-    last = through_day or utc_day(now_ns() - 24 * HOUR_NS)
+    last = through_day or utc_day(now_ns() - DAY_NS)
     done: list[Sealed] = []
     for name, spec in TABLES.items():
         table = open_table(layout.tables_dir(lake.root), spec)
@@ -65,17 +74,14 @@ def compact(
                 hint="Upgrade ioweather.",
                 kind="LakeVersionError",
             )
-        days = table.files().days()
-        totals = find_totals(lake.root, "hours", days) if name == "series" else {}
-        for day, uris in sorted(days.items()):
-            if name == "series" and _is_sealed(lake.root, spec, day, uris) and day not in totals:
-                progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
-                write_seal_of_day(lake.root, spec, day, uris)
-            elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
+        for day, uris in sorted(table.files().days().items()):
+            if _is_sealed(lake.root, spec, day, uris):
+                if name == "series" and not find_totals(lake.root, {day: uris}):
+                    progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
+                    write_seal_of_day(lake.root, spec, day, uris)
+            elif day <= last or everything:
                 progress(len(done), None, f"sealing {name} {day}")
-                sealed = _seal_day(lake.root, spec, day)
-                if sealed is not None:
-                    done.append(sealed)
+                done += _seal_day(lake.root, spec, day)
     return done
 
 
@@ -87,16 +93,17 @@ def seal_new_days(lake: Lake, since_ns: int) -> list[Sealed]:
     if table is None or table.unknown_columns:
         return []
     first, last = utc_day(max(since_ns, 0)), utc_day(now_ns() - DAY_NS)
-    days = [(day, uris) for day, uris in sorted(table.files().days().items()) if first <= day <= last]
-    wanted = (day for day, uris in days if not _is_sealed(lake.root, spec, day, uris))
-    done = (_seal_day(lake.root, spec, day) for day in wanted if not _was_sealed_lately(lake.root, day))
-    return [sealed for sealed in done if sealed is not None]
+    done: list[Sealed] = []
+    for day, uris in sorted(table.files().days().items()):
+        if first <= day <= last and not _is_sealed(lake.root, spec, day, uris):
+            sealed_before = seal_file(lake.root, day)
+            if not (sealed_before.exists() and _age_seconds(sealed_before) < _SEAL_AGAIN_SECONDS):
+                done += _seal_day(lake.root, spec, day)
+    return done
 
 
-def _was_sealed_lately(root: Path, day: str) -> bool:
-    with suppress(FileNotFoundError):
-        return time.time() - seal_file(root, day).stat().st_mtime < _SEAL_AGAIN_SECONDS
-    return False
+def _age_seconds(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
@@ -105,156 +112,166 @@ def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
     return len(uris) == 1 and (spec.keeps_revisions or is_one_per_key(uris[0]))
 
 
-def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
-    """Rewrite the current files into one; files that are added in the meantime are sealed the next time."""
+def _seal_day(root: Path, spec: TableSpec, day: str) -> list[Sealed]:
+    """Rewrite the current files into one; files that are added in the meantime are sealed the next time. Nothing where
+    another sealer was faster."""
     table = Table(layout.tables_dir(root), spec)
     files = table.files()
     uris = files.days().get(day, [])
     require_undamaged(uris)
-    con = connection(WRITER_MEMORY)
-    try:
+    order = ", ".join(map(quote, spec.order))
+    if spec.keeps_revisions:
+        identity = (*spec.key, "ingest_id", "source") if spec.revisable else spec.identity
+        once = f"SELECT DISTINCT ON ({', '.join(map(quote, identity))}) * FROM ({files.scan({day})})"
+        rows, prefix = f"SELECT * FROM ({once}) ORDER BY {order}", "part"
+    else:
+        rows, prefix = f"SELECT * FROM ({files.view({day})}) ORDER BY {order}", ONE_PER_KEY
+    with writing(spec) as con:
         before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
-        prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
-        done = rewrite_day(con, table, files, day, _sorted_once(files, day), prefix)
-        if done is None:  # another sealer was faster
-            return None
-        target, rows = done
+        done = rewrite_day(con, table, files, day, rows, prefix)
+        if done is None:
+            return []
         if spec.name == "series":
-            _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
-    except (OSError, TableFault, duckdb.IOException) as error:
-        raise not_written(spec.name, error) from None
-    finally:
-        con.close()
-    return Sealed(spec.name, day, len(uris), before, rows)
+            write_seal(con, root, TableFiles(spec, None, (str(done[0]),)), day)
+    return [Sealed(spec.name, day, len(uris), before, done[1])]
 
 
 def write_seal_of_day(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
     """Write the seal of a day that is already one file, sorted and without duplicates."""
-    con = connection()
-    try:
-        _write_seal(root, con, TableFiles(spec, None, tuple(uris)), day)
-    except OSError as error:
-        raise not_written(spec.name, error) from None
-    finally:
-        con.close()
-
-
-def _sorted_once(files: TableFiles, day: str) -> str:
-    spec = files.spec
-    columns = ", ".join(quote(n) for n in (*spec.names, "source", "ingest_id"))
-    order = ", ".join(quote(n) for n in spec.order)
-    if not spec.keeps_revisions:
-        return f"SELECT {columns} FROM ({files.view({day})}) ORDER BY {order}"
-    identity = ", ".join(quote(n) for n in ((*spec.key, "ingest_id", "source") if spec.revisable else spec.identity))
-    return f"SELECT {columns} FROM (SELECT DISTINCT ON ({identity}) * FROM ({files.scan({day})})) ORDER BY {order}"
-
-
-def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
-    scan = sealed.scan()
-    found = group_rows(con, scan)
-    rows = numbered_rows(found, scan)
-    names: list[list[str]] = [[] for _ in found]
-    for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
-        names[number].append(component)
-    groups = [{"group": asdict(group), "component_names": own} for group, own in zip(found, names, strict=True)]
-    files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
-    body = {"day": day, "files": files, "groups": groups}
-    folder = layout.seals_dir(root)
-    make_directories(folder, root)
-    write_totals(con, root, day, files, rows)
-    write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
+    with writing(spec) as con:
+        write_seal(con, root, TableFiles(spec, None, tuple(uris)), day)
 
 
 def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:
-    """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs."""
-    now = now_ns()
-    dropped = {
-        "series": _drop_rows(
-            lake.root,
-            "series",
-            now - facility.retention_ns["raw_series"],
-            f"interval_ns < {MINUTE_NS}",
-            dry_run,
-            keep_if_only=True,
-        ),
-        "job_operations": _drop_rows(
-            lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE", dry_run
-        ),
-        "responses": _drop_rows(lake.root, "responses", now - facility.retention_ns["responses"], "TRUE", dry_run),
-    }
-    dropped["files"] = vacuum(lake, facility, dry_run=dry_run)
-    return dropped
+    """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs.
+    Returns the number of rows by table, and of `files`."""
+    raw, now = "raw_series", now_ns()
+    dropped = {}
+    for name, kept in (("series", raw), ("job_operations", raw), ("responses", "responses")):
+        total, before_ns, files = 0, now - facility.retention_ns[kept], lake.pinned()[name]
+        for day in sorted(day for day in files.days() if day_start_ns(day) + DAY_NS <= before_ns):
+            condition = f"day = {literal(day)}"
+            if name == "series":
+                condition += f" AND {_has_minutes(files.scan({day}))}"
+            with connection() as con:
+                count = con.execute(f"SELECT count(*) FROM ({files.scan({day})}) s WHERE {condition}").fetchall()[0][0]
+            if count and not dry_run:
+                delete_rows(layout.tables_dir(lake.root), files.spec, condition)
+            total += count
+        dropped[name] = total
+    return {**dropped, "files": vacuum(lake, facility, dry_run=dry_run)}
 
 
-def _drop_rows(
-    root: Path, name: str, before_ns: int, condition: str, dry_run: bool, *, keep_if_only: bool = False
-) -> int:
-    """Rows of days that ended before `before_ns`. With `keep_if_only`, raw samples go only where minutes remain."""
-    table = open_table(layout.tables_dir(root), TABLES[name])
-    if table is None:
-        return 0
-    files = table.files()
-    con = connection()
-    total = 0
-    try:
-        for day in sorted(day for day in files.days() if day_start_ns(day) + 24 * HOUR_NS <= before_ns):
-            found = f"day = {literal(day)} AND ({condition})"
-            if keep_if_only:
-                for source, system, kind, metric in con.execute(_reduced_sql(files.scan({day}), condition)).fetchall():
-                    same = (
-                        f"{found} AND source = {literal(source)} AND system = {literal(system)} "
-                        f"AND component_kind = {literal(kind)} AND metric = {literal(metric)}"
-                    )
-                    total += _delete(root, con, files, day, same, dry_run)
-            else:
-                total += _delete(root, con, files, day, found, dry_run)
-    finally:
-        con.close()
-    return total
-
-
-def _reduced_sql(scan: str, condition: str) -> str:
-    """Series whose raw rows are all covered by stored minutes. A row without one is the only record of its time: iostat
-    prints 59 s as well as 60 s, and an interval may have been changed at noon."""
-    series = "source, system, component_kind, metric"
-    return f"""SELECT {series}
-        FROM (SELECT *, start_ns - start_ns % {MINUTE_NS} AS minute_ns FROM ({scan}) WHERE {condition}) r
+def _has_minutes(scan: str) -> str:
+    """Condition for raw samples of a series whose raw rows are all covered by stored minutes. A row without one is the
+    only record of its time: iostat prints 59 s as well as 60 s, and an interval may have been changed at noon."""
+    series, raw = "source, system, component_kind, metric", f"interval_ns < {MINUTE_NS}"
+    reduced = f"""SELECT {series}
+        FROM (SELECT *, start_ns - start_ns % {MINUTE_NS} AS minute_ns FROM ({scan}) WHERE {raw}) r
         LEFT JOIN (SELECT DISTINCT {series}, component, start_ns AS minute_ns, TRUE AS held
             FROM ({scan}) WHERE {IS_MINUTE}) m
         USING ({series}, component, minute_ns)
         GROUP BY ALL HAVING bool_and(held IS TRUE AND r.start_ns + r.interval_ns <= minute_ns + {MINUTE_NS})"""
-
-
-def _delete(
-    root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
-) -> int:
-    count: int = con.execute(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
-    if count and not dry_run:
-        delete_rows(layout.tables_dir(root), files.spec, condition)
-    return count
+    return f"{raw} AND ({series}) IN ({reduced})"
 
 
 def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
     """Remove files that no version within the retention needs; exhibits older than that say so when asked for again."""
     hours = max(_LEAST_VACUUM_HOURS, facility.retention_ns["versions"] // HOUR_NS)
-    removed = 0
-    for spec in TABLES.values():
-        table = open_table(layout.tables_dir(lake.root), spec)
-        if table is not None:
-            removed += table.vacuum(hours, dry_run=dry_run)
+    tables = (open_table(layout.tables_dir(lake.root), spec) for spec in TABLES.values())
+    removed = sum(table.vacuum(hours, dry_run=dry_run) for table in tables if table is not None)
     days = newest_files(layout.tables_dir(lake.root), TABLES["series"]).days()
     if not dry_run and layout.seals_dir(lake.root).is_dir():
-        current = {*find_totals(lake.root, "steps", days).values(), *find_totals(lake.root, "hours", days).values()}
+        current = set(find_totals(lake.root, days).values())
         for path in layout.seals_dir(lake.root).iterdir():
-            # Totals of an earlier version (.npz), or of files that the day had before, which readers may still use.
-            is_old = path.suffix != ".json" and path not in current and _is_older_than_a_day(path)
+            # Totals of an earlier version, or of files that the day had before, which readers may still use.
+            is_old = path.suffix != ".json" and path not in current and _age_seconds(path) > DAY_NS / 1e9
             if path.name[:10] not in days or is_old:
                 path.unlink()
     return removed
 
 
-def _is_older_than_a_day(path: Path) -> bool:
-    return path.stat().st_mtime < time.time() - 86_400
+# Damaged table files
+
+
+@dataclass(frozen=True)
+class LakeCheck:
+    """Result of a check of all table files. Paths are relative to the lake's tables."""
+
+    checked_ns: int
+    files: int
+    bytes: int
+    damaged: tuple[str, ...]
+    without_digest: int  # written by ioweather 0.2: they can be read, which is all that is known
+
+
+def check_lake(lake: Lake, *, progress: Progress = silent) -> LakeCheck:
+    """Compare every table file with its digest, and record when that was done in `checked.json`."""
+    tables = layout.tables_dir(lake.root).resolve()
+    paths = [Path(uri) for files in lake.pinned().values() for uri in files.uris]
+    damaged: list[str] = []
+    size = 0
+    for position, path in enumerate(paths):
+        progress(position, len(paths), "files checked")
+        if damaged_files([path]) or (digest_in_name(path) is None and not _can_be_read(path)):
+            damaged.append(str(path.relative_to(tables)))
+        if path.exists():
+            size += path.stat().st_size
+    progress(len(paths), len(paths), "files checked")
+    unknown = sum(digest_in_name(path) is None for path in paths)
+    found = LakeCheck(now_ns(), len(paths), size, tuple(damaged), unknown)
+    with suppress(OSError, UnsafePlace):  # a lake that this user may only read
+        layout.lake_directory(lake.root).close()
+        write_whole(lake.root / "checked.json", json.dumps(vars(found)).encode(), 0o644)
+    return found
+
+
+def last_check(root: Path) -> LakeCheck | None:
+    try:
+        return LakeCheck(**json.loads((root / "checked.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _can_be_read(path: Path) -> bool:
+    try:
+        with connection() as con:
+            con.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet({literal(path)}) t").fetchall()
+    except (RuntimeError, duckdb.Error):
+        return False
+    return True
+
+
+def set_aside(lake: Lake, damaged: Sequence[str]) -> list[str]:
+    """Take damaged files out of their tables and move them to `damaged/`. Returns the paths of the input files whose
+    rows may have been in them: these can be ingested again."""
+    root = layout.tables_dir(lake.root).resolve()
+    layout.lake_directory(lake.root).close()
+    ranges: list[tuple[str, str]] = []
+    for name in sorted({relative.split("/", 1)[0] for relative in damaged}):
+        files = [relative for relative in damaged if relative.startswith(f"{name}/")]
+        ranges += retry_refused(TABLES[name], partial(_remove_files, root, name, files))
+        for relative in files:
+            aside = lake.root / "damaged" / relative
+            make_directories(aside.parent, lake.root)
+            if (root / relative).exists():
+                (root / relative).rename(aside)
+    if not ranges:
+        return []
+    meets = " OR ".join(f"id BETWEEN {literal(low)} AND {literal(high)}" for low, high in ranges)
+    with lake.snapshot() as snapshot:
+        ids = "SELECT path, unnest(string_split(rows_ingest_ids, ',')) AS id FROM ingests"
+        found = snapshot.query(f"SELECT DISTINCT path FROM ({ids}) WHERE {meets} ORDER BY 1").fetchall()
+    return [path for (path,) in found]
+
+
+def _remove_files(root: Path, name: str, files: Sequence[str]) -> list[tuple[str, str]]:
+    """Take the files out of the table. Returns the least and the greatest `ingest_id` of each."""
+    table = open_table(root, TABLES[name])
+    assert table is not None
+    held, names = table.listed("path", "min.ingest_id", "max.ingest_id"), {Path(file).name for file in files}
+    table.replace_files([str(root / relative) for relative in files], [])
+    return [(low, high) for path, low, high in held if path.rsplit("/", 1)[1] in names and low is not None]
 
 
 # Removing the rows of a file
@@ -288,16 +305,14 @@ def find_file(lake: Lake, name: str) -> Forgettable:
             )
         ids = tuple(found[0][0].split(","))
         together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"
-        files = dict(
-            snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
-        )
+        files = snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
         rows = {}
         for table, pinned in snapshot.pinned.items():
             if pinned.uris and table != "ingests":
                 counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({_listed(ids)})"
                 if count := snapshot.bare.execute(counted).fetchall()[0][0]:
                     rows[table] = int(count)
-    return Forgettable(files, rows, ids)
+    return Forgettable(dict(files), rows, ids)
 
 
 def forget_file(lake: Lake, found: Forgettable) -> None:
@@ -323,4 +338,4 @@ def _remove_rows(lake: Lake, name: str, condition: str) -> None:
 
 
 def _listed(texts: Collection[str]) -> str:
-    return ", ".join(literal(text) for text in texts)
+    return ", ".join(map(literal, texts))

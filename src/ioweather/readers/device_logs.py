@@ -13,9 +13,11 @@ collectl ran with -on, which the preamble of its files says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,14 +32,13 @@ from ioweather.readers.device_rows import (
     BATCH_SAMPLES,
     Reading,
     SampleTables,
-    Spans,
     StampReader,
     Values,
     check_rows,
     series_rows,
 )
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import LineBlock, line_blocks, plain_head, whole_lines
+from ioweather.readers.text_files import plain_head, whole_lines
 
 # Metrics of 11 counters, and those that 15 and 17 counters add.
 _METRICS = names_of("""
@@ -47,41 +48,41 @@ _METRICS = names_of("""
 _DISCARD_METRICS = ("discard_ops", "discard_bytes")
 
 
-class Differences:
-    """Takes samples block by block and remembers the last of each device."""
+_Counters: TypeAlias = tuple[int, ...]
+_Sample: TypeAlias = tuple[str, int, _Counters]  # device, time and counters
 
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[int, tuple[int, ...]]] = {}
 
-    def add(self, samples: Iterable[tuple[str, int, tuple[int, ...]]], host: str) -> Iterator[Frame]:
-        """Rows of what each device did since its sample before, out of device, time and counters."""
-        names, starts, ends, found = list[str](), list[int](), list[int](), list[Amounts]()
-        width = 0
-        for device, time_ns, after in samples:
-            before_ns, before = self._last.get(device, (time_ns, after))
-            # A clock that was set back leaves an interval of unknown length; another width is another kernel.
-            amounts = amounts_between(before, after, (time_ns - before_ns) / NS)
-            if amounts is not None:
-                names.append(device)
-                starts.append(before_ns)
-                ends.append(time_ns)
-                found.append(amounts)
-                width = len(after)
-            if device not in self._last or before_ns != time_ns:  # else the sample is there twice
-                self._last[device] = (time_ns, after)
-        if not found:
-            return
-        metrics = (
-            *_METRICS,
-            *(_DISCARD_METRICS if width > DISCARD_MS else ()),
-            *(("flush_ops",) if width > FLUSHES else ()),
-            "await_seconds",
-        )
-        values: Values = {name: (np.array([each.values.get(name, np.nan) for each in found]), None) for name in metrics}
-        quality = np.array([RESET * each.restarted for each in found], np.int64)
-        start_ns = np.array(starts, np.int64)
-        spans = Spans(start_ns, np.array(ends, np.int64) - start_ns)
-        yield series_rows("device", [host] * len(names), names, spans, values, quality)
+def _difference_frame(
+    samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
+) -> Frame | None:
+    """Rows of what each device did since its sample before; `last` is the latest sample of each, and is kept up."""
+    names, starts, ends, found = list[str](), list[int](), list[int](), list[Amounts]()
+    width = 0
+    for device, time_ns, after in samples:
+        before_ns, before = last.get(device, (time_ns, after))
+        # A clock that was set back leaves an interval of unknown length; another width is another kernel.
+        amounts = amounts_between(before, after, (time_ns - before_ns) / NS)
+        if amounts is not None:
+            names.append(device)
+            starts.append(before_ns)
+            ends.append(time_ns)
+            found.append(amounts)
+            width = len(after)
+        if device not in last or before_ns != time_ns:  # else the sample is there twice
+            last[device] = (time_ns, after)
+    if not found:
+        return None
+    metrics = (
+        *_METRICS,
+        *(_DISCARD_METRICS if width > DISCARD_MS else ()),
+        *(("flush_ops",) if width > FLUSHES else ()),
+        "await_seconds",
+    )
+    values: Values = {name: (np.array([each.values.get(name, np.nan) for each in found]), None) for name in metrics}
+    quality = np.array([RESET * each.restarted for each in found], np.int64)
+    start_ns = np.array(starts, np.int64)
+    interval_ns = np.array(ends, np.int64) - start_ns
+    return series_rows("device", [host] * len(names), names, start_ns, interval_ns, values, quality)
 
 
 # 11 counters until Linux 4.17, 15 with discards, 17 with flushes, maybe more to come; 4 for partitions before 2.6.25,
@@ -103,17 +104,15 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    reader, differences = _Reader(path, context), Differences()
-    empty, rows = True, 0
-    for block in line_blocks(path):
-        if block.torn:
-            break
-        samples = list(reader.read(block))
-        empty = empty and not samples
-        for frame in differences.add(samples, context.host or "localhost"):
+    samples = _diskstats_samples(path, context)
+    last: dict[str, tuple[int, _Counters]] = {}
+    rows = 0
+    while batch := list(islice(samples, BATCH_SAMPLES)):
+        frame = _difference_frame(batch, last, context.host or "localhost")
+        if frame is not None:
             rows += frame.rows
             yield "series", frame
-    if empty:
+    if not last:
         raise EmptyInput(f"{path} holds no line of /proc/diskstats.")
     if rows == 0:
         raise TruncatedInput(
@@ -135,78 +134,64 @@ def _is_time(text: str) -> bool:
     return _EPOCH.fullmatch(text) is not None or (text[:2] == "20" and len(text) > 18 and text[4] == "-")
 
 
-def _epoch_ns(text: str) -> int:
-    """Epoch in seconds, with or without fraction, or in ms, us or ns by the number of digits."""
-    whole, point, _ = text.partition(".")
-    if point or len(whole) <= 11:
-        value = parse_time_ns("@" + text)
-    else:
-        value = int(whole) * (10**6 if len(whole) <= 14 else 10**3 if len(whole) <= 17 else 1)
-    return value
-
-
-class _Reader:
-    """Lines to samples; remembers the time, and the number of snapshots, from block to block."""
-
-    def __init__(self, path: Path, context: ReadContext) -> None:
-        self._path = path
-        self._context = context
-        self._time_ns: int | None = None
-        self._snapshot = 0
-        self._in_snapshot: set[str] = set()
-
-    def read(self, block: LineBlock) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Device, time and counters of each sample."""
-        width = 0
-        for number, line in enumerate(block.lines, block.first):
-            stamped = _STAMPED_LINE.match(line)
-            words = line[stamped.end() if stamped else 0 :].split(None, 3)
-            if len(words) == 4:
-                counters = words[3].split()
-                if words[3].count(" ") + 1 == _OLD_PARTITION_WIDTH:
-                    continue
-                width = width or len(counters)
-                if width not in _WIDTHS or len(counters) != width or not all(map(_COUNTER.fullmatch, counters)):
-                    raise CorruptInput(
-                        f"{self._path}, line {number}: expected 11, 15, 17 or more counters behind the device's name, "
-                        f"like in the lines before, found {words[3][:60]!r}."
-                    )
-                time_ns = self._read_time(stamped[1], number) if stamped else self._bare_time(words[2])
-                values = tuple(map(int, counters))
-                if max(values) >= 1 << 64:
-                    raise CorruptInput(f"{self._path}, line {number}: its counters cannot be read.")
-                yield words[2], time_ns, values
-            elif words:
-                self._time_ns = self._read_time(line.strip(), number)
-
-    def _read_time(self, text: str, number: int) -> int:
-        try:
-            moment = _epoch_ns(text) if _EPOCH.fullmatch(text) else parse_time_ns(text, self._context.zone)
-            if not 0 <= moment < _END_NS:
-                raise ValueError(text)
-            return moment
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._path}, line {number}: {error.message}", hint=error.hint) from None
-        except (ValueError, OverflowError):
-            raise CorruptInput(
-                f"{self._path}, line {number}: {text[:60]!r} is neither a line of /proc/diskstats nor a time.",
-                hint="Times are epoch seconds or nanoseconds, or ISO 8601 with offset.",
-            ) from None
-
-    def _bare_time(self, device: str) -> int:
-        """The time of a line without one: that of the line before its snapshot, else by counting snapshots."""
-        if self._time_ns is not None:
-            return self._time_ns
-        if self._context.start_ns is None or self._context.interval_ns is None:
+def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
+    """Each line of a snapshot, with its own time, that of the line before its snapshot, or that of its place."""
+    stated_ns: int | None = None
+    snapshot, in_snapshot = 0, set[str]()
+    for number, line in whole_lines(path):
+        where = f"{path}, line {number}"
+        stamped = _STAMPED_LINE.match(line)
+        words = line[stamped.end() if stamped else 0 :].split(None, 3)
+        if not words:
+            continue
+        if len(words) < 4:
+            stated_ns = _moment_ns(line.strip(), where, context)
+            continue
+        device, counters = words[2], words[3].split()
+        if len(counters) == _OLD_PARTITION_WIDTH:
+            continue
+        if len(counters) not in _WIDTHS or not all(map(_COUNTER.fullmatch, counters)):
+            expected = "expected 11, 15, 17 or more counters behind the device's name"
+            raise CorruptInput(f"{where}: {expected}, found {words[3][:60]!r}.")
+        values = tuple(map(int, counters))
+        if max(values) >= 1 << 64:
+            raise CorruptInput(f"{where}: its counters cannot be read.")
+        if stamped:
+            yield device, _moment_ns(stamped[1], where, context), values
+        elif stated_ns is not None:
+            yield device, stated_ns, values
+        elif context.start_ns is None or context.interval_ns is None:
             raise UndatedInput(
-                f"{self._path} has no time stamps.",
+                f"{path} has no time stamps.",
                 hint="Give --start and --interval: when the first snapshot was taken, and how far apart they are.",
             )
-        if device in self._in_snapshot:
-            self._snapshot += 1
-            self._in_snapshot.clear()
-        self._in_snapshot.add(device)
-        return self._context.start_ns + self._snapshot * self._context.interval_ns
+        else:
+            if device in in_snapshot:
+                snapshot += 1
+                in_snapshot.clear()
+            in_snapshot.add(device)
+            yield device, context.start_ns + snapshot * context.interval_ns, values
+
+
+def _moment_ns(text: str, where: str, context: ReadContext) -> int:
+    """A time in ISO 8601, or an epoch in seconds, with or without fraction, or in ms, us or ns by its digits."""
+    try:
+        if not _EPOCH.fullmatch(text):
+            moment = parse_time_ns(text, context.zone)
+        elif "." in text or len(text) <= 11:
+            moment = parse_time_ns("@" + text)
+        else:
+            moment = int(text) * (10**6 if len(text) <= 14 else 10**3 if len(text) <= 17 else 1)
+        if not 0 <= moment < _END_NS:
+            raise ValueError(text)
+        return moment
+    except UndatedInput as error:
+        raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+    except (ValueError, OverflowError):
+        raise CorruptInput(
+            f"{where}: {text[:60]!r} is neither a line of /proc/diskstats nor a time.",
+            hint="Times are epoch seconds or nanoseconds, or ISO 8601 with offset.",
+        ) from None
 
 
 _COLUMN = re.compile(r"\[(?P<subsystem>[A-Z]+)(?::(?P<name>[^\]]+))?\](?P<column>.+)")
@@ -274,7 +259,15 @@ def _collectl_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
             if line.startswith(("#Date", "#UTC")):
                 separator = re.sub(r"^#(?:Date|UTC)", "", line)[:1] or " "
                 titles = line[1:].split(separator)
-                parts = _find_parts(titles)
+                parts = {}
+                for place, title in enumerate(titles):
+                    match = _COLUMN.fullmatch(title)
+                    if match is None or match["column"] == "Name":
+                        continue
+                    subsystem, name = match["subsystem"], match["name"] or ""
+                    kind = "cpu" if subsystem == "CPU" else "device" if name else "host"
+                    if subsystem == "DSK" or (subsystem == "CPU" and not name):
+                        parts.setdefault((kind, name), {})[match["column"]] = place
             elif found := _HOST.match(line):
                 host = context.host or found[1]
             elif found := _OPTIONS.match(line):
@@ -294,38 +287,13 @@ def _collectl_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
             for start_ns, sample in ((previous_ns - length_ns, first), (previous_ns, (row, number))):
                 if sample is None:
                     continue
-                numbers = _parse_row(path, titles, *sample)
                 for (kind, name), places in parts.items():
-                    values = [numbers[place] for place in places.values()]
+                    try:
+                        values = [float(sample[0][place]) for place in places.values()]
+                    except ValueError as error:
+                        raise CorruptInput(f"{path}, line {sample[1]}: {error}.") from None
                     tables.add(kind, tuple(places), host, name, (start_ns, length_ns), values, sample[1])
         first = (row, number) if previous_ns is None else None
         previous_ns = end_ns
         yield from tables.frames(least=BATCH_SAMPLES)
     yield from tables.frames()
-
-
-def _find_parts(titles: list[str]) -> dict[tuple[str, str], dict[str, int]]:
-    """(kind, device) to its columns and their positions."""
-    parts: dict[tuple[str, str], dict[str, int]] = {}
-    for place, title in enumerate(titles):
-        match = _COLUMN.fullmatch(title)
-        if match is None or match["column"] == "Name":
-            continue
-        subsystem, name = match["subsystem"], match["name"] or ""
-        if subsystem == "DSK":
-            parts.setdefault(("device" if name else "host", name), {})[match["column"]] = place
-        elif subsystem == "CPU" and not name:
-            parts.setdefault(("cpu", name), {})[match["column"]] = place
-    return parts
-
-
-def _parse_row(path: Path, titles: list[str], row: list[str], number: int) -> dict[int, float]:
-    """Numbers by position; dates, times and names are left out."""
-    numbers: dict[int, float] = {}
-    for place, (title, text) in enumerate(zip(titles, row, strict=True)):
-        if title.startswith("[") and not title.endswith("]Name"):
-            try:
-                numbers[place] = float(text)
-            except ValueError:
-                raise CorruptInput(f"{path}, line {number}: {text!r} in {title} is not a number.") from None
-    return numbers

@@ -42,29 +42,13 @@ _DATE_LINE = re.compile(
     rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})"
     r"(?: ([AP]M))? ([A-Z]{2,5}|[+-][0-9]{2,4}) ([0-9]{4})"
 )
-# Year, month, day, hour, minute and second as China, Japan and Korea write them.
-_UNITS = str.maketrans(
-    dict.fromkeys("年년月월", "-")
-    | dict.fromkeys("日일", " ")
-    | dict.fromkeys("時时시分분", ":")
-    | dict.fromkeys("秒초", "")
-)
-_BLANK_BEHIND = re.compile(r"([-:]) ")
 # The last moment of int64 nanoseconds is in the year 2262.
 _END_OF_TIME_NS = 1 << 63
 
 
 def is_stamp(text: str) -> bool:
     """Whether the text is a time stamp of sysstat."""
-    text = plain_stamp(text)
     return _LOCAL.fullmatch(text) is not None or _ABSOLUTE.fullmatch(text) is not None
-
-
-def plain_stamp(text: str) -> str:
-    """A stamp whose parts have units in the writer's language, '2026年11月15日 19時12分23秒', in numbers alone."""
-    if text.isascii():
-        return text
-    return _BLANK_BEHIND.sub(r"\1", text.translate(_UNITS)).strip(" :")
 
 
 def date_stamp(text: str) -> str | None:
@@ -109,14 +93,6 @@ def is_day_first(dates: Iterable[str]) -> bool:
     return False
 
 
-def parse_date(text: str, *, day_first: bool = False) -> dt.date:
-    """A date alone, as in the first line of iostat."""
-    match = _LOCAL.fullmatch(f"{text} 00:00:00")
-    if match is None:
-        raise ValueError(text)
-    return _date(match[1], match[2], match[3], match[4], day_first=day_first)
-
-
 def _date(a: str, separator: str, b: str, c: str, *, day_first: bool) -> dt.date:
     if len(a) == 4:
         return dt.date(int(a), int(b), int(c))
@@ -148,7 +124,7 @@ class StampReader:
     def read(self, text: str, line: int) -> int:
         if text == self._text and self._ns is not None:
             return self._ns
-        value = self._absolute(plain_stamp(text), line)
+        value = self._absolute(text, line)
         if not 0 <= value < _END_OF_TIME_NS:
             raise CorruptInput(f"{self._where}, line {line}: {text!r} is not a time of this age.")
         self._ns, self._text = value, text
@@ -394,16 +370,16 @@ class SampleTables:
         if self._count < least:
             return
         for (kind, columns), samples in self._tables.items():
-            hosts, names, start_ns, interval_ns, rows, lines = zip(*samples, strict=True)
+            hosts, names, starts, intervals, rows, lines = zip(*samples, strict=True)
             printed = _parse_printed(self._path, rows, lines, columns, self._delimiter)
-            spans = Spans(np.array(start_ns, np.int64), np.array(interval_ns, np.int64))
+            start_ns, interval_ns = np.array(starts, np.int64), np.array(intervals, np.int64)
             if kind == "cpu":
                 ratio = cpu_ratio(columns, printed)
                 values: Values = {} if ratio is None else {"cpu_ratio": (ratio, np.isfinite(ratio))}
             else:
-                values = find_metrics(columns, self._readings, printed, spans.seconds)
+                values = find_metrics(columns, self._readings, printed, interval_ns / NS)
             if values:
-                yield series_rows("device" if kind == "device" else "host", hosts, names, spans, values)
+                yield series_rows("device" if kind == "device" else "host", hosts, names, start_ns, interval_ns, values)
         self._tables, self._count = {}, 0
 
 
@@ -417,20 +393,14 @@ def check_rows(frames: Iterable[Frame], empty: EmptyInput) -> Iterator[tuple[str
         raise empty
 
 
-@dataclass(frozen=True)
-class Spans:
-    """The intervals of samples, [start, start + interval)."""
-
-    start_ns: Ints
-    interval_ns: Ints
-
-    @property
-    def seconds(self) -> Floats:
-        return self.interval_ns / NS
-
-
 def series_rows(
-    kind: str, hosts: Sequence[str], devices: Sequence[str], spans: Spans, values: Values, quality: Ints | None = None
+    kind: str,
+    hosts: Sequence[str],
+    devices: Sequence[str],
+    start_ns: Ints,
+    interval_ns: Ints,
+    values: Values,
+    quality: Ints | None = None,
 ) -> Frame:
     """Rows metric by metric, each in the order of the samples.
 
@@ -447,8 +417,8 @@ def series_rows(
     order = np.concatenate(picks)
     numbers = [column[pick] for (column, _), pick in zip(values.values(), picks, strict=True)]
     return TABLES["series"].frame(
-        start_ns=spans.start_ns[order],
-        interval_ns=spans.interval_ns[order],
+        start_ns=start_ns[order],
+        interval_ns=interval_ns[order],
         system=system[order],
         component_kind=kind,
         component=component[order],

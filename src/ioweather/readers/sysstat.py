@@ -15,12 +15,11 @@ was restarted within the second) and notes (restarts, comments) make no rows.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
 from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.units import NS, format_bytes
+from ioweather.core.units import NS
 from ioweather.core.words import names_of
 from ioweather.readers.device_rows import (
     BATCH_SAMPLES,
@@ -40,11 +39,8 @@ from ioweather.readers.device_rows import (
     check_rows,
     date_stamp,
     find_day_first,
-    is_day_first,
     is_number,
     is_stamp,
-    parse_date,
-    plain_stamp,
 )
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import beginning, line_blocks, note_cut, plain_head, text_blocks, whole_lines
@@ -143,25 +139,22 @@ def entries(path: Path, record: Record, key: str) -> list[Any]:
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
-_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}: )\s{0,99}[Ll]inux \S+ \(\S+\)")
-_MOST_PREFIXED_BYTES = 256 << 20
-_DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}")
-_TIME_ONLY = re.compile(r"(?:Time: )(\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
-_HALF_DAY_SECONDS = 43_200
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)")
+# First words of lines that are no rows of a table.
 _KEYWORDS = frozenset(
-    names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
+    names_of("Device Device: avg-cpu: Linux linux Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
 )
 
 
 @dataclass(slots=True)
 class _Report:
-    """One report as printed. `rows` has a device, its line of numbers (text) or list of numbers (JSON), and a line."""
+    """One report as printed. `rows` has a device, its line of numbers (text) or list of numbers (JSON), and a line.
+    `opens_run`: the first behind a header, or of the file."""
 
     line: int
     host: str | None
     stamp: str | None = None
-    opens_run: bool = False  # the first behind a header, or of the file
+    opens_run: bool = False
     since_boot: bool = False
     cpu_columns: tuple[str, ...] = ()
     cpu: list[float] = field(default_factory=list)
@@ -175,22 +168,15 @@ def _detect_iostat(head: bytes, path: Path) -> float:
         # sadf's JSON names the date of its data file; mpstat's has no disks.
         has_tables = '"disk"' in text or '"avg-cpu"' in text
         return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
-    lines = text.split("\n")
-    prefix = _find_prefix(lines)
-    lines = [line.removeprefix(prefix).strip() for line in lines[:400]]
+    lines = [line.strip() for line in text.split("\n")[:400]]
     has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
     return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
 
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    start = beginning(path)
-    day_first = find_day_first(path)
-    if _find_prefix(start.split("\n")):
-        for host, lines in _split_by_host(path).items():
-            yield from _read_host(path, _read_text(path, lines), replace(context, host=host), day_first)
-        return
-    reports = _read_iostat_json(path) if start.startswith("{") else _read_text(path, _lines(path))
-    yield from _read_host(path, reports, context, day_first)
+    empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
+    hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
+    return check_rows(_iostat_frames(path, context), EmptyInput(empty, hint=hint))
 
 
 IOSTAT = FileReader(
@@ -206,25 +192,13 @@ IOSTAT = FileReader(
 )
 
 
-def _find_prefix(lines: list[str]) -> str:
-    """'host: ', where pdsh put it before each line; the header of iostat shows it."""
-    return next((match[1] for line in lines[:40] if (match := _PREFIXED_RUN.match(line))), "")
-
-
 def _is_device_header(words: list[str]) -> bool:
     return len(words) > 1 and (words[0] in ("Device", "Device:") or words[-1] == "Device")
 
 
-def _read_host(
-    path: Path, reports: Iterator[_Report], context: ReadContext, day_first: bool
-) -> Iterator[tuple[str, Frame]]:
-    empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
-    hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
-    return check_rows(_make_frames(path, reports, context, day_first), EmptyInput(empty, hint=hint))
-
-
-def _make_frames(path: Path, reports: Iterator[_Report], context: ReadContext, day_first: bool) -> Iterator[Frame]:
+def _iostat_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
     """Frames of `series` of all reports that cover an interval."""
+    reports = _read_iostat_json(path) if beginning(path).startswith("{") else _read_iostat_text(path)
     first = next(reports, None)
     if first is None:
         raise EmptyInput(f"{path} holds no report of iostat yet.")
@@ -232,7 +206,7 @@ def _make_frames(path: Path, reports: Iterator[_Report], context: ReadContext, d
     if first.stamp is None:
         dated = _date_by_count(path, reports, context)
     else:
-        dated = _date_by_stamps(path, reports, StampReader(str(path), context.zone, day_first=day_first))
+        dated = _date_by_stamps(path, reports, StampReader(str(path), context.zone, day_first=find_day_first(path)))
     tables = SampleTables(path, IOSTAT_READINGS)
     for report, *span in dated:
         host = context.host or report.host
@@ -308,181 +282,93 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str | None]]:
-    """All lines with their numbers; None where the last line has no end."""
-    for block in line_blocks(path):
-        yield from [(block.first, None)] if block.torn else enumerate(block.lines, block.first)
-
-
-def _split_by_host(path: Path) -> dict[str, list[tuple[int, str | None]]]:
-    """Lines of each host, where each line begins with its host, as pdsh prints them; hosts come in any order."""
-    if path.stat().st_size > _MOST_PREFIXED_BYTES:
-        raise UnsupportedVersion(
-            f"{path}: output of several hosts in one file of more than {format_bytes(_MOST_PREFIXED_BYTES)}.",
-            hint="Split it by host: grep '^HOST: ' FILE > HOST.txt",
-        )
-    found: dict[str, list[tuple[int, str | None]]] = {}
-    for number, line in whole_lines(path):
-        host, colon, rest = line.partition(":")
-        if not colon and line.strip():
-            raise CorruptInput(f"{path}, line {number}: expected 'host: ' before each line, found {line[:60]!r}.")
-        if colon:
-            found.setdefault(host, []).append((number, rest.removeprefix(" ")))
-    return found
-
-
-def _read_text(path: Path, lines: Iterable[tuple[int, str | None]]) -> Iterator[_Report]:
+def _read_iostat_text(path: Path) -> Iterator[_Report]:
     """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
-    parser = _Parser(path)
-    for number, line in lines:
-        if line is None:
-            if not parser.after_blank:
-                return
-            break
-        parser.feed(line, number)
-        if parser.finished is not None:
-            yield parser.finished
-            parser.finished = None
-    if parser.report is not None:
-        yield parser.report
+    report: _Report | None = None
+    host: str | None = None
+    printed: str | None = None  # by `date`, before a report
+    table = ""  # of the next line: '', cpu, device, other
+    name_last, opens_run, after_blank = False, True, True
+    blank_lines: int | None = None  # counted behind a header
+    indent = 0  # of the whole text, where it was pasted
 
-
-class _Parser:
-    """Line by line: `finished` is the report before, when the next one begins."""
-
-    def __init__(self, path: Path) -> None:
-        self.finished: _Report | None = None
-        self.report: _Report | None = None
-        self.after_blank = True
-        self._path = path
-        self._host: str | None = None
-        self._run_date: str | None = None
-        self._clock = _DayClock()
-        self._table = ""  # of the next line: '', cpu, device, other
-        self._name_last = False
-        self._opens_run = True
-        self._blank_lines: int | None = None  # counted behind a header
-        self._indent = 0  # of the whole text, where it was pasted
-        self._date_stamp: str | None = None  # printed by `date` before a report
-
-    def feed(self, line: str, number: int) -> None:
-        if self._indent and line[: self._indent].isspace():
-            line = line[self._indent :]
-        stripped = line.strip()
-        if not stripped:
-            self.after_blank = True
-            if self._blank_lines is not None:
-                self._blank_lines += 1
-            return
-        self.after_blank = False
-        name, _, row = line.partition(" ")
-        if self._table == "device" and not self._name_last and name and not name[0].isdigit() and name not in _KEYWORDS:
-            self._current().rows.append((name, row, number))
-        elif not self._read_marker(line, stripped, number):
-            self._read_table(line, stripped, number)
-
-    def _read_marker(self, line: str, stripped: str, number: int) -> bool:
-        """The header of a run, or a time; False for other lines."""
-        if run := _RUN_LINE.match(stripped):
-            self._learn_indent(line)
-            self.finished, self.report = self.report, None
-            date = _DATE.search(plain_stamp(run["rest"]))
-            self._host, self._run_date, self._clock = run["host"], date[0] if date else None, _DayClock()
-            self._table, self._opens_run, self._blank_lines, self._date_stamp = "", True, 0, None
-        elif printed := date_stamp(stripped):
-            self._date_stamp, self._table = printed, ""
-        elif self._table == "cpu":
-            return False
-        elif time_only := _TIME_ONLY.fullmatch(stripped):
-            try:
-                stamp = self._clock.stamp(self._run_date, time_only[1])
-            except ValueError:
-                raise CorruptInput(f"{self._path}, line {number}: {stripped!r} is not a time.") from None
-            self._open_report(number, stamp)
-        elif is_stamp(stripped):
-            self._learn_indent(line)
-            self._open_report(number, stripped)
-        else:
-            return False
-        return True
-
-    def _read_table(self, line: str, stripped: str, number: int) -> None:
-        words = stripped.split()
-        if self._table == "cpu":
-            self._table, report = "", self._current()
-            try:
-                report.cpu = [float(word.replace(",", ".").rstrip("%")) for word in words]
-            except ValueError:
-                report.cpu = []
-            if len(report.cpu) != len(report.cpu_columns):
-                expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
-                raise CorruptInput(f"{self._path}, line {number}: {expected}.")
-        elif words[0] == "avg-cpu:":
-            self._learn_indent(line)
-            self._open_table(number, "cpu").cpu_columns = tuple(words[1:])
-        elif _is_device_header(words):
-            self._name_last = words[-1] == "Device"
-            if not self._name_last:
-                self._learn_indent(line)
-            self._open_table(number, "device").columns = tuple(words[:-1] if self._name_last else words[1:])
-        elif words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
-            self._table = "other"
-        elif self._table == "device" and self._name_last:
-            self._current().rows.append((words[-1], line.rstrip()[: -len(words[-1])], number))
-        elif self._table == "device":
-            if not line[0].isspace():  # else the sum of a group (iostat -g); its members have their own lines
-                self._current().rows.append((words[0], line[len(words[0]) :], number))
-        elif self._table != "other":
-            raise CorruptInput(f"{self._path}, line {number}: {stripped[:60]!r} is not an iostat line.")
-
-    def _learn_indent(self, line: str) -> None:
-        """Of a line that iostat begins at the margin."""
-        self._indent = self._indent or len(line) - len(line.lstrip())
-
-    def _open_report(self, number: int, stamp: str | None) -> None:
-        self.finished = self.report
+    def opened(number: int, stamp: str | None) -> _Report:
+        nonlocal opens_run, blank_lines
         # sysstat 12 prints one more empty line where -y leaves out the report since boot; older ones print none, and
         # then the first report counts as the one since boot: a sample lost rather than a false one planted.
-        since_boot = self._opens_run and (self._blank_lines is None or self._blank_lines < 2)
-        self.report = _Report(number, self._host, stamp, self._opens_run, since_boot)
-        self._opens_run, self._blank_lines, self._table = False, None, ""
+        made = _Report(number, host, stamp, opens_run, opens_run and (blank_lines is None or blank_lines < 2))
+        opens_run, blank_lines = False, None
+        return made
 
-    def _open_table(self, number: int, table: str) -> _Report:
-        """Without time stamps a report begins with its first table."""
-        report = self.report
-        again = report is not None and bool(report.columns or (table == "cpu" and report.cpu_columns))
-        if again and report is not None and report.stamp is not None and self._date_stamp is None:
-            raise CorruptInput(f"{self._path}, line {number}: the table is there twice under one time stamp.")
-        if report is None or again:
-            self._open_report(number, self._date_stamp)
-            self._date_stamp = None
-        self._table = table
-        return self._current()
-
-    def _current(self) -> _Report:
-        assert self.report is not None  # a table is open only inside a report
-        return self.report
-
-
-class _DayClock:
-    """Stamps that are a time of day alone ('Time: 11:58:03 PM', sysstat 8 and 9): the first line has the date, which
-    changes at midnight."""
-
-    def __init__(self) -> None:
-        self._date: dt.date | None = None
-        self._seconds = -1
-
-    def stamp(self, run_date: str | None, time: str) -> str | None:
-        if run_date is None:
-            return None
-        parts = dt.datetime.strptime(time.replace(" ", "").upper(), "%I:%M:%S%p" if time[-1] in "mM" else "%H:%M:%S")
-        seconds = parts.hour * 3600 + parts.minute * 60 + parts.second
-        if self._date is None:
-            self._date = parse_date(run_date, day_first=is_day_first([run_date]))
-        elif seconds < self._seconds - _HALF_DAY_SECONDS:
-            self._date += dt.timedelta(days=1)
-        self._seconds = seconds
-        return f"{self._date.isoformat()} {parts:%H:%M:%S}"
+    lines = (
+        (number, line, block.torn)
+        for block in line_blocks(path)
+        for number, line in enumerate(block.lines, block.first)
+    )
+    for number, whole_line, torn in lines:
+        if torn:
+            if not after_blank:
+                return
+            break
+        line = whole_line[indent:] if whole_line[:indent].isspace() else whole_line
+        words = line.split()
+        after_blank = not words
+        if not words:
+            blank_lines = None if blank_lines is None else blank_lines + 1
+            continue
+        stripped, where = line.strip(), f"{path}, line {number}"
+        margin = len(line) - len(line.lstrip())
+        if table == "device" and not name_last and margin == 0 and not line[0].isdigit() and words[0] not in _KEYWORDS:
+            assert report is not None
+            report.rows.append((words[0], line[len(words[0]) :], number))
+        elif run := _RUN_LINE.match(stripped):
+            if report is not None:
+                yield report
+            report, host, printed, table = None, run["host"], None, ""
+            opens_run, blank_lines, indent = True, 0, indent or margin
+        elif dated := date_stamp(stripped):
+            printed, table = dated, ""
+        elif table == "cpu":
+            assert report is not None
+            with suppress(ValueError):
+                report.cpu = [float(word.replace(",", ".").rstrip("%")) for word in words]
+            if len(report.cpu) != len(report.cpu_columns):
+                expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
+                raise CorruptInput(f"{where}: {expected}.")
+            table = ""
+        elif is_stamp(stripped):
+            if report is not None:
+                yield report
+            report, table, indent = opened(number, stripped), "", indent or margin
+        elif words[0] == "avg-cpu:" or _is_device_header(words):
+            is_cpu = words[0] == "avg-cpu:"
+            name_last = not is_cpu and words[-1] == "Device"
+            indent = indent if name_last else indent or margin
+            # Without time stamps a report begins with its first table.
+            again = report is not None and bool(report.columns or (is_cpu and report.cpu_columns))
+            if report is not None and again:
+                if report.stamp is not None and printed is None:
+                    raise CorruptInput(f"{where}: the table is there twice under one time stamp.")
+                yield report
+            if report is None or again:
+                report, printed = opened(number, printed), None
+            if is_cpu:
+                table, report.cpu_columns = "cpu", tuple(words[1:])
+            else:
+                table, report.columns = "device", tuple(words[:-1] if name_last else words[1:])
+        elif words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
+            table = "other"
+        elif table == "device" and name_last:
+            assert report is not None
+            report.rows.append((words[-1], line.rstrip()[: -len(words[-1])], number))
+        elif table == "device" and margin == 0:
+            assert report is not None
+            report.rows.append((words[0], line[len(words[0]) :], number))
+        elif not table:
+            raise CorruptInput(f"{where}: {stripped[:60]!r} is not an iostat line.")
+        # What is left is an indented line of a table: the sum of a group (iostat -g), whose members have own lines.
+    if report is not None:
+        yield report
 
 
 _SADF_HEADER = "# hostname;interval;timestamp"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
-from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.papers.claims import judged
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
@@ -28,9 +28,9 @@ from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.parameters import check_names, resolve_params
+from ioweather.topics.ask import check_names, resolve_params
+from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import of_people, provenance_of, standing_caveats
-from ioweather.topics.study_catalogue import STUDIES
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
@@ -58,23 +58,16 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit. An exhibit without a paper may be a plug-in's."""
-    if exhibit_id.partition(".")[0] not in PAPERS:
-        for name in STUDIES.plugins:
-            if exhibit_id in STUDIES[name].exhibits:
-                return STUDIES[name]
+    """The study that makes an exhibit."""
     return STUDIES[exhibit_entry(exhibit_id).study]
 
 
-def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
-    """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
+def availability(snapshot: Snapshot) -> list[Availability]:
+    """Availability of the exhibits of the five papers, in order."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
-    listed = [(entry.id, entry.title, study_of(entry.id)) for entry in exhibits()]
-    for study in (STUDIES[name] for name in STUDIES.plugins) if plugins else ():
-        listed += [(exhibit_id, study.titles[exhibit_id], study) for exhibit_id in study.exhibits]
-    lacks = {study.name: _lacks(study, rows, metrics) for _, _, study in listed}
-    return [Availability(x, title, s.name, not lacks[s.name], lacks[s.name]) for x, title, s in listed]
+    lacks = {name: _lacks(study, rows, metrics) for name, study in STUDIES.items()}
+    return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
@@ -165,10 +158,7 @@ def make_exhibits(
         def spread_and_report(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
             parts = list(inputs)
             for done, result in enumerate(spread(task, parts), start=1):
-                if len(names) == 1:
-                    progress(done, len(parts), names[0])
-                else:
-                    progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
+                progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
                 yield result
 
         unconnected = replace(snapshot)  # a copy without its connection can be pickled
@@ -241,8 +231,8 @@ def _run(
     for exhibit in study.run(data, facility, values):
         full = replace(
             exhibit,
-            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
+            title=exhibit.title or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or published(exhibit.id),
             provenance=provenance,
             findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
             caveats=(*standing_caveats(facility), *exhibit.caveats),

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -64,21 +64,8 @@ def provenance_of(
 T = TypeVar("T")
 
 
-class SharedResults:
-    """Results that several questions about one job share, by the function that makes them."""
-
-    def __init__(self) -> None:
-        self._results: dict[Callable[[DataSource, Params], Any], Any] = {}
-
-    def put(self, make: Callable[[DataSource, Params], T], result: T) -> None:
-        """Set what `make` would return."""
-        self._results[make] = result
-
-    def get(self, make: Callable[[DataSource, Params], T], source: DataSource, params: Params) -> T:
-        """The result of `make(source, params)`, from the first call. An error is not cached."""
-        if make not in self._results:
-            self._results[make] = make(source, params)
-        return cast(T, self._results[make])
+# Results that several questions about one job share, by the function that makes them.
+SharedResults: TypeAlias = "dict[Callable[[DataSource, Params], Any], Any]"
 
 
 class DataSource:
@@ -109,7 +96,7 @@ class DataSource:
         self.log_params: set[str] = set()
         self.log_digests: list[str] = []
         self.file_digests: list[str] = []
-        self._shared = SharedResults() if shared is None else shared
+        self._shared: SharedResults = {} if shared is None else shared
 
     @property
     def snapshot(self) -> Snapshot:
@@ -127,8 +114,10 @@ class DataSource:
         return self.place.was_named or self.place.opened is not None
 
     def shared(self, make: Callable[[DataSource, Params], T], params: Params) -> T:
-        """The result of `make(self, params)`, made once for all questions that share results."""
-        return self._shared.get(make, self, params)
+        """The result of `make(self, params)`, made once for all questions that share results. An error is not kept."""
+        if make not in self._shared:
+            self._shared[make] = make(self, params)
+        return cast(T, self._shared[make])
 
     def frame(
         self,

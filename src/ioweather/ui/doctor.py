@@ -22,8 +22,8 @@ from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
-from ioweather.lake.check import last_check
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.maintenance import last_check
 from ioweather.ui.facility_draft import systems_of
 
 # Samples of one second are not ordered more finely than this.

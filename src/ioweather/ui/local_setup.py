@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import Final, NamedTuple
 
 from ioweather.agent.status import read_status
 from ioweather.core.clock import now_ns
@@ -38,8 +38,7 @@ _LIKE_RUNS = 12
 PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
 
 
-@dataclass(frozen=True)
-class Demo:
+class Demo(NamedTuple):
     lake: Path
     days: int
     servers: int
@@ -56,8 +55,7 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
     return Demo(root, PRESET.days, PRESET.oss_count)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A question in words, the command that answers it, and its answer here."""
 
     wants: str
@@ -67,8 +65,7 @@ class Step:
 
 def tour(lake: Lake) -> Iterator[Step]:
     """A slow job, which component is unhealthy, who slowed others, and which program to mend first."""
-    found = first_verdict(lake)
-    if found is not None:
+    if (found := first_verdict(lake)) is not None:
         job, verdict = found
         yield Step(f"Why was job {job} slow?", f"why {job}", verdict)
     yield Step("Is a server or target unhealthy?", "health", ask("health", lake))
@@ -93,12 +90,11 @@ def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
                           WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
             SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
         ).fetchall()
-    answers = ((str(job), ask("why", lake, {"job": str(job)})) for (job,) in found)
-    return next(((job, answer) for job, answer in answers if _is_known(answer)), None)
-
-
-def _is_known(answer: Answer) -> bool:
-    return isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown"
+    for (job,) in found:
+        answer = ask("why", lake, {"job": str(job)})
+        if isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown":
+            return str(job), answer
+    return None
 
 
 # Half a MiB read and written a second, 16 MiB of space: not noticeable, and a baseline is there after 15 seconds.
@@ -107,68 +103,50 @@ _PATIENCE_SECONDS: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 
-@dataclass
 class Child:
     """A command of ours in a session of its own, so that Ctrl-C reaches it only through us."""
 
-    name: str
-    arguments: Sequence[str]
-    niceness: int = 0
-    _process: subprocess.Popen[bytes] = field(init=False)
-    # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
-    _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    def __init__(self, name: str, arguments: Sequence[str], niceness: int = 0) -> None:
+        self.name = name
+        # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `wait`
 
-    def __post_init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ioweather", *self.arguments],
+        def prepare() -> None:
+            """Should this process be killed, the kernel kills the child; an agent's own children then notice, and tidy
+            up. Not SIGTERM: the kernel sends it again as each thread of this process ends, and an agent that is asked
+            twice waits for nothing."""
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
+            os.nice(niceness)
+
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ioweather", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             start_new_session=True,
-            preexec_fn=self._prepare,
+            preexec_fn=prepare,
         )
-
-    def _prepare(self) -> None:
-        """Should this process be killed, the kernel kills the child; an agent's own children then notice, and tidy up.
-
-        Not SIGTERM: the kernel sends it again as each thread of this process ends, and an agent that is asked twice
-        waits for nothing.
-        """
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
-        os.nice(self.niceness)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def went_well(self) -> bool:
-        return self._process.poll() == 0
 
     def complaint(self) -> str:
         """What it said before it ended, if it failed."""
-        if self.is_running or self.went_well:
+        if not self.process.poll():
             return ""
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
-        return f"{self.name}: {lines[-1] if lines else f'exit code {self._process.returncode}'}"
+        return f"{self.name}: {lines[-1] if lines else f'exit code {self.process.returncode}'}"
 
     def ask_to_stop(self) -> None:
         """By SIGINT: a command that knows no other signal tidies up at this one."""
-        if self.is_running:
-            self._process.send_signal(signal.SIGINT)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
 
     def wait(self, until: float) -> None:
         try:
-            self._process.wait(max(0.1, until - time.monotonic()))
+            self.process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self._said.close()
 
 
@@ -180,26 +158,25 @@ class Here:
     lake: Path
     demo: Path
     spools: tuple[Path, ...]
-    agents: tuple[Child, ...]
+    children: tuple[Child, ...]
     maker: Child | None
     draft: Path
 
     def complaints(self) -> list[str]:
-        children = [*self.agents, *([self.maker] if self.maker is not None else [])]
-        return [text for child in children if (text := child.complaint())]
+        return [text for child in self.children if (text := child.complaint())]
 
     def demo_is_ready(self) -> bool:
         """Moved to its place when it is whole: one that was interrupted is never taken for one."""
         if layout.is_lake(self.demo):
             return True
-        if self.maker is None or not self.maker.went_well:
+        if self.maker is None or self.maker.process.poll() != 0:
             return False
         self.demo.parent.mkdir(parents=True, exist_ok=True)
         self.draft.rename(self.demo)
         return True
 
     def demo_is_coming(self) -> bool:
-        return self.maker is not None and self.maker.is_running
+        return self.maker is not None and self.maker.process.poll() is None
 
 
 @contextmanager
@@ -209,25 +186,24 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
     probe_spool, block_spool = _free_spools()
     draft = demo.with_name(f".{demo.name}-{os.getpid()}")
     _remove_old_drafts(demo)
-    agents = (
+    children = [
         Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
         Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
-    )
-    wanted = with_demo and not layout.is_lake(demo)
-    # The demonstration computes for half a minute: it must not be what the probe sees.
-    maker = Child("demonstration", ("demo", "--out", str(draft)), niceness=19) if wanted else None
-    here = Here(place, lake, demo, (probe_spool,), agents, maker, draft)
+    ]
+    maker = None
+    if with_demo and not layout.is_lake(demo):
+        # The demonstration computes for half a minute: it must not be what the probe sees.
+        maker = Child("demonstration", ("demo", "--out", str(draft)), niceness=19)
+        children.append(maker)
     try:
-        yield here
+        yield Here(place, lake, demo, (probe_spool,), tuple(children), maker, draft)
     finally:
-        children = [*agents, *([maker] if maker is not None else [])]
         for child in children:
             child.ask_to_stop()
         until = time.monotonic() + _PATIENCE_SECONDS
         for child in children:
             child.wait(until)
-        if draft.exists():
-            shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _remove_old_drafts(demo: Path) -> None:

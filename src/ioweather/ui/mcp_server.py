@@ -29,7 +29,7 @@ from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, result_json
 from ioweather.topics.analyse import availability
-from ioweather.topics.question_catalogue import QUESTIONS, title_of
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.web.facilities import MAIN, Facilities
 from ioweather.ui.web.requests import period_of
 from ioweather.ui.web.visible import View, own_view, public_view
@@ -75,7 +75,7 @@ def _question_tool(question: Question) -> types.Tool:
     params = [param for param in question.params if param.shown and not param.local]
     properties = {param.name: _property(param) for param in params} | (_PERIOD if question.period else {})
     required = [param.name for param in params if param.required]
-    return _tool(question.name, question.help or title_of(question.name), properties, required)
+    return _tool(question.name, question.help or TITLES[question.name], properties, required)
 
 
 def _tool(name: str, text: str, properties: Schema | None = None, required: Sequence[str] = ()) -> types.Tool:

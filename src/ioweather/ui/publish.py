@@ -22,7 +22,10 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
 from ioweather.lake.lake import Lake
-from ioweather.topics.question_catalogue import QUESTIONS, TITLES
+from ioweather.lake.snapshot import Snapshot
+from ioweather.topics.catalogue import QUESTIONS, TITLES
+from ioweather.ui.charts.page import exhibit_html
+from ioweather.ui.charts.render import exhibit_figure
 
 # Result tables as text for papers and wikis: LaTeX, Markdown and CSV.
 
@@ -158,39 +161,37 @@ FORMS: Final[Mapping[str, Callable[[Sequence[ResultTable], str], str]]] = {
 ENDINGS = (".svg", ".png", ".pdf", ".html", ".json", *FORMS)
 
 
+def time_span(snapshot: Snapshot) -> tuple[int, int] | None:
+    """The first and last time of the rows in the lake."""
+    times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
+    for table in ("applications", "responses"):
+        if snapshot.pinned[table].uris:
+            first, last = snapshot.query(f"SELECT min(start_ns), max(start_ns) FROM {table}").fetchall()[0]
+            times += [(first, last)] if first is not None else []
+    return (min(first for first, _ in times), max(last for _, last in times)) if times else None
+
+
 def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str:
     """What a figure or table says wherever it is printed: whose it is, which exhibit, when, and whether it is real."""
     facility = lake.facility
     simulated = "" if not facility.simulated or "simulated" in facility.name else " (simulated)"
     with lake.snapshot() as snapshot:
-        times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
-        for table in ("applications", "responses"):
-            if snapshot.pinned[table].uris:
-                first, last = (snapshot.scalar(f"SELECT {which}(start_ns) FROM {table}") for which in ("min", "max"))
-                times += [(first, last)] if isinstance(first, int) and isinstance(last, int) else []
+        span = time_span(snapshot)
     when = ""
-    if times:
-        start, end = max(period_ns[0], min(a for a, _ in times)), min(period_ns[1], max(b for _, b in times))
+    if span:
+        start, end = max(period_ns[0], span[0]), min(period_ns[1], span[1])
         when = f", {format_time_ns(start)[:10]} to {format_time_ns(end)[:10]}"
     return f"{facility.name}{simulated}, {exhibit.id}{when}, ioweather {__version__}"
 
 
-def write_exhibit(
-    exhibit: Exhibit,
-    out: Path,
-    *,
-    theme: Literal["light", "dark"] = "light",
-    origin: str = "",
-    column: Literal["single", "double"] | None = None,
-) -> None:
+def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "") -> None:
+    """Write an exhibit as its ending says; `origin` is printed with figures and tables."""
     ending = out.suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
     if ending == ".json":
         data = json.dumps(result_json(exhibit), indent=2).encode()
     elif ending == ".html":
-        from ioweather.ui.charts.page import exhibit_html
-
         data = exhibit_html(exhibit).encode()
     elif ending in FORMS:
         compared = comparison_table(exhibit)
@@ -205,10 +206,8 @@ def write_exhibit(
             raise UsageError(
                 f"{exhibit.id} is a table and has no figure.", hint="Write it as .tex, .md, .csv, .html or .json."
             )
-        from ioweather.ui.charts.render import exhibit_figure
-
         form = cast(Literal["svg", "png", "pdf"], ending[1:])
-        data = exhibit_figure(exhibit, form, theme, origin=origin, column=column)
+        data = exhibit_figure(exhibit, form, origin=origin)
     try:
         write_whole(out, data)
     except OSError as error:

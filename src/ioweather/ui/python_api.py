@@ -15,9 +15,8 @@ from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns
 from ioweather.lake.place import lake_at
-from ioweather.topics.ask import ask, zone_of
-from ioweather.topics.parameters import period_between
-from ioweather.topics.question_catalogue import QUESTIONS, title_of
+from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 
 if TYPE_CHECKING:
     from ioweather.ingestion.ingest import IngestReport
@@ -86,7 +85,7 @@ def exhibits(lake: AnyLake = None) -> ResultTable:
     from ioweather.topics.analyse import availability
 
     with lake_at(lake).snapshot() as snapshot:
-        found = availability(snapshot, plugins=True)
+        found = availability(snapshot)
     columns = tuple(map(ResultColumn, ("id", "title", "study", "ready", "missing")))
     rows = tuple((item.id, item.title, item.study, item.ready, "; ".join(item.missing)) for item in found)
     return ResultTable("exhibits", columns, rows, "Exhibits, and what this lake lacks for them")
@@ -221,7 +220,7 @@ def function_of(name: str) -> Callable[..., Answer]:
 
 def _docstring(question: Question) -> str:
     """What the question answers, its parameters and its result."""
-    lines = [*inspect.cleandoc(question.help or title_of(question.name)).splitlines(), "", "Parameters"]
+    lines = [*inspect.cleandoc(question.help or TITLES[question.name]).splitlines(), "", "Parameters"]
     lines += [f"- {param.name}: {param.help}" for param in question.params]
     lines.append("- lake: a Lake or its directory (default: your own)")
     lines += ["- start, end: only this period; text such as '2026-11-15' or '7d', or ns"] if question.period else []

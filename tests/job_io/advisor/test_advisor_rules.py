@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from ioweather.job_io.advisor.advise import RULES, advise
-from ioweather.job_io.advisor.profile import Dimension
+from ioweather.job_io.advisor.expected_savings import Dimension
 from planted_advice import GOOD, LARGE, PLANTED, Planted, own, requests, view_of
 
 NAMES = [rule.name for rule in RULES]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ioweather.job_io.advisor.advise import RULES
-from ioweather.job_io.advisor.profile import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
+from ioweather.job_io.advisor.expected_savings import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
 
 
 def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:

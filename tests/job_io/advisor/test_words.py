@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advice_findings, advise, with_advice
-from ioweather.job_io.advisor.profile import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.ui.cli.main import run as command
 from planted_advice import GOOD, each, own, requests, view_of
 

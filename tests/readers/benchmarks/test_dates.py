@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from ioweather.readers.benchmark_phases import find_date
+from ioweather.readers.benchmarks import find_date
 
 
 @pytest.mark.parametrize(

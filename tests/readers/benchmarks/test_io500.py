@@ -14,7 +14,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.tables import concat
 from ioweather.core.units import GIB
-from ioweather.readers.io500 import IO500
+from ioweather.readers.benchmarks import IO500
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
 

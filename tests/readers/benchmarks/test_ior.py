@@ -13,7 +13,7 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import MIB
-from ioweather.readers.ior import IOR
+from ioweather.readers.benchmarks import IOR
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 

@@ -12,7 +12,7 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import TruncatedInput
-from ioweather.readers.ior import MDTEST
+from ioweather.readers.benchmarks import MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 

@@ -12,7 +12,7 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.units import MIB
-from ioweather.readers.ior import IOR, MDTEST
+from ioweather.readers.benchmarks import IOR, MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 

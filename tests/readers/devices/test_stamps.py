@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ioweather.core.errors import CorruptInput
-from ioweather.readers.device_rows import StampReader, is_day_first, parse_date
+from ioweather.readers.device_rows import StampReader, is_day_first
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = ZoneInfo("UTC")
@@ -74,11 +74,3 @@ def test_autumn_hours_are_told_apart_by_order() -> None:
 )
 def test_the_file_tells_day_from_month(dates: list[str], expected: bool) -> None:
     assert is_day_first(dates) is expected
-
-
-def test_dates_alone() -> None:
-    assert parse_date("07/16/2014") == dt.date(2014, 7, 16)
-    assert parse_date("07/06/14", day_first=True) == dt.date(2014, 6, 7)
-    assert parse_date("01/02/99") == dt.date(1999, 1, 2)
-    with pytest.raises(ValueError):
-        parse_date("yesterday")

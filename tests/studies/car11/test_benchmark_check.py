@@ -14,8 +14,8 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
 from ioweather.core.tables import BENCHMARKS, concat
 from ioweather.facts.job_metrics import job_io
+from ioweather.readers.benchmarks import IOR
 from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
-from ioweather.readers.ior import IOR
 
 
 def benchmark(*rows: dict[str, Any]) -> Frame:

@@ -10,7 +10,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables.schema import encode_text
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from judging import stands
 from planted_traffic import CHANGE, DAYS, PARAMS, START, data_of, planted, run, traffic, value
 

@@ -16,7 +16,7 @@ from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.run_groups import association_data
 from ioweather.studies.mad17.tables import Pairing, in_words
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from planted_association import PARAMS, made, planted_association, site
 
 

@@ -15,7 +15,7 @@ from ioweather.core.papers.claims import Claim, claims
 from ioweather.core.results import Estimate, Exhibit, Finding, exhibit_from_json, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.pat19.exhibits import OBSERVATIONS, observations
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 
 Exhibits = dict[str, Exhibit]
 

@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Matrix
 from ioweather.core.papers.claims import judged
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from studies.conftest import CLIMATE_PARAMS, rollup_frame, smooth
 
 STEP_NS = 5 * MINUTE_NS

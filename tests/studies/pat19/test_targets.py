@@ -16,7 +16,7 @@ from ioweather.core.papers import published
 from ioweather.core.papers.claims import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.topics.study_catalogue import STUDIES
+from ioweather.topics.catalogue import STUDIES
 from judging import stands
 
 
@@ -131,10 +131,10 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     for degree, clusters in want.items():
         assert estimate_of(made, f"clusters_write[{degree} of 248]").value == clusters * rows // 4
     assert [row[0] for row in made.tables[1].rows][2] == "≥ 3 (50 of 248)"
-    beside = {item.published.quantity: item for item in compare(replace(made, published=published(made.id)))}
+    beside = {printed.quantity: here for printed, here in compare(replace(made, published=published(made.id)))}
     assert len(beside) == 15
-    assert beside["clusters_read[>=10]"].here.name == "clusters_read[>=10]"
-    assert beside["clusters_read[>=100]"].here.name == "clusters_read[100 of 248]"
+    assert beside["clusters_read[>=10]"].name == "clusters_read[>=10]"
+    assert beside["clusters_read[>=100]"].name == "clusters_read[100 of 248]"
 
 
 def test_sensitivity(striped: dict[str, Exhibit], estimate_of: Any) -> None:

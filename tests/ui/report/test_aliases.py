@@ -17,7 +17,7 @@ from ioweather.core.results import (
     ResultTable,
     to_jsonable,
 )
-from ioweather.ui.report.aliases import Aliases, _letters, aliases_of
+from ioweather.ui.report.aliases import Aliases, aliases_of
 from ioweather.ui.report.write import anonymised, front_sheets, report_html
 
 ALIASES = Aliases(
@@ -59,10 +59,6 @@ def test_all_places_of_an_exhibit_are_covered_and_what_papers_print_is_kept():
     assert "alice" not in repr(to_jsonable(replace(made, published=())))
     assert made.published == exhibit.published
     assert made.tables[0].rows == ((1, "user 1"), (None, None))
-
-
-def test_letters_count_as_columns_of_a_sheet_do():
-    assert [_letters(n) for n in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
 
 
 def test_no_name_of_the_lake_is_in_an_anonymous_report(small_lake, material):

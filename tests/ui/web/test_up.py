@@ -130,7 +130,7 @@ def test_the_home_serves_where_this_directory_cannot_be_written(tmp_path, monkey
 def test_what_a_child_says_before_it_fails_is_told_and_told_again_the_same(tmp_path):
     child = Child("probe", ("probe", str(tmp_path / "nowhere"), "--spool", str(tmp_path / "spool")))
     deadline = time.monotonic() + 60
-    while child.is_running and time.monotonic() < deadline:
+    while child.process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     text = child.complaint()
     assert text.startswith("probe: ioweather: ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final
@@ -15,7 +15,8 @@ from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, F
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
 from ioweather.job_io.advisor.declared_rules import declared_rule, site_advice
-from ioweather.job_io.advisor.profile import LEVEL, Advice, Dimension, Rule, profile_of
+from ioweather.job_io.advisor.expected_savings import LEVEL, Advice, Dimension, Rule
+from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.view import JobView, as_one_run
 
 TITLE: Final = "Worth changing"
@@ -39,8 +40,8 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
     advised, result = advise(view), answer.result
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
-    if isinstance(result, WhyOutcome) and result.kind in ("unexplained", "unknown"):
-        answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
+        if result.kind in ("unexplained", "unknown"):
+            answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
     return advised_answer(answer, advised)
 
 
@@ -90,33 +91,24 @@ def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
 
 def advised_answer(answer: Answer, advised: Advised) -> Answer:
     """Add advice to facts, findings, exhibits and result."""
-    exhibits = (*answer.exhibits, advice_exhibit(advised)) if advised.patterns else answer.exhibits
-    facts = (*answer.facts, *advice_facts(advised))
+    exhibits = (*answer.exhibits, _advice_exhibit(advised)) if advised.patterns else answer.exhibits
     result = answer.result
-    if isinstance(result, JobOutcome):
-        result = replace(result, seen=_items(advised.patterns), worth=_items(advised.worth))
-    elif isinstance(result, WhyOutcome):
-        result = replace(result, worth=_items(advised.worth))
-    findings = (*answer.findings, *advice_findings(advised))
-    return replace(answer, facts=facts, exhibits=exhibits, findings=findings, result=result)
-
-
-def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
-    return tuple(
-        AdviceItem(
-            a.name,
-            a.dimension,
-            a.evidence,
-            a.seconds,
-            a.promise.low,
-            a.promise.high,
-            a.fix_lines,
-            a.headline,
-            a.file,
-            a.note,
+    seen, worth = (
+        tuple(
+            AdviceItem(
+                *(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high),
+                *(a.fix_lines, a.headline, a.file, a.note),
+            )
+            for a in patterns
         )
-        for a in patterns
+        for patterns in (advised.patterns, advised.worth)
     )
+    if isinstance(result, JobOutcome):
+        result = replace(result, seen=seen, worth=worth)
+    elif isinstance(result, WhyOutcome):
+        result = replace(result, worth=worth)
+    facts, findings = (*answer.facts, *advice_facts(advised)), (*answer.findings, *advice_findings(advised))
+    return replace(answer, facts=facts, exhibits=exhibits, findings=findings, result=result)
 
 
 def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
@@ -134,38 +126,31 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
         groups.append(FactGroup("advice", f"{title}; {speed})", tuple(facts)))
     if others := advised.others:
-        facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a, a.evidence)) for a in others]
-        groups.append(FactGroup("seen", _title_of_others(advised), tuple(facts)))
+        title = "Also seen" if advised.shown else "Seen"
+        if advised.io_seconds is None:
+            title += "; the log has no I/O times, so what it costs is unknown"
+        elif advised.incomplete:  # its counters are lower bounds: nothing is called cheap
+            title += "; what it costs is unknown, since the log is incomplete"
+        elif not any(advice.matters for advice in others):
+            title += f", not worth changing: under {format_seconds(advised.floor_seconds)} to save"
+        facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a)) for a in others]
+        groups.append(FactGroup("seen", title, tuple(facts)))
     return tuple(groups)
 
 
-def _title_of_others(advised: Advised) -> str:
-    """The title of further patterns. No pattern of an incomplete log is called cheap: its counters are lower bounds."""
-    title = "Also seen" if advised.shown else "Seen"
-    if advised.io_seconds is None:
-        return f"{title}; the log has no I/O times, so what it costs is unknown"
-    if advised.incomplete:
-        return f"{title}; what it costs is unknown, since the log is incomplete"
-    if any(advice.matters for advice in advised.others):
-        return title
-    return f"{title}, not worth changing: under {format_seconds(advised.floor_seconds)} to save"
-
-
-def _where(advice: Advice, text: str) -> str:
-    return f"{advice.file}: {text}" if advice.file else text
+def _where(advice: Advice) -> str:
+    return f"{advice.file}: {advice.evidence}" if advice.file else advice.evidence
 
 
 def _value(advice: Advice) -> str:
-    if advice.promise.tried:
-        return format_seconds(advice.seconds)
-    return f"up to {format_seconds(advice.most_seconds)}"
+    up_to = "" if advice.promise.tried else "up to "
+    return f"{up_to}{format_seconds(advice.most_seconds)}"
 
 
 def _facts(advice: Advice) -> Iterator[Fact]:
     promise = advice.promise
-    value = advice.seconds if promise.tried else _value(advice)
-    note = _where(advice, advice.evidence)
-    yield Fact(advice.name, advice.headline, value, "seconds" if promise.tried else "text", note=note)
+    value, unit = (advice.seconds, "seconds") if promise.tried else (_value(advice), "text")
+    yield Fact(advice.name, advice.headline, value, unit, note=_where(advice))
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
@@ -185,11 +170,11 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
-        largest = f"it saves {_value(more[0])}" if len(more) == 1 else f"the first saves {_value(more[0])}"
+        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_value(more[0])}"
         yield Finding(f"{len(more)} more to change, {largest}: --json has them.", name="more_advice")
 
 
-def advice_exhibit(advised: Advised) -> Exhibit:
+def _advice_exhibit(advised: Advised) -> Exhibit:
     """Return all patterns as an exhibit, for the page and for programs."""
     estimates = tuple(
         Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
@@ -287,25 +272,21 @@ class Advised:
         if not self.io_seconds or not seconds > 0:
             return self
         share = max(0.0, 1.0 - seconds / self.io_seconds)
-        patterns = tuple(self._scaled(advice, share) for advice in self.patterns)
-        return replace(self, patterns=patterns, io_seconds=self.io_seconds * share)
+        return replace(self._scaled(lambda advice: share), io_seconds=self.io_seconds * share)
 
     def at_most(self, seconds: float, rules: Collection[str]) -> Advised:
         """Limit the savings of these rules."""
         most = max(seconds, 0.0)
-        patterns = tuple(
-            self._scaled(advice, most / advice.seconds) if advice.name in rules and advice.seconds > most else advice
-            for advice in self.patterns
-        )
-        return replace(self, patterns=patterns)
+        return self._scaled(lambda a: most / a.seconds if a.name in rules and a.seconds > most else 1.0)
 
-    def _scaled(self, advice: Advice, share: float) -> Advice:
-        return replace(
-            advice,
-            model_seconds=advice.model_seconds * share,
-            promise=advice.promise.scaled(share),
-            matters=advice.matters and advice.most_seconds * share >= self.floor_seconds,
-        )
+    def _scaled(self, share_of: Callable[[Advice], float]) -> Advised:
+        patterns = []
+        for advice in self.patterns:
+            share = share_of(advice)
+            promise, still = advice.promise.scaled(share), advice.most_seconds * share >= self.floor_seconds
+            model_seconds, matters = advice.model_seconds * share, advice.matters and still
+            patterns.append(replace(advice, model_seconds=model_seconds, promise=promise, matters=matters))
+        return replace(self, patterns=tuple(patterns))
 
 
 def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
@@ -322,15 +303,15 @@ def advise(view: JobView) -> Advised:
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
-        site = site_advice()
-        rules = () if profile.sums_only else (*RULES, *site.rules)
+        notes, of_site = site_advice()
+        rules = () if profile.sums_only else (*RULES, *of_site)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
     ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.most_seconds)
     return Advised(
         patterns=tuple(
-            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=site.notes.get(a.name, ""))
+            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=notes.get(a.name, ""))
             for a in ranked
         ),
         io_seconds=profile.io_seconds,

@@ -7,17 +7,16 @@ never the B / R that remains.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
 from ioweather.facts.file_records import ratio
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb
+from ioweather.job_io.advisor.profile import VERBS, Profile, Verb
 
 # The fewest small requests that make a pattern, and their share of all (Drishti's).
 FEWEST: Final = 100
@@ -25,76 +24,62 @@ SMALL_SHARE: Final = 0.1
 # Size of joined requests: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
 JOINED_BYTES: Final = 4 * MIB
 BUFFER_BYTES: Final = 16 * MIB
-# A shared file uses a target for each node, at least four.
-FEWEST_STRIPES: Final = 4
-SYNCED_SHARE: Final = 0.15
-_LARGE_BLOCK: Final = 64 * KIB
+# A synced write waits for the device at any place: with a sync for each write, order saved 15% and 43% of the overhead
+# in the two public pairs.
+_SYNCED_SHARE: Final = 0.15
 
 
 @dataclass(frozen=True)
-class SmallRequests:
-    """Small requests of some rows, of `total` requests; `block` is a clause on the block size. `moved_bytes` is NaN if
-    larger requests may be among them."""
+class Seen:
+    """Result of a rule's function if the pattern is there; `rows` are the records that show it."""
 
-    small: int
-    total: int
-    moved_bytes: float
-    block: str
-
-    @property
-    def words(self) -> str:
-        known = math.isfinite(self.moved_bytes)
-        mean = f", {format_bytes(self.moved_bytes / self.small)} on average" if known else ""
-        return f"{self.small:,} of {self.total:,} requests under 1 MiB{mean}{self.block}"
+    evidence: str
+    seconds_lost: float
+    fix_lines: tuple[str, ...]
+    rows: Bools
 
 
-def find_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -> SmallRequests | None:
-    """Return the small requests of these rows; None if they are too few to be a pattern.
+def describe_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -> str | None:
+    """Describe the small requests of these rows; None if they are too few to be a pattern.
 
     `share` of the operations of each row count. Darshan's sizes do not tell which: as many as possible are small.
     """
     each = np.round(profile.operations * share)
     total = int(each[rows].sum())
-    small = sum(int(np.minimum(profile.small_count(verb), each)[rows].sum()) for verb in VERBS)
-    small = min(small, total)
+    small = min(sum(int(np.minimum(profile.small_count[verb], each)[rows].sum()) for verb in VERBS), total)
     if small < FEWEST or small <= SMALL_SHARE * total:
         return None
-    moved = sum(float(profile.small_bytes(verb)[rows].sum()) for verb in VERBS)
-    whole = total == int(profile.operations[rows].sum())
-    return SmallRequests(small, total, moved if whole else math.nan, _block(profile, rows))
+    mean = ""
+    if total == int(profile.operations[rows].sum()):  # else larger requests may be among them
+        moved = sum(float(profile.small_bytes[verb][rows].sum()) for verb in VERBS)
+        mean = f", {format_bytes(moved / small)} on average"
+    # car11 V.D: 64 KiB writes, blocks of 4 MiB.
+    block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
+    blocks = f"; the file system's block is {format_bytes(block)}" if 64 * KIB <= block <= GIB else ""
+    return f"{small:,} of {total:,} requests under 1 MiB{mean}{blocks}"
 
 
 def joined(profile: Profile, joined_bytes: int) -> Floats:
     """Return the seconds of each row that are saved if its small requests are joined to requests of so many bytes."""
     saved = np.zeros(len(profile.counted))
     for verb in VERBS:
-        fewer = np.maximum(profile.small_count(verb) - np.ceil(profile.small_bytes(verb) / joined_bytes), 0.0)
-        saved += profile.request_overhead(verb) * fewer
+        fewer = np.maximum(profile.small_count[verb] - np.ceil(profile.small_bytes[verb] / joined_bytes), 0.0)
+        saved += profile.overhead[verb] * fewer
     return saved
 
 
 def order_share(profile: Profile, verb: Verb) -> Floats:
-    """Return the share of a request's overhead that depends on its place in the file.
-
-    A synced write waits for the device at any place: with a sync for each write, order saved 15% and 43% of the
-    overhead in the two public pairs.
-    """
+    """Return the share of a request's overhead that depends on its place in the file."""
     if verb == "read":
         return np.ones(len(profile.counted))
     synced = np.minimum(ratio(profile.ints("sync_count"), profile.ints("write_count")), 1.0)
-    return 1.0 - (1.0 - SYNCED_SHARE) * synced
+    return 1.0 - (1.0 - _SYNCED_SHARE) * synced
 
 
 def rate_words(profile: Profile, rows: Bools) -> str:
     """A clause on the rate of large requests."""
-    rate, origin = profile.process_rate(main_verb(profile, rows))
+    rate, origin = profile.process_rate[main_verb(profile, rows)]
     return f"assuming {format_bytes(rate)}/s for large requests ({origin})"
-
-
-def _block(profile: Profile, rows: Bools) -> str:
-    """A clause on the file system's block size (car11 V.D: 64 KiB writes, blocks of 4 MiB)."""
-    block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
-    return f"; the file system's block is {format_bytes(block)}" if _LARGE_BLOCK <= block <= GIB else ""
 
 
 def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Seen:
@@ -104,42 +89,62 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, s
     are of that kind.
     """
     evidence, seconds, mine = plain, 0.0, rows & profile.shared
-    if (found := find_small(profile, mine, share)) is not None:
+    if (found := describe_small(profile, mine, share)) is not None:
         seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES) * share, 0.0))
-        evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
-    interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)), rows)
+        evidence = f"{found}, {how}; {rate_words(profile, mine)}"
+    return Seen(evidence, seconds, request_lines(profile, "collective", rows), rows)
 
 
-_LARGER: Final = {
-    "HDF5": ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
-    "PnetCDF": ("ncmpi_iput_vara(...); ncmpi_wait_all(...);",),
-    "MPI-IO": ("one MPI_File_{verb}_at per 4 MiB or more",),
-    "POSIX": ("{verb}(fd, buffer, 4 << 20) instead of each piece",),
-    "STDIO": ("setvbuf(file, NULL, _IOFBF, 4 << 20);",),
-}
-_LARGER_PYTHON: Final = {
-    "HDF5": ("h5py.File(path, rdcc_nbytes=64 << 20)", "file.create_dataset(name, data=a, chunks=(64, *s))"),
-    "PnetCDF": _LARGER["PnetCDF"],
-    "MPI-IO": ("one File.{Verb}_at of 4 MiB or more (mpi4py)",),
-    "POSIX": ("open(path, mode, buffering=4 << 20)", "zarr.create_array(store, chunks=..., shards=...)"),
-    "STDIO": ("open(path, mode, buffering=4 << 20)",),
-}
-_COLLECTIVE: Final = {
-    "HDF5": ("H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);", "H5Pset_all_coll_metadata_ops(fapl, true);"),
-    "PnetCDF": ("ncmpi_{put_or_get}_vara_all instead of ncmpi_{put_or_get}_vara",),
-    "MPI-IO": ("MPI_File_{verb}_at_all instead of MPI_File_{verb}_at",),
-    "POSIX": ("MPI_File_{verb}_at_all instead of {verb}",),
-    "STDIO": ("MPI_File_{verb}_at_all instead of f{verb}",),
-}
-_COLLECTIVE_PYTHON: Final = {
-    "HDF5": ("h5py.File(path, 'a', driver='mpio', comm=comm)", "with dataset.collective: dataset[part] = data"),
-    "PnetCDF": _COLLECTIVE["PnetCDF"],
-    "MPI-IO": ("File.{Verb}_at_all instead of File.{Verb}_at",),
-    "POSIX": ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
-    "STDIO": ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
+# Lines that make requests larger, or collective: in C, and in Python where these differ.
+_LINES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
+    ("larger", "HDF5"): (
+        ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
+        ("h5py.File(path, rdcc_nbytes=64 << 20)", "file.create_dataset(name, data=a, chunks=(64, *s))"),
+    ),
+    ("larger", "PnetCDF"): (("ncmpi_iput_vara(...); ncmpi_wait_all(...);",),),
+    ("larger", "MPI-IO"): (
+        ("one MPI_File_{verb}_at per 4 MiB or more",),
+        ("one File.{Verb}_at of 4 MiB or more (mpi4py)",),
+    ),
+    ("larger", "POSIX"): (
+        ("{verb}(fd, buffer, 4 << 20) instead of each piece",),
+        ("open(path, mode, buffering=4 << 20)", "zarr.create_array(store, chunks=..., shards=...)"),
+    ),
+    ("larger", "STDIO"): (("setvbuf(file, NULL, _IOFBF, 4 << 20);",), ("open(path, mode, buffering=4 << 20)",)),
+    ("collective", "HDF5"): (
+        ("H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);", "H5Pset_all_coll_metadata_ops(fapl, true);"),
+        ("h5py.File(path, 'a', driver='mpio', comm=comm)", "with dataset.collective: dataset[part] = data"),
+    ),
+    ("collective", "PnetCDF"): (("ncmpi_{put_or_get}_vara_all instead of ncmpi_{put_or_get}_vara",),),
+    ("collective", "MPI-IO"): (
+        ("MPI_File_{verb}_at_all instead of MPI_File_{verb}_at",),
+        ("File.{Verb}_at_all instead of File.{Verb}_at",),
+    ),
+    ("collective", "POSIX"): (
+        ("MPI_File_{verb}_at_all instead of {verb}",),
+        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
+    ),
+    ("collective", "STDIO"): (
+        ("MPI_File_{verb}_at_all instead of f{verb}",),
+        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
+    ),
 }
 BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer, bytes, MPI_BYTE, 0, comm);")
+
+
+def request_lines(
+    profile: Profile, change: Literal["larger", "collective"], rows: Bools, interface: str = ""
+) -> tuple[str, ...]:
+    """Return lines that make the requests of these rows larger or collective, by interface and language."""
+    verb = main_verb(profile, rows)
+    lines = _LINES[change, interface or interface_of(profile, rows, profile.operations)]
+    words = {"{verb}": verb, "{Verb}": verb.capitalize(), "{put_or_get}": "put" if verb == "write" else "get"}
+    found = []
+    for line in lines[-1] if profile.python else lines[0]:
+        for word, meant in words.items():
+            line = line.replace(word, meant)
+        found.append(line)
+    return (*found, hint(profile, f"romio_cb_{verb}", "enable")) if change == "collective" else tuple(found)
 
 
 def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
@@ -164,26 +169,16 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
     """Return the direction with most requests in these rows."""
-    read, written = (float(profile.ints(f"{verb}_count")[rows].sum(dtype=np.float64)) for verb in ("read", "write"))
+    read, written = (float(profile.ints(f"{verb}_count")[rows].sum(dtype=np.float64)) for verb in VERBS)
     return "read" if read > written else "write"
 
 
-def larger_requests(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
-    """Lines that make larger requests, by interface and language."""
-    return _filled((_LARGER_PYTHON if profile.python else _LARGER)[interface], verb)
-
-
-def collective_calls(profile: Profile, interface: str, verb: Verb) -> tuple[str, ...]:
-    """Lines that make requests collective, by interface and language."""
-    lines = _filled((_COLLECTIVE_PYTHON if profile.python else _COLLECTIVE)[interface], verb)
-    return (*lines, hint(profile, f"romio_cb_{verb}", "enable"))
-
-
-def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -> tuple[str, ...]:
+def buffering(profile: Profile, rows: Bools) -> tuple[str, ...]:
     """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
-    values = {f"romio_cb_{verb}": "enable", "cb_nodes": str(profile.nodes), "cb_buffer_size": str(buffer_bytes)}
-    lines = hints(profile, values)
+    buffer, verb = str(BUFFER_BYTES), main_verb(profile, rows)
+    lines = hints(profile, {f"romio_cb_{verb}": "enable", "cb_nodes": str(profile.nodes), "cb_buffer_size": buffer})
     # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
+    interface = interface_of(profile, rows, profile.operations)
     if interface == "HDF5":
         return (*lines, "H5Pset_chunk(dcpl, rank, block_of_one_process);")
     if interface == "PnetCDF":
@@ -193,8 +188,9 @@ def buffering(profile: Profile, interface: str, verb: Verb, buffer_bytes: int) -
     return lines
 
 
-def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
+def aligned(profile: Profile, rows: Bools, block: int) -> tuple[str, ...]:
     """Lines that align requests to blocks."""
+    interface = interface_of(profile, rows, profile.operations)
     if profile.python and interface == "HDF5":
         return (f"h5py.File(path, alignment_interval={block})",)
     return {
@@ -204,8 +200,9 @@ def aligned(profile: Profile, interface: str, block: int) -> tuple[str, ...]:
     }.get(interface, (f"begin each request at a multiple of {block} bytes",))
 
 
-def in_order(profile: Profile, verb: Verb, shared: bool = False) -> tuple[str, ...]:
+def in_order(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, ...]:
     """Lines that sort requests by offset; on files shared by all, MPI-IO sorts and joins those of all processes."""
+    verb = main_verb(profile, rows)
     if profile.python:
         call = "os.pread" if verb == "read" else "os.pwrite"
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
@@ -215,17 +212,12 @@ def in_order(profile: Profile, verb: Verb, shared: bool = False) -> tuple[str, .
     return (f"sort by offset, then {verb} in that order",)
 
 
-def kept_in_memory(profile: Profile, shared: bool) -> tuple[str, ...]:
-    """Lines that avoid reading the same bytes again."""
-    if profile.python or profile.separate:
-        return ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
-    return BROADCAST if shared else ("cache the data in memory after the first read",)
-
-
 def by_all(profile: Profile) -> tuple[str, ...]:
     """Lines that distribute the I/O over all processes."""
-    lines = ("MPI_File_write_at_all or _read_at_all on all ranks", hint(profile, "cb_nodes", str(profile.nodes)))
-    return ("MPI.File.Open(comm, path, mode).Write_at_all(...)", lines[1]) if profile.python else lines
+    call = "MPI_File_write_at_all or _read_at_all on all ranks"
+    if profile.python:
+        call = "MPI.File.Open(comm, path, mode).Write_at_all(...)"
+    return (call, hint(profile, "cb_nodes", str(profile.nodes)))
 
 
 def packed(profile: Profile) -> tuple[str, ...]:
@@ -250,16 +242,16 @@ _OMPIO: Final = {
 def hint(profile: Profile, name: str, value: str) -> str:
     """Return the line that gives a hint to the MPI-IO of this run: an info key of ROMIO, an environment variable of
     Cray MPICH, which needs no new program, or a parameter of OMPIO."""
-    if profile.mpi == "cray":
+    if any("/cray" in mount for mount in profile.mounts):
         return f"export MPICH_MPIIO_HINTS=*:{name}={value}"
-    if profile.mpi == "openmpi" and name in _OMPIO:
+    if "openmpi" in profile.command.lower() and name in _OMPIO:
         return f"mpirun --mca {_OMPIO[name].format(value)}"
     return f'info.Set("{name}", "{value}")' if profile.python else f'MPI_Info_set(info, "{name}", "{value}");'
 
 
 def hints(profile: Profile, values: Mapping[str, str]) -> tuple[str, ...]:
     """Return the lines for several hints: one for Cray MPICH, whose variable has them all."""
-    if profile.mpi == "cray":
+    if any("/cray" in mount for mount in profile.mounts):
         return ("export MPICH_MPIIO_HINTS=*:" + ":".join(f"{name}={value}" for name, value in values.items()),)
     return tuple(hint(profile, name, value) for name, value in values.items())
 
@@ -274,6 +266,11 @@ def directory_of(profile: Profile, rows: Bools) -> str:
     return folder if plain and folder not in profile.mounts and folder != "/" else "DIRECTORY"
 
 
+def most_stripes(profile: Profile) -> float:
+    """Return the targets that a shared file should use at most: one for each node, at least four, if there are such."""
+    return min(float(max(profile.nodes, 4)), profile.known_targets)
+
+
 def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
     """Return the command that lays new files over `width` targets, for the file system at hand; none where there is no
     such command."""
@@ -285,16 +282,6 @@ def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
     return ()
 
 
-def balanced(profile: Profile, rows: Bools) -> tuple[str, ...]:
-    """Return the command that lets the file system balance files: one stripe each, or all targets for a shared file."""
-    shared = bool((rows & profile.shared).any())
-    width = int(min(profile.known_targets, max(profile.nodes, FEWEST_STRIPES))) if shared else 1
-    return layout_lines(profile, rows, width)
-
-
-def _filled(lines: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
-    call = "put" if verb == "write" else "get"
-    words = {"{verb}": verb, "{Verb}": verb.capitalize(), "{put_or_get}": call}
-    for word, meant in words.items():
-        lines = tuple(line.replace(word, meant) for line in lines)
-    return lines
+def count_words(count: int, one: str, many: str) -> str:
+    """Return `one` for 1, else the number and `many`."""
+    return one if count == 1 else f"{count:,} {many}"

@@ -1,4 +1,8 @@
-"""Rules on requests: small, scattered, unaligned, repeated; and on metadata: many opens, many files."""
+"""Rules on requests: small, scattered, unaligned, repeated; and on metadata: many opens, many files.
+
+A rule is one function: it returns None if its pattern is not there, else evidence, seconds and the lines to type. The
+thresholds are those that rules.toml gives as `trigger`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.facts.file_records import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
@@ -15,27 +19,30 @@ from ioweather.job_io.advisor.fixes import (
     BROADCAST,
     FEWEST,
     JOINED_BYTES,
+    Seen,
     aligned,
-    collective_calls,
-    find_small,
+    count_words,
+    describe_small,
     hint,
     in_order,
     interface_of,
     joined,
-    kept_in_memory,
-    larger_requests,
     main_verb,
     order_share,
     packed,
     rate_words,
+    request_lines,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile, Seen, Verb
+from ioweather.job_io.advisor.profile import VERBS, Profile, Verb
+
+# Drishti's: metadata time on one record.
+_LONG_SECONDS: Final = 30.0
 
 
 def small_requests(profile: Profile) -> Seen | None:
     """Requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
-    if (found := find_small(profile, rows)) is None:
+    if (found := describe_small(profile, rows)) is None:
         return None
     mine = profile.counted & ~profile.collective & ~profile.records.stdio
     # On a file shared by all, a process itself can only join consecutive requests.
@@ -44,76 +51,39 @@ def small_requests(profile: Profile) -> Seen | None:
     seconds = profile.saving(np.where(mine, joined(profile, JOINED_BYTES) * own, 0.0))
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
     interface = interface_of(profile, made, profile.operations)
-    verb = main_verb(profile, rows)
-    larger = larger_requests if (mine & rows).any() else collective_calls
-    lines = larger(profile, interface, verb)
-    return Seen(f"{found.words}; {rate_words(profile, rows)}", seconds, lines, rows)
-
-
-UNALIGNED_SHARE: Final = 0.1
+    lines = request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
+    return Seen(f"{found}; {rate_words(profile, rows)}", seconds, lines, rows)
 
 
 def unaligned_file(profile: Profile) -> Seen | None:
     """Requests that do not begin at a block of the file system."""
+    off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
-    total, off = int(profile.operations[rows].sum()), int(profile.ints("file_not_aligned_count")[rows].sum())
-    if total < FEWEST or off <= UNALIGNED_SHARE * total:
+    total, count = int(profile.operations[rows].sum()), int(off[rows].sum())
+    if total < FEWEST or count <= 0.1 * total:
         return None
-    moved = profile.moved.astype(np.float64)
-    blocks = ratio(ratio(moved, profile.operations), profile.ints("file_alignment_bytes"))
+    blocks = ratio(ratio(profile.moved, profile.operations), profile.ints("file_alignment_bytes"))
     # An unaligned request of s bytes touches 1 + s / A blocks on average, an aligned one ceil(s / A).
     extra = np.maximum(1.0 - np.ceil(blocks) / (1.0 + blocks), 0.0)
-    share = np.minimum(ratio(profile.ints("file_not_aligned_count"), profile.operations), 1.0)
-    data = profile.data_seconds
+    share = np.minimum(ratio(off, profile.operations), 1.0)
     block = int(profile.ints("file_alignment_bytes")[rows].max())
-    interface = interface_of(profile, rows, profile.operations)
-    part = format_value(min(off / total, 1.0), "ratio")
+    part = format_value(min(count / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
-    saved = profile.lifted(np.where(rows, data * share * extra, 0.0))
-    return Seen(evidence, profile.saving(saved), aligned(profile, interface, block), rows)
-
-
-# Rate of a copy in memory.
-COPY_BYTES_PER_S: Final = 5.0 * GIB
-
-
-def unaligned_memory(profile: Profile) -> Seen | None:
-    """Buffers that are not aligned in memory: the kernel copies them again."""
-    rows = profile.counted & profile.records.posix & (profile.operations > 0)
-    total, off = int(profile.operations[rows].sum()), int(profile.ints("memory_not_aligned_count")[rows].sum())
-    if total < FEWEST or off <= UNALIGNED_SHARE * total:
-        return None
-    moved = profile.moved.astype(np.float64)
-    share = np.minimum(ratio(profile.ints("memory_not_aligned_count"), profile.operations), 1.0)
-    data = profile.data_seconds
-    saved = np.where(rows, np.minimum(moved * share / COPY_BYTES_PER_S, data), 0.0)
-    part = format_value(min(off / total, 1.0), "ratio")
-    evidence = f"{part} of {total:,} buffers are not aligned in memory"
-    return Seen(evidence, profile.saving(saved), ("posix_memalign(&buffer, 4096, bytes);",), rows)
-
-
-STDIO_SHARE: Final = 0.1
-
-STREAMED_BYTES: Final = MIB
+    saved = profile.lifted(np.where(rows, profile.data_seconds * share * extra, 0.0))
+    return Seen(evidence, profile.saving(saved), aligned(profile, rows, block), rows)
 
 
 def stdio(profile: Profile) -> Seen | None:
     """Data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
-    moved = profile.moved.astype(np.float64)
-    streamed = float(moved[rows].sum())
-    if streamed < STREAMED_BYTES or streamed <= STDIO_SHARE * profile.moved_bytes:
+    streamed = float(profile.moved[rows].sum(dtype=np.float64))
+    if streamed < MIB or streamed <= 0.1 * profile.moved_bytes:
         return None
-    saved = np.zeros(len(rows))
-    for verb in VERBS:
-        saved += profile.request_overhead(verb) * profile.ints(f"{verb}_count")
+    saved = sum(profile.overhead[verb] * profile.ints(f"{verb}_count") for verb in VERBS)
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
     evidence = f"{part} of the bytes go through streams (fread, fwrite); {rate_words(profile, rows)}"
-    lines = larger_requests(profile, "STDIO", main_verb(profile, rows))
+    lines = request_lines(profile, "larger", rows, "STDIO")
     return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
-
-
-RANDOM_SHARE: Final = 0.2
 
 
 def random_access(profile: Profile) -> Seen | None:
@@ -127,9 +97,9 @@ def random_access(profile: Profile) -> Seen | None:
         first = np.minimum(profile.first_opens, count)
         beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
         jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
-        saved += profile.request_overhead(verb) * jumps * order_share(profile, verb)
+        saved += profile.overhead[verb] * jumps * order_share(profile, verb)
         random += int(jumps[rows].sum())
-    if random < FEWEST or random <= RANDOM_SHARE * total:
+    if random < FEWEST or random <= 0.2 * total:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
@@ -138,16 +108,12 @@ def random_access(profile: Profile) -> Seen | None:
     )
     seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
     on_shared = int(profile.operations[rows & profile.shared].sum())
-    return Seen(evidence, seconds, in_order(profile, main_verb(profile, rows), 2 * on_shared > total), rows)
-
-
-STRIDED_SHARE: Final = 0.5
+    return Seen(evidence, seconds, in_order(profile, rows, 2 * on_shared > total), rows)
 
 
 def strided(profile: Profile) -> Seen | None:
     """Small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
-    moved = profile.moved
-    rows = profile.records.posix & (moved < MIB * profile.operations)
+    rows = profile.records.posix & (profile.moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
     gaps, total = 0, int(profile.operations[rows].sum())
     for verb in VERBS:
@@ -156,28 +122,21 @@ def strided(profile: Profile) -> Seen | None:
         # The first request of each process has no predecessor.
         skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
         # Requests made by MPI-IO belong to `mpiio_splits`.
-        saved += np.where(profile.below, 0.0, profile.request_overhead(verb) * skipped * order_share(profile, verb))
+        saved += np.where(profile.below, 0.0, profile.overhead[verb] * skipped * order_share(profile, verb))
         gaps += int(skipped[rows].sum())
-    if gaps < FEWEST or gaps <= STRIDED_SHARE * total:
+    if gaps < FEWEST or gaps <= 0.5 * total:
         return None
     evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
-    interface = interface_of(profile, rows, profile.operations)
-    verb = main_verb(profile, rows)
-    lines = collective_calls(profile, interface, verb) if profile.parallel else in_order(profile, verb)
+    lines = request_lines(profile, "collective", rows) if profile.parallel else in_order(profile, rows)
     return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-REPEATED_SHARE: Final = 0.1
-FEWEST_REPEATED_BYTES: Final = MIB
-# The highest offset of 32-bit programs: an extent that ends there is not a size.
-_LAST_OF_32_BITS: Final = 1 << 31
-
-
-def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float, Bools]:
-    """Return seconds saved, bytes moved more than once, all bytes moved of these files, and their rows."""
+def _repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
+    """Return the pattern of bytes that were moved more than once; `words` follow their number."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
-    known = records.known(f"{verb}_extent_bytes") & (profile.ints(f"{verb}_extent_bytes") != _LAST_OF_32_BITS)
+    # An extent that ends at the highest offset of 32-bit programs is not a size.
+    known = records.known(f"{verb}_extent_bytes") & (profile.ints(f"{verb}_extent_bytes") != 1 << 31)
     # MPI-IO has no extents: those of the POSIX calls below are used.
     extent = maximum(profile.ints(f"{verb}_extent_bytes"), records.file, records.files, known)
     once = np.maximum(extent, 0).astype(np.float64)
@@ -187,45 +146,36 @@ def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float, Bools]
         once *= np.maximum(maximum(opens, records.file, records.files), 1)
     again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - once, 0.0))
     share = ratio(again, moved)
-    often = share > REPEATED_SHARE
-    if again[often].sum() < FEWEST_REPEATED_BYTES:
-        return 0.0, 0.0, 0.0, profile.counted
+    often = share > 0.1
+    if again[often].sum() < MIB:
+        return None
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
-    return profile.saving(saved), float(again[often].sum()), float(moved[often].sum()), often[records.file]
+    evidence = f"{format_bytes(float(again[often].sum()))} of {format_bytes(float(moved[often].sum()))} {words}"
+    return Seen(evidence, profile.saving(saved), lines, often[records.file])
 
 
 def redundant_reads(profile: Profile) -> Seen | None:
     """The same bytes read more than once, by one process or several."""
-    seconds, again, moved, rows = _repeated(profile, "read")
-    if not again:
-        return None
-    shared = profile.nprocs > 1 and bool((profile.shared & profile.counted & (profile.ints("read_bytes") > 0)).any())
-    lines = kept_in_memory(profile, shared)
-    evidence = f"{format_bytes(again)} of {format_bytes(moved)} were read before, by this process or another"
-    return Seen(evidence, seconds, lines, rows)
+    read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
+    lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
+    if profile.python or profile.separate:
+        lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
+    return _repeated(profile, "read", "were read before, by this process or another", lines)
 
 
 def redundant_writes(profile: Profile) -> Seen | None:
     """Bytes that overwrite bytes of the same run."""
-    seconds, again, moved, rows = _repeated(profile, "write")
-    if not again:
-        return None
-    evidence = f"{format_bytes(again)} of {format_bytes(moved)} overwrote data of the same run"
-    return Seen(evidence, seconds, ("change it in memory, write it once",), rows)
-
-
-SWITCH_SHARE: Final = 0.1
-
-MANY: Final = 1000
+    lines = ("change it in memory, write it once",)
+    return _repeated(profile, "write", "overwrote data of the same run", lines)
 
 
 def read_write_switches(profile: Profile) -> Seen | None:
     """Reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
     total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
-    if switches <= MANY or switches <= SWITCH_SHARE * total:
+    if switches <= 1000 or switches <= 0.1 * total:
         return None
-    each: Floats = np.maximum(profile.request_overhead("read"), profile.request_overhead("write"))
+    each: Floats = np.maximum(profile.overhead["read"], profile.overhead["write"])
     saved = np.where(rows, each * np.minimum(profile.ints("switch_count"), profile.operations), 0.0)
     evidence = f"{switches:,} changes between reading and writing in {total:,} requests"
     return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
@@ -242,16 +192,11 @@ def shared_file(profile: Profile) -> Seen | None:
     count = int(profile.operations[rows].sum())
     if not profile.parallel or count < FEWEST:
         return None
-    files = profile.files_moved(rows & (profile.operations > 0))
-    which = "one file" if files == 1 else f"{files:,} files"
+    which = count_words(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
-    interface = interface_of(profile, rows, profile.operations)
-    return Seen(evidence, 0.0, collective_calls(profile, interface, main_verb(profile, rows)), rows)
-
-
-SYNCS_PER_WRITE: Final = 0.5
+    return Seen(evidence, 0.0, request_lines(profile, "collective", rows), rows)
 
 
 def fsync_storm(profile: Profile) -> Seen | None:
@@ -260,10 +205,10 @@ def fsync_storm(profile: Profile) -> Seen | None:
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
     made, written = int(syncs[rows].sum()), int(writes[rows].sum())
     gone = np.maximum(np.minimum(syncs, writes) - profile.first_opens, 0)
-    if int(gone[rows].sum()) < FEWEST or made < SYNCS_PER_WRITE * written:
+    if int(gone[rows].sum()) < FEWEST or made < 0.5 * written:
         return None
     # Darshan counts a sync as writing.
-    saved = np.where(rows, profile.request_overhead("write") * gone, 0.0)
+    saved = np.where(rows, profile.overhead["write"] * gone, 0.0)
     evidence = f"{made:,} syncs for {written:,} writes"
     line = "os.fsync(fd)  # once, after the loop" if profile.python else "fsync(fd); /* once, after the loop */"
     return Seen(evidence, profile.saving(saved), (line,), rows)
@@ -276,10 +221,9 @@ def _flushed(profile: Profile) -> Bools:
 
 def flushed_streams(profile: Profile) -> Seen | None:
     """Streams that are flushed after each few lines, such as logs and tables of text."""
-    rows = _flushed(profile)
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
-    rows = rows & (mean < STREAMED_BYTES) & (profile.ints("write_count") > 0)
+    rows = _flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
     if not rows.any():
         return None
     # One flush per process stays; what a flush costs is waited for in writes too, where the buffer is full.
@@ -302,139 +246,119 @@ def flushed_streams(profile: Profile) -> Seen | None:
 # First opens and stats, repeated opens, and seeks are separate parts, so that rules do not overlap. close() flushes,
 # and Darshan counts it as metadata: part of the time may be writing.
 
-# Drishti's: metadata time on one record.
-LONG_SECONDS: Final = 30.0
 
-
-def metadata_calls(profile: Profile) -> Floats:
+def _metadata_calls(profile: Profile) -> Floats:
     """Calls by which the metadata time of a row is divided."""
-    opens = profile.ints("open_count").astype(np.float64)
-    return np.asarray(2.0 * opens + profile.ints("stat_count") + profile.ints("seek_count"), np.float64)
+    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")
+    return calls.astype(np.float64)
 
 
-def opened_again(profile: Profile) -> Floats:
+def _opened_again(profile: Profile) -> Floats:
     """Opens beyond the first of each process."""
-    return np.asarray(np.maximum(profile.ints("open_count") - profile.first_opens, 0), np.float64)
+    again: Ints = np.maximum(profile.ints("open_count") - profile.first_opens, 0)
+    return again.astype(np.float64)
 
 
-def opening_seconds(profile: Profile) -> Floats:
+def _opening_seconds(profile: Profile) -> Floats:
     """Metadata time of first opens and stats; all of it for rows without recorded calls."""
-    calls = metadata_calls(profile)
-    other = 2.0 * opened_again(profile) + profile.ints("seek_count")
+    calls = _metadata_calls(profile)
+    other = 2.0 * _opened_again(profile) + profile.ints("seek_count")
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
+
+
+def _seconds_in(profile: Profile, rows: Bools) -> tuple[float, float]:
+    """Return metadata time and all time of these rows."""
+    return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
 
 def seeks(profile: Profile) -> Seen | None:
     """A seek with every read or write: an additional system call for each."""
-    seeks = profile.ints("seek_count")
+    sought = profile.ints("seek_count")
     # Streams seek in their buffers.
     rows = profile.counted & ~profile.records.stdio
-    done, sought = int(profile.operations[rows].sum()), int(seeks[rows].sum())
-    if done < FEWEST or sought < SEEKS_PER_OPERATION * done:
+    done, count = int(profile.operations[rows].sum()), int(sought[rows].sum())
+    if done < FEWEST or count < SEEKS_PER_OPERATION * done:
         return None
     # No seek costs more than a metadata call where these are cheapest: opens of other files cost what they cost.
-    each = ratio(profile.seconds("meta_seconds"), metadata_calls(profile))
-    saved = np.where(rows, seeks * each[rows & (seeks > 0)].min(initial=np.inf), 0.0)
-    evidence = f"{sought:,} seeks for {done:,} reads and writes"
+    each = ratio(profile.seconds("meta_seconds"), _metadata_calls(profile))
+    saved = np.where(rows, sought * each[rows & (sought > 0)].min(initial=np.inf), 0.0)
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
         lines = ("os.pread(fd, count, offset)", "os.pwrite(fd, data, offset)")
-    return Seen(evidence, profile.saving(saved), lines, rows)
+    return Seen(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
 def waiting_opens(profile: Profile) -> Seen | None:
     """Opens that wait for something else than storage."""
     if not (rows := profile.waits).any():
         return None
-    longest = float(profile.records.seconds("meta_seconds")[rows].max())
+    longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
     evidence = (
-        f"opens of {profile.files_moved(rows):,} files blocked for up to {format_seconds(longest)} in several threads "
-        "at once, probably on pipes or locks; not storage time, so excluded from the advice"
+        f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
+        "on pipes or locks; not storage time, so excluded from the advice"
     )
     return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
 
 
-STORM_SHARE: Final = 0.3
-
-
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
-    records = profile.records
-    rows = profile.counted & ~records.mpiio & ~_flushed(profile)
+    rows = profile.counted & ~profile.records.mpiio & ~_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
-    meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
-    if calls < FEWEST or (calls < requests and meta < STORM_SHARE * spent):
+    meta, spent = _seconds_in(profile, rows)
+    if calls < FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
-    files = profile.files_moved(rows)
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
-    least = "at least " if profile.incomplete else ""
+    least, files = "at least " if profile.incomplete else "", profile.files_in(rows)
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
-    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, metadata_calls(profile)), 0.0)
+    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
     return Seen(evidence, profile.saving(saved), packed(profile), rows)
-
-
-MANY_FILES: Final = 1000
-
-FELT_SHARE: Final = 0.1
 
 
 def file_per_process(profile: Profile) -> Seen | None:
     """At least one own file for each process, with costly creation."""
-    files = profile.count("unique_file_count")
+    files = int(profile.row["unique_file_count"] or 0)
     if not profile.parallel or files < profile.nprocs:
         return None
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared
-    meta, spent = (float(part[rows].sum()) for part in (profile.seconds("meta_seconds"), profile.spent))
-    if files < MANY_FILES and meta < FELT_SHARE * spent and meta <= LONG_SECONDS:
+    meta, spent = _seconds_in(profile, rows)
+    if files < 1000 and meta < 0.1 * spent and meta <= _LONG_SECONDS:
         return None
     # Each N files become one, which is created once and opened by every node that reads it. Creation is the cost: with
     # existing files the 728 s of car11 VI became 25 s.
     keep = math.ceil(files / profile.nprocs) / files
     written = profile.ints("write_bytes") > 0
     share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
-    saved = np.where(rows, opening_seconds(profile) * (1.0 - share), 0.0)
+    saved = np.where(rows, _opening_seconds(profile) * (1.0 - share), 0.0)
     part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
     holders = len(np.unique(profile.records.rank[rows]))
     whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
     if profile.incomplete and holders < profile.nprocs:
         whose = f"of {holders:,} of {profile.nprocs:,} processes; the other processes' files are not recorded"
-    evidence = f"{files:,} files {whose}{part}"
     verb = main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
-    return Seen(evidence, profile.saving(saved), lines, rows)
-
-
-FEWEST_FILES: Final = 8
+    return Seen(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
 
 
 def many_files(profile: Profile) -> Seen | None:
     """Several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_flushed(profile)
-    files = profile.files_moved(rows)
-    holders = len(np.unique(profile.records.rank[rows]))
-    per_process = profile.parallel and profile.nprocs <= profile.count("unique_file_count")
-    if per_process or files < FEWEST_FILES * holders or not files:
+    files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
+    per_process = profile.parallel and profile.nprocs <= (profile.row["unique_file_count"] or 0)
+    if per_process or files < 8 * holders or not files:
         return None
-    meta, spent = float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
-    if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= LONG_SECONDS):
+    meta, spent = _seconds_in(profile, rows)
+    if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
-    saved = np.where(rows, opening_seconds(profile) * (1.0 - holders / files), 0.0)
-    who = "one process" if holders == 1 else f"{holders:,} processes"
+    saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
+    who = count_words(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
     return Seen(evidence, profile.saving(saved), packed(profile), rows)
-
-
-FEWEST_SMALL_FILES: Final = 100
-
-SMALL_SHARE: Final = 0.5
-
-SHARD_BYTES: Final = 64 * MIB
 
 
 def small_files(profile: Profile) -> Seen | None:
@@ -446,69 +370,53 @@ def small_files(profile: Profile) -> Seen | None:
     ends = np.maximum(profile.ints("read_extent_bytes"), profile.ints("write_extent_bytes"))
     extent = records.per_file(ends, profile.counted)
     size = np.where(extent > 0, ratio(extent, np.maximum(processes, 1)), moved)
-    data = moved > 0
-    small = data & (size < MIB)
+    small = (moved > 0) & (size < MIB)
     count = int(small.sum())
-    if count < FEWEST_SMALL_FILES or count < SMALL_SHARE * int(data.sum()):
+    if count < FEWEST or count < 0.5 * int((moved > 0).sum()):
         return None
-    shards = math.ceil(float(size[small].sum()) / SHARD_BYTES) * max(1, profile.io_ranks)
-    keep = min(1.0, shards / count)
+    # The files become shards of 64 MiB for each process.
+    shards = math.ceil(float(size[small].sum()) / (64 * MIB)) * max(1, int(profile.row["io_rank_count"] or 0))
     rows = profile.counted & small[records.file]
-    saved = np.where(rows, opening_seconds(profile) * (1.0 - keep), 0.0)
+    saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
     return Seen(evidence, profile.saving(saved), packed(profile), rows)
-
-
-BROADCAST_BYTES: Final = GIB
 
 
 def shared_metadata(profile: Profile) -> Seen | None:
     """All processes open the same file, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
-    rows &= (meta > LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
+    rows &= (meta > _LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
     if not profile.parallel or not rows.any():
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
-    saved = np.where(rows, opening_seconds(profile) * (1.0 - keep), 0.0)
-    longest = float(profile.seconds("meta_seconds")[rows].max())
-    files = profile.files_moved(rows)
-    which = "a shared file" if files == 1 else f"{files:,} shared files"
-    evidence = (
-        f"all processes open {which}; up to {format_seconds(longest)} of metadata time per file, summed over processes"
-    )
-    deferred = hint(profile, "romio_no_indep_rw", "true")
-    opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
-    # A file that is only read, and fits into a process, is best read by one.
-    moved = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
-    read_only = not profile.ints("write_bytes")[rows].any() and moved <= BROADCAST_BYTES
-    by_mpiio = bool(profile.records.mpiio[rows].any())
-    hdf5 = interface_of(profile, rows, meta) == "HDF5"
-    lines = (deferred,) if by_mpiio else BROADCAST if read_only else (opened, deferred)
-    if hdf5:
+    saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
+    which = count_words(profile.files_in(rows), "a shared file", "shared files")
+    longest = format_seconds(float(meta[rows].max()))
+    evidence = f"all processes open {which}; up to {longest} of metadata time per file, summed over processes"
+    lines: tuple[str, ...] = (hint(profile, "romio_no_indep_rw", "true"),)
+    if interface_of(profile, rows, meta) == "HDF5":
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
+    elif not profile.records.mpiio[rows].any():
+        # A file that is only read, and fits into a process, is best read by one.
+        read = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
+        read_only = not profile.ints("write_bytes")[rows].any() and read <= GIB
+        lines = BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
     return Seen(evidence, profile.saving(saved), lines, rows)
-
-
-AGAIN: Final = 2.0
-
-MANY_OPENS: Final = 100
 
 
 def reopening(profile: Profile) -> Seen | None:
     """Files opened and closed in a loop."""
-    again = opened_again(profile)
-    rows = profile.counted & (profile.ints("open_count") >= AGAIN * profile.first_opens) & (again > 0)
-    repeated_opens = int(again[rows].sum())
-    if repeated_opens < MANY_OPENS:
+    again = _opened_again(profile)
+    rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
+    count = int(again[rows].sum())
+    if count < FEWEST:
         return None
-    share = ratio(2.0 * again, metadata_calls(profile))
-    saved = np.where(rows, profile.seconds("meta_seconds") * share, 0.0)
-    files = profile.files_moved(rows)
-    which = "1 file" if files == 1 else f"{files:,} files"
-    evidence = f"{repeated_opens:,} opens of {which} that the process had opened before"
-    lines = ("fd = open(path, flags); /* once, before the loop */",)
+    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _metadata_calls(profile)), 0.0)
+    which = count_words(profile.files_in(rows), "1 file", "files")
+    line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
-        lines = ("file = open(path, 'rb')  # once, before the loop",)
-    return Seen(evidence, profile.saving(saved), lines, rows)
+        line = "file = open(path, 'rb')  # once, before the loop"
+    evidence = f"{count:,} opens of {which} that the process had opened before"
+    return Seen(evidence, profile.saving(saved), (line,), rows)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -38,13 +35,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
-Column: TypeAlias = Literal["single", "double"]
-# Columns of IEEE and ACM. Letters of 11 pixels of 1/96 inch are about 8 points there.
-COLUMN_INCHES: Final[Mapping[Column, float]] = {"single": 3.5, "double": 7.16}
-_PX_PER_INCH: Final = 96
 _NUMBERS: Final = (float, int)
-_PRINT_DOTS_PER_INCH: Final = 300
-_POINTS_PER_INCH: Final = 72
 
 # For editors and notebooks. What is written here is the same in versions 5 and 6; the installed vl-convert draws
 # with the newest it has, which is the one its Vega was made for.
@@ -55,7 +46,6 @@ _INDEPENDENT: Final = {
     "scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")
 }
 _ID: Final = re.compile(r'\bid="([^"]+)"')
-_SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _USE: Final = re.compile(r"url\(#([^)]+)\)")
 # Vega gives its groups of marks a role without a name, whatever the configuration says. The picture as a whole has one.
 _NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledescription="[^"]*"')
@@ -97,64 +87,36 @@ def exhibit_figure(
     theme: Theme = "light",
     scale: float = 2.0,
     origin: str = "",
-    column: Column | None = None,
 ) -> bytes:
-    """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it. `column`: as
-    wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
-    inches = COLUMN_INCHES[column] if column else None
-    made = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
-    return draw(_with_origin(made, origin, theme) if origin else made, format, scale, inches)
-
-
-def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
-    outer = {key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole}
+    """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it."""
+    whole = exhibit_spec(exhibit, theme)
+    if not origin:
+        return draw(whole, format, scale)
+    outer: Spec = {
+        key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
+    }
     inner = {key: value for key, value in whole.items() if key not in outer}
     words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
-    made: Spec = recolour({**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}, theme)
-    return made
-
-
-# Drawings by the digest of their specification, for a caller that stores them: drawing takes most of a report's time.
-DRAWINGS: Final[ContextVar[MutableMapping[str, str] | None]] = ContextVar("drawings", default=None)
+    titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
+    return draw(recolour(titled, theme), format, scale)
 
 
 def draw(
     specification: Spec,
     format: Format = "svg",  # noqa: A002
     scale: float = 1.0,
-    inches: float | None = None,
     prefix: str = "i",
 ) -> bytes:
-    """A specification as a picture, exactly `inches` wide if given. Drawings in a page
-    must not share the `prefix` of their ids."""
+    """A specification as a picture. Drawings in a page must not share the `prefix` of their ids."""
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
-    printed = _printed(specification)
-    cache, key = DRAWINGS.get(), hashlib.sha256(json.dumps(printed).encode()).hexdigest()[:32]
-    drawn = cache.get(key) if cache is not None else None
-    drawn = drawn or vl_convert.vegalite_to_svg(printed, allowed_base_urls=[])
-    if cache is not None:
-        cache[key] = drawn
+    drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
-    if inches is not None:
-        svg, scale = _as_wide_as(svg, inches, format)
     if format == "svg":
         return svg.encode()
     return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
-
-
-def _as_wide_as(svg: str, inches: float, format: Format) -> tuple[str, float]:  # noqa: A002
-    """The drawing, and the scale that PNG needs. A PDF has a point for each unit of the drawing."""
-    found = _SIZE.search(svg)
-    assert found is not None
-    width, height = float(found[1]), float(found[2])
-    if format == "png":
-        return svg, inches * _PRINT_DOTS_PER_INCH / width
-    unit, per_inch = ("in", 1) if format == "svg" else ("", _POINTS_PER_INCH)
-    across, down = (f"{inches * per_inch * part / width:.5g}{unit}" for part in (width, height))
-    return _SIZE.sub(f'width="{across}" height="{down}"', svg, count=1), 1.0
 
 
 def _prefixed_ids(svg: str, prefix: str) -> str:

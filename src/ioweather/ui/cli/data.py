@@ -6,42 +6,53 @@ import json
 import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ioweather.agent.settings import watch_settings_from
+from ioweather.core.clock import parse_time_ns, zone_named
+from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import ProjectRule
+from ioweather.core.facility import Facility, ProjectRule, load_facility
 from ioweather.core.safe_files import default_lake_dir
+from ioweather.core.units import format_bytes, format_seconds, format_time_ns, parse_duration_ns
 from ioweather.core.words import names_of
+from ioweather.ingestion import scan_tree
+from ioweather.ingestion.derivations import seal_and_search
+from ioweather.ingestion.ingest import IngestReport, is_address
+from ioweather.ingestion.ingest import ingest as ingest_files
+from ioweather.ingestion.mappings import own_mapping, read_select_text
+from ioweather.ingestion.remote_servers import ingest_server, server_at
+from ioweather.ingestion.watch import CaughtUp, catch_up
+from ioweather.lake import copies, layout, maintenance
+from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.sandbox import Limits, run_user_sql
+from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.workers import cluster_settings, usable_cores
+from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
+from ioweather.topics.ask import period_between, zone_of
 from ioweather.ui.cli.options import (
     F,
     converted,
     engine_options,
-    executor,
     lake_option,
-    open_lake_at,
-    output_form,
     output_options,
-    parse_period,
+    path_option,
     paths_option,
     period_options,
     progress_bar,
+    working,
 )
 from ioweather.ui.cli.screen import say, say_json
-
-if TYPE_CHECKING:
-    from ioweather.core.contracts import PathPolicy
-    from ioweather.core.facility import Facility
-    from ioweather.ingestion.ingest import IngestReport
-    from ioweather.ingestion.scan_tree import ScanReport
-    from ioweather.ingestion.watch import CaughtUp
-    from ioweather.lake.lake import Lake
-    from ioweather.lake.snapshot import Snapshot
-
+from ioweather.ui.cli.terminal import print_answer, print_rows
+from ioweather.ui.facility_draft import check_mapping, draft_facility, mapping_lines, shared_mounts
 
 INGEST_EPILOG = """\b
 Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
@@ -66,22 +77,11 @@ Examples:
 @output_options
 @click.option("--source", help="Read as this source instead of looking at the content.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
-@click.option(
-    "--select",
-    "select_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE|NAME",
-    help="File with the SELECT that makes rows of the table, or lfs_df or mmdf.",
-)
-@click.option(
-    "--map",
-    "map_file",
-    type=click.Path(path_type=Path),
-    help="TOML file that maps Prometheus or telegraf metrics.",
-)
+@path_option("--select", "FILE|NAME", "File with the SELECT that makes rows of the table, or lfs_df or mmdf.")
+@path_option("--map", "PATH", "TOML file that maps Prometheus or telegraf metrics.", "map_file")
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start time of an undated file, or of the range to fetch from a server.")
-@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token for a server.")
+@path_option("--token-file", "PATH", "File with a bearer token for a server.")
 @click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
 @click.option("--host", help="Host name to use if the file has none.")
 @click.option("--system", help="File system to use if the file names none.")
@@ -100,16 +100,14 @@ Examples:
 @click.option("--once", is_flag=True, help="With --watch: one pass instead of until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="With --watch: every file, however old.")
 @click.option("--no-accounting", is_flag=True, help="With --watch: do not ask sacct.")
-@click.option("--no-judge", is_flag=True, help="With --watch: ingest files but judge no runs.")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
     paths: tuple[str, ...],
     lake_dir: str | None,
-    as_json: bool,
-    as_csv: bool,
+    form: str,
     source: str | None,
     table: str | None,
-    select_file: Path | None,
+    select: Path | None,
     map_file: Path | None,
     engine: dict[str, Any],
     list_sources: bool,
@@ -120,7 +118,6 @@ def ingest(
     once: bool,
     everything: bool,
     no_accounting: bool,
-    no_judge: bool,
     **known: Any,
 ) -> int:
     """Read files, directories and servers into the lake, whatever they are.
@@ -129,54 +126,44 @@ def ingest(
     new. A bad file is refused with its reason, and the rest goes in. Servers are a Prometheus (http://HOST:9090) and a
     database of LMT (mysql://USER@HOST/filesystem_NAME): all that is new since the last time.
     """
-    form = output_form(as_json, as_csv)
     if list_sources:
-        return _list_sources(form)
+        rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
+        print_rows(("source", "reads", "into", "package"), rows, form)
+        return 0
     if watch:
-        directories = [Path(path) for path in paths]
-        return _watch(
-            open_lake_at(lake_dir, create=True), directories, as_json, once, everything, no_accounting, no_judge
-        )
-    if once or everything or no_accounting or no_judge:
-        raise UsageError("--once, --all, --no-accounting and --no-judge go with --watch.")
+        return _watch(open_lake(lake_dir, create=True), paths, form, once, everything, accounting=not no_accounting)
+    if once or everything or no_accounting:
+        raise UsageError("--once, --all and --no-accounting go with --watch.")
     if not paths:
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
     if table is not None and map_file is not None:
-        raise _no_map(table)
-    if (table is None) != (select_file is None):
+        raise UsageError(
+            f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE.",
+            hint="A SELECT has the same columns, with their units; examples are in docs/how-to/any-csv.md.",
+        )
+    if (table is None) != (select is None):
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
-    from ioweather.ingestion.ingest import IngestReport, is_address
-    from ioweather.ingestion.ingest import ingest as run
-    from ioweather.ingestion.mappings import own_mapping, read_select_text
-
-    lake = open_lake_at(lake_dir, create=not no_create)
+    lake = open_lake(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
-    select = (table, read_select_text(select_file)) if table and select_file else None
-    if not table:
+    into = (table, read_select_text(select)) if table and select else None
+    if into is None:
         context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
-    token = _text_of(token_file, "--token-file") if token_file else None
-    addresses = [path for path in paths if is_address(path)]
-    if addresses:  # what asks servers is not loaded for files
-        from ioweather.ingestion.remote_servers import ingest_server, server_at
-    servers = [server_at(path, context, token) for path in addresses]
+    token = _text_of(token_file, "--token-file").strip() if token_file else None
+    servers = [server_at(path, context, token) for path in paths if is_address(path)]
     files = [Path(path) for path in paths if not is_address(path)]
     report = IngestReport()
-    with progress_bar() as progress:
+    with working(engine if files else {}, lake_dir) as (pool, progress):
         if files:
-            with executor(engine, lake_dir, progress) as pool:
-                ask = partial(run, context=context, source=source, select=select, again=again)
-                report = ask(lake, files, executor=pool, progress=progress)
+            how: dict[str, Any] = {"context": context, "source": source, "select": into, "again": again}
+            report = ingest_files(lake, files, executor=pool, progress=progress, **how)
         for server in servers:
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
-    _print_ingested(report, form, str(lake.root))
+    _print_ingested(report, form, lake.root)
     return 1 if report.bad or report.missing else 0
 
 
-def _context(known: dict[str, Any], facility: Facility) -> Any:
-    from ioweather.core.clock import parse_time_ns, zone_named
-    from ioweather.core.contracts import ReadContext
-    from ioweather.core.units import parse_duration_ns
-
+def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
+    """What is typed of what files do not say, else what the facility says."""
     zone_name = known["zone"] or facility.zone
     zone = zone_named(zone_name) if zone_name else None
     return ReadContext(
@@ -193,9 +180,10 @@ def _context(known: dict[str, Any], facility: Facility) -> Any:
 
 def _labels_mapping(file: Path) -> dict[str, Any]:
     """Checked here: a mistake in it is one, and not one per file."""
-    from ioweather.readers.prometheus.mapping import mappings_of
-
-    document = _mapping(file)
+    try:
+        document = tomllib.loads(_text_of(file, "--map"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
     if "metric" not in document:
         raise UsageError(
             f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
@@ -205,47 +193,23 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
     return document
 
 
-def _no_map(table: str) -> UsageError:
-    return UsageError(
-        f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE.",
-        hint="A SELECT has the same columns, with their units; examples are in docs/how-to/any-csv.md.",
-    )
-
-
 def _text_of(file: Path, option: str) -> str:
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{option} {file}: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _mapping(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--map {file}: {error.strerror}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
-
-
-def _list_sources(form: str) -> int:
-    from ioweather.readers.reader_catalogue import SOURCES
-    from ioweather.ui.cli.terminal import print_rows
-
-    rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
-    print_rows(("source", "reads", "into", "package"), rows, form)
-    return 0
-
-
-def _print_ingested(report: IngestReport, form: str, lake: str) -> None:
+def _print_ingested(report: IngestReport, form: str, lake: Path) -> None:
     if form == "json":
+        refused = [
+            {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
+        ]
         body = {
-            "lake": lake,
+            "lake": str(lake),
             "read": len(report.good),
             "known": report.known,
-            "refused": [
-                {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
-            ],
+            "refused": refused,
             "rows_added": dict(report.rows_added),
             "rows_refused": sum(o.refused_rows for o in report.outcomes),
             "rows_flagged": sum(o.flagged_rows for o in report.outcomes),
@@ -257,74 +221,53 @@ def _print_ingested(report: IngestReport, form: str, lake: str) -> None:
         say_json(body)
         return
     if form == "csv":
-        from ioweather.ui.cli.terminal import print_rows
-
         every = [(str(o.path), o.status, o.source, o.reason, o.message) for o in report.outcomes]
         print_rows(("path", "status", "source", "reason", "message"), every, "csv")
         return
     added = ", ".join(f"{n:,} rows of {table}" for table, n in sorted(report.rows_added.items()) if n) or "no new rows"
-    files = len(report.outcomes)
-    text = f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}."
-    say(text, wrap=80)
+    read = f"{len(report.good):,} of {len(report.outcomes):,} files read into {lake} in {report.seconds:.1f} s"
+    say(f"{read}: {added}.", wrap=80)
     if report.known:
         say(f"{report.known:,} files were already ingested.")
-    _print_refused(report)
-    if report.missing:
-        say("All rows are in the lake. Not computed from them")
-        _print_messages(report.missing, "ioweather ingest --json")
-    if report.noted:
-        say(f"{len(report.noted):,} files contain data that could not be ingested")
-        _print_messages([outcome.message or "" for outcome in report.noted], "ioweather ingest --csv")
-    if report.flagged:
-        rows = sum(outcome.flagged_rows for outcome in report.flagged)
-        say(f"{rows:,} rows flagged, in {len(report.flagged):,} files")
-        _print_messages([outcome.message or str(outcome.path) for outcome in report.flagged], "ioweather doctor")
+    refused_by: dict[tuple[str, str], list[str]] = {}  # a hundred strangers in a directory are one line of news
+    for outcome in report.bad:
+        refused_by.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
+    for (status, reason), messages in sorted(refused_by.items()):
+        verb = "refused" if status == "quarantined" else "read in part"
+        _print_some(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}", messages, "ioweather lake quarantine")
+    _print_some("All rows are in the lake. Not computed from them", report.missing, "ioweather ingest --json")
+    noted = [outcome.message or "" for outcome in report.noted]
+    _print_some(f"{len(noted):,} files contain data that could not be ingested", noted, "ioweather ingest --csv")
+    flagged = [outcome.message or str(outcome.path) for outcome in report.flagged]
+    rows = sum(outcome.flagged_rows for outcome in report.flagged)
+    _print_some(f"{rows:,} rows flagged, in {len(flagged):,} files", flagged, "ioweather doctor")
 
 
-def _print_messages(messages: list[str], where: str, most: int = 3) -> None:
+def _print_some(heading: str, messages: Sequence[str], where: str, most: int = 3) -> None:
+    """The first messages below a heading, and where the others are; nothing without messages."""
+    if messages:
+        say(heading)
     for message in messages[:most]:
         say(message, wrap=78, first="  - ", rest="    ")
     if len(messages) > most:
         say(f"    ... and {len(messages) - most:,} more: {where}")
 
 
-def _print_refused(report: IngestReport) -> None:
-    """Grouped by reason, a few of each: a hundred strangers in a directory are one line of news."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for outcome in report.bad:
-        groups.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
-    for (status, reason), messages in sorted(groups.items()):
-        verb = "refused" if status == "quarantined" else "read in part"
-        say(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
-        _print_messages(messages, "ioweather lake quarantine")
-
-
-def _watch(
-    lake: Lake,
-    directories: list[Path],
-    as_json: bool,
-    once: bool,
-    everything: bool,
-    no_accounting: bool,
-    no_judge: bool,
-) -> int:
+def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: bool, *, accounting: bool) -> int:
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
     Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
-    from ioweather.agent.settings import watch_settings_from
-    from ioweather.ingestion.watch import catch_up
-
-    for path in directories:
-        if not path.is_dir():
-            raise UsageError(f"--watch {path}: this is not a directory.")
     settings = watch_settings_from(lake.facility.sections.get("watch", {}))
-    if directories:
-        settings = replace(settings, directories=tuple(path.absolute() for path in directories))
-    if no_accounting:
+    for path in paths:
+        if not Path(path).is_dir():
+            raise UsageError(f"--watch {path}: this is not a directory.")
+    if paths:
+        settings = replace(settings, directories=tuple(Path(path).absolute() for path in paths))
+    if not accounting:
         settings = replace(settings, accounting=False)
     while True:
-        done = catch_up(lake, settings, everything=everything, judge=not no_judge)
-        if as_json:
+        done = catch_up(lake, settings, everything=everything)
+        if form == "json":
             say_json(asdict(done))
         else:
             _print_pass(done)
@@ -345,8 +288,6 @@ def _print_pass(done: CaughtUp) -> None:
     for text in (*list(done.refused.values())[:3], *done.troubles):
         say(text, wrap=78, first="  - ", rest="    ")
 
-
-_CSV_COLUMNS = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
 
 SCAN_EPILOG = """\b
 The scan is read-only, stays on one file system, does not follow links or
@@ -379,45 +320,40 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 def scan(
     path: Path,
     lake_dir: str | None,
-    as_json: bool,
-    as_csv: bool,
-    entries: bool,
-    rate: float | None,
+    form: str,
     engine: dict[str, Any],
-    resume: bool,
-    restart: bool,
     projects: tuple[str, ...],
     path_policy: PathPolicy,
+    **asked: Any,
 ) -> int:
     """Walk a directory tree and count what is in it: sizes, ages, owners, names.
 
     Nothing is kept per file unless --entries asks for it. Existing lists (GPFS policies, find, lfs find) go in with
     `ioweather ingest`.
     """
-    form = output_form(as_json, as_csv)
-    if resume and restart:
+    if asked["resume"] and asked["restart"]:
         raise UsageError("--resume and --restart cannot be used together.")
-    from ioweather.ingestion.scan_tree import ScanRequest
-    from ioweather.ingestion.scan_tree import scan as run
-    from ioweather.lake.workers import usable_cores
-
-    request = ScanRequest(
-        root=path,
-        workers=engine["workers"] or usable_cores(),
-        rate=rate,
-        entries=entries,
-        resume=resume,
-        restart=restart,
-        projects=[_rule(text) for text in projects],
-        paths=path_policy,
-    )
+    rules = [_rule(text) for text in projects]
+    workers = engine["workers"] or usable_cores()
+    request = scan_tree.ScanRequest(path, workers, projects=rules, paths=path_policy, **asked)
     try:
-        with progress_bar() as progress, executor(engine, lake_dir, progress, clusters_only=True) as pool:
-            report = run(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
+        with working(engine, lake_dir, clusters_only=True) as (pool, progress):
+            report = scan_tree.scan(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
     except KeyboardInterrupt:
         say("Stopped. Run the same command with --resume to go on.", err=True)
         return 130
-    _print_scan(report, form, path_policy)
+    if form == "json":
+        row = scans_frame(report.facts, report.tally, path_policy).records()[0]
+        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3)}
+        body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
+        say_json({**body, "largest": json.loads(row["largest"] or "{}")})
+    elif form == "csv":
+        columns = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
+        rows = bins_frame(report.facts, report.tally).records()
+        print_rows(columns, [tuple(row[name] for name in columns) for row in rows], form)
+    else:
+        print_answer(scan_tree.summary(report))
+        say("", f"In the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")
     return 1 if report.tally.counts["unreadable"] else 0
 
 
@@ -426,25 +362,6 @@ def _rule(text: str) -> ProjectRule:
     if not (name and equals and pattern):
         raise UsageError(f"--project {text}: expected NAME=GLOB.")
     return ProjectRule(name=name, path=pattern)
-
-
-def _print_scan(report: ScanReport, form: str, paths: PathPolicy) -> None:
-    from ioweather.ingestion.scan_tree import summary
-    from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
-    from ioweather.ui.cli.terminal import print_answer, print_rows
-
-    if form == "json":
-        row = scans_frame(report.facts, report.tally, paths).records()[0]
-        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3)}
-        body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
-        say_json({**body, "largest": json.loads(row["largest"] or "{}")})
-        return
-    if form == "csv":
-        rows = bins_frame(report.facts, report.tally).records()
-        print_rows(_CSV_COLUMNS, [tuple(row[name] for name in _CSV_COLUMNS) for row in rows], form)
-        return
-    print_answer(summary(report))
-    say("", f"In the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")
 
 
 @click.group(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")
@@ -463,12 +380,8 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     File systems come from Lustre counters, mounts (of this machine, of logs, of probes), servers and their targets from
     counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`, peaks from IOR and IO500.
     """
-    from ioweather.core.clock import zone_named
-    from ioweather.lake import layout
-    from ioweather.ui.facility_draft import draft_facility, shared_mounts
-
     zone_named(zone)
-    lake = open_lake_at(lake_dir, create=True)
+    lake = open_lake(lake_dir, create=True)
     file = layout.facility_file(lake.root)
     if file.exists() and not force:
         raise UsageError(f"{file} is there already.", hint="Edit it, or overwrite it with --force.")
@@ -486,11 +399,6 @@ def check(lake_dir: str | None, as_json: bool) -> int:
 
     Works before the first ingest too: then the file and the mounts of this machine are checked.
     """
-    from ioweather.core.facility import load_facility
-    from ioweather.lake import layout
-    from ioweather.lake.workers import cluster_settings
-    from ioweather.ui.facility_draft import check_mapping, mapping_lines, shared_mounts
-
     root = Path(lake_dir) if lake_dir else default_lake_dir()
     has_lake = layout.is_lake(root)
     if not has_lake and not layout.facility_file(root).exists():
@@ -498,7 +406,7 @@ def check(lake_dir: str | None, as_json: bool) -> int:
     known = load_facility(layout.facility_file(root))
     cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
     if has_lake:
-        with open_lake_at(lake_dir).snapshot() as snapshot:
+        with open_lake(lake_dir).snapshot() as snapshot:
             found = check_mapping(known, snapshot, shared_mounts())
     else:
         found = check_mapping(known, None, shared_mounts())
@@ -509,8 +417,7 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
         say_json(body)
     else:
-        for line in mapping_lines(known, found, has_lake=has_lake):
-            say(line)
+        say(*mapping_lines(known, found, has_lake=has_lake))
     return 0 if found.is_whole else 1
 
 
@@ -530,18 +437,12 @@ Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
 @click.option("--timeout", default=30.0, show_default=True, help="Seconds after which the query is stopped.")
 @click.option("--rows", default=10_000, show_default=True, help="Maximum number of rows to print.")
 @click.option("--memory", default="1GiB", show_default=True, help="Memory limit.")
-def sql(
-    query: str | None, lake_dir: str | None, as_json: bool, as_csv: bool, timeout: float, rows: int, memory: str
-) -> None:
+def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows: int, memory: str) -> None:
     """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
-    from ioweather.lake.sandbox import Limits, run_user_sql
-    from ioweather.ui.cli.terminal import print_rows
-
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
     if not text.strip():
         raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
-    form = output_form(as_json, as_csv)
-    with open_lake_at(lake_dir).snapshot() as snapshot:
+    with open_lake(lake_dir).snapshot() as snapshot:
         result = run_user_sql(snapshot, text, Limits(rows, timeout, memory))
     if form == "text" and result.columns == ("explain_key", "explain_value"):
         say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
@@ -549,9 +450,6 @@ def sql(
         print_rows(result.columns, result.rows, form)
     if result.truncated:
         say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
-
-
-_SERIES_FIELDS = ("filesystem", "component_kind", "source", "components", "interval_s", "first_ns", "end_ns", "rows")
 
 
 def _of_lake(function: F) -> F:
@@ -568,31 +466,29 @@ def _of_lake(function: F) -> F:
 @lake_option
 @output_options
 @click.pass_context
-def lake(ctx: click.Context, lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
+def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
     """Show what the lake holds: tables, series by file system, overlaps between sources."""
     ctx.obj = lake_dir
     if ctx.invoked_subcommand is None:
-        opened = open_lake_at(lake_dir)
-        with opened.snapshot() as snapshot:
-            _summary(snapshot, output_form(as_json, as_csv))
+        with open_lake(lake_dir).snapshot() as snapshot:
+            _summary(snapshot, form)
 
 
 def _summary(snapshot: Snapshot, form: str) -> None:
-    from ioweather.core.units import format_seconds, format_time_ns
-    from ioweather.lake.inventory import overlaps
-    from ioweather.ui.cli.terminal import print_rows
-
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
-    series = _series_rows(snapshot)
+    series = held_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
+    sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
+    refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
     if form == "json":
+        fields = names_of("filesystem component_kind source components interval_s first_ns end_ns rows")
         body = {
             "lake": str(snapshot.root),
             "facility": snapshot.facility.name,
             "tables": {name: {"rows": rows, "version": version} for name, rows, version in tables},
-            "series": [dict(zip(_SERIES_FIELDS, row, strict=True)) for row in series],
+            "series": [dict(zip(fields, row, strict=True)) for row in series],
             "overlaps": doubled,
-            "rows": _row_counts(snapshot),
+            "rows": {"refused": refused, "flagged": flagged},
         }
         say_json(body)
         return
@@ -618,28 +514,8 @@ def _summary(snapshot: Snapshot, form: str) -> None:
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
         say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
-    counts = _row_counts(snapshot)
-    if any(counts.values()):
-        say("", f"{counts['refused']:,} rows with impossible values were rejected; {counts['flagged']:,} were flagged.")
-
-
-def _row_counts(snapshot: Snapshot) -> dict[str, int]:
-    """Rows that the table's rules left out, and that they flagged, of all files that came."""
-    sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
-    refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
-    return {"refused": refused, "flagged": flagged}
-
-
-def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, int, int, int]]:
-    found: dict[tuple[str, str, str], list[int]] = {}
-    for group in snapshot.series():
-        key = (group.filesystem, group.component_kind, group.source)
-        entry = found.setdefault(key, [0, group.interval_ns, group.first_ns, group.end_ns, 0])
-        # The finest: the hours that a sealed day is rolled up to are made of it.
-        entry[0], entry[1] = max(entry[0], group.components), min(entry[1], group.interval_ns)
-        entry[2], entry[3] = min(entry[2], group.first_ns), max(entry[3], group.end_ns)
-        entry[4] += group.rows
-    return [(*key, n, interval / 1e9, first, end, rows) for key, (n, interval, first, end, rows) in found.items()]
+    if refused or flagged:
+        say("", f"{refused:,} rows with impossible values were rejected; {flagged:,} were flagged.")
 
 
 @lake.command(epilog="Example: ioweather lake compact")
@@ -651,12 +527,9 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
     components too. Those that come in are searched then.
     """
-    from ioweather.ingestion.derivations import seal_and_search
-
     with progress_bar() as progress:
-        sealed, events = seal_and_search(open_lake_at(lake_dir), everything=everything, progress=progress)
-    rows = sum(item.rows for item in sealed)
-    files = sum(item.files_before for item in sealed)
+        sealed, events = seal_and_search(open_lake(lake_dir), everything=everything, progress=progress)
+    rows, files = sum(item.rows for item in sealed), sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: merged {files} files into {len(sealed)} ({rows:,} rows).")
     if events:
         say(f"{events:,} event{' is' if events == 1 else 's are'} new or changed: ioweather events")
@@ -670,27 +543,22 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
     Raw samples go where minutes of them remain; then files that no version needs.
     """
-    from ioweather.lake.maintenance import apply_retention
-
-    opened = open_lake_at(lake_dir)
-    dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
-    verb = "Would drop" if dry_run else "Dropped"
+    opened = open_lake(lake_dir)
+    dropped = maintenance.apply_retention(opened, opened.facility, dry_run=dry_run)
     say(
-        f"{verb} {dropped['series'] + dropped['job_operations']:,} raw samples, {dropped['responses']:,} responses "
-        f"and {dropped['files']:,} old files."
+        f"{'Would drop' if dry_run else 'Dropped'} {dropped['series'] + dropped['job_operations']:,} raw samples, "
+        f"{dropped['responses']:,} responses and {dropped['files']:,} old files."
     )
 
 
 @lake.command(epilog="Example: ioweather lake quarantine --csv")
 @output_options
 @_of_lake
-def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
+def quarantine(lake_dir: str | None, form: str) -> None:
     """List files that were refused or read in part, with the reason."""
-    from ioweather.ui.cli.terminal import print_rows
-
-    with open_lake_at(lake_dir).snapshot() as snapshot:
+    with open_lake(lake_dir).snapshot() as snapshot:
         rows = snapshot.query("SELECT path, status, reason, message FROM quarantine ORDER BY path").fetchall()
-    print_rows(("path", "status", "reason", "message"), rows, output_form(as_json, as_csv))
+    print_rows(("path", "status", "reason", "message"), rows, form)
 
 
 @lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
@@ -702,17 +570,15 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
 
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
-    from ioweather.lake.maintenance import find_file, forget_file
-
-    opened = open_lake_at(lake_dir)
-    found = find_file(opened, file)
+    opened = open_lake(lake_dir)
+    found = maintenance.find_file(opened, file)
     rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
     shown = list(found.files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
     if not yes and not click.confirm("Take them out of the lake?"):
         say("Nothing was removed.")
         return 1
-    forget_file(opened, found)
+    maintenance.forget_file(opened, found)
     say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
     return 0
 
@@ -728,13 +594,10 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
 
     The exit code is 1 if a file is damaged. Restore it from a backup, or set it aside and ingest its inputs again.
     """
-    from ioweather.core.units import format_bytes
-    from ioweather.lake import check as checking
-
-    opened = open_lake_at(lake_dir)
+    opened = open_lake(lake_dir)
     with progress_bar() as progress:
-        found = checking.check_lake(opened, progress=progress)
-    inputs = checking.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+        found = maintenance.check_lake(opened, progress=progress)
+    inputs = maintenance.set_aside(opened, found.damaged) if set_aside and found.damaged else []
     if as_json:
         say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
         return 1 if found.damaged else 0
@@ -761,11 +624,8 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 
     The next time only new files are copied. DEST can be opened with --lake. Cached exhibits are left out.
     """
-    from ioweather.core.units import format_bytes
-    from ioweather.lake.copies import backup as run
-
     with progress_bar() as progress:
-        done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
+        done = copies.backup(open_lake(lake_dir), dest, verify=verify, progress=progress)
     say(
         f"Copied {done.copied_files:,} files ({format_bytes(done.copied_bytes)}) to {dest}; {done.kept_files:,} "
         f"already there, {done.removed_files:,} removed."
@@ -779,26 +639,22 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 @_of_lake
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
-    from ioweather.lake.copies import restore as run
-
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
-        done = run(source, target, progress=progress)
+        done = copies.restore(source, target, progress=progress)
     say(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
 @click.argument("table")
 @_of_lake
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="File: .parquet .csv .csv.gz")
+@path_option("--out", "PATH", "File: .parquet .csv .csv.gz", required=True)
 @click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options
-def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: str | None, to_text: str | None) -> None:
+def export(lake_dir: str | None, table: str, out: Path, where: str, between: tuple[str | None, str | None]) -> None:
     """Write a table, or a part of it, as one Parquet or CSV file."""
-    from ioweather.lake.copies import export_table
-
-    opened = open_lake_at(lake_dir)
-    period = parse_period(from_text, to_text, opened.facility.zone) if from_text or to_text else None
+    opened = open_lake(lake_dir)
+    period = period_between(*between, lambda: zone_of(opened)) if any(between) else None
     with opened.snapshot() as snapshot:
-        rows = export_table(snapshot, table, out, where=where, period_ns=period)
+        rows = copies.export_table(snapshot, table, out, where=where, period_ns=period)
     say(f"Wrote {rows:,} rows of {table} to {out}.", err=True)

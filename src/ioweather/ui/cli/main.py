@@ -17,6 +17,7 @@ import threading
 import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -27,6 +28,7 @@ import click
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.foreign_text import joined, many_lines
+from ioweather.core.logs import set_up, to_journal
 from ioweather.core.safe_files import errors_dir
 from ioweather.core.units import show_times_in
 from ioweather.ui.cli.screen import say
@@ -34,54 +36,50 @@ from ioweather.ui.cli.screen import say
 # Matrices here are small: threads of the linear algebra would only spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Collect garbage rarely: a command is short, and nearly all of its objects stay in use.
-_GC_THRESHOLD = 100_000
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
-# Commands by group, in the order of `--help`: name -> (module, attribute, one line for the list). A command of a
-# question has no attribute: it follows from the question of the same name.
-_ASK, _DATA, _MEASURE, _SERVE = (f"ioweather.ui.cli.{name}" for name in ("ask", "data", "measure", "serve"))
-GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
+# Commands by group, in the order of `--help`: name -> (module of ui.cli, one line for the list).
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Ask about a job": {
-        "job": (_ASK, "", "I/O of one job on one screen (log file or job id)"),
-        "why": (_ASK, "", "Was it my job or the storage system?"),
-        "compare": (_ASK, "", "Runs before and after a change: what changed, what it cost"),
-        "jobs": (_ASK, "", "List jobs: newest, slowest, largest"),
+        "job": ("ask", "I/O of one job on one screen (log file or job id)"),
+        "why": ("ask", "Was it my job or the storage system?"),
+        "compare": ("ask", "Runs before and after a change: what changed, what it cost"),
+        "jobs": ("ask", "List jobs: newest, slowest, largest"),
     },
     "Ask about storage": {
-        "now": (_ASK, "", "How slow is storage right now?"),
-        "fs": (_ASK, "", "One file system, server or target over time"),
-        "health": (_ASK, "", "Which components are sick, since when, who is affected"),
-        "who": (_ASK, "", "Which jobs slow others down?"),
-        "events": (_ASK, "", "What happened, on one time line"),
+        "now": ("ask", "How slow is storage right now?"),
+        "fs": ("ask", "One file system, server or target over time"),
+        "health": ("ask", "Which components are sick, since when, who is affected"),
+        "who": ("ask", "Which jobs slow others down?"),
+        "events": ("ask", "What happened, on one time line"),
     },
     "Plan": {
-        "predict": (_ASK, "", "How long a transfer takes, and how to stripe it"),
-        "forecast": (_ASK, "", "The next two hours, and when to start"),
-        "relieve": (_ASK, "", "Which files to move off a full or busy OST"),
+        "predict": ("ask", "How long a transfer takes, and how to stripe it"),
+        "forecast": ("ask", "The next two hours, and when to start"),
+        "relieve": ("ask", "Which files to move off a full or busy OST"),
     },
     "Study a facility": {
-        "show": (_ASK, "show", "Tables and figures of five papers from this site's data"),
-        "claims": (_ASK, "", "Check the claims of five papers at this site"),
-        "report": (_SERVE, "report", "Write a report for directors, operators or researchers"),
-        "project": (_ASK, "", "One project: volume, jobs, performance, findings"),
-        "triage": (_ASK, "", "Programs where a fix would help most"),
+        "show": ("study", "Tables and figures of five papers from this site's data"),
+        "claims": ("ask", "Check the claims of five papers at this site"),
+        "report": ("study", "Write a report for directors, operators or researchers"),
+        "project": ("ask", "One project: volume, jobs, performance, findings"),
+        "triage": ("ask", "Programs where a fix would help most"),
     },
     "Bring data in": {
-        "ingest": (_DATA, "ingest", "Read files, directories or servers into the lake"),
-        "scan": (_DATA, "scan", "Count sizes, ages and owners in a directory tree"),
-        "probe": (_MEASURE, "probe", "Measure response times of a file system"),
-        "agent": (_MEASURE, "agent", "Measure all the time; export metrics"),
-        "lake": (_DATA, "lake", "Contents of the lake; seal, back up, check, export"),
-        "facility": (_DATA, "facility", "Write or check facility.toml"),
-        "sql": (_DATA, "sql", "Query the lake in SQL, read-only"),
+        "ingest": ("data", "Read files, directories or servers into the lake"),
+        "scan": ("data", "Count sizes, ages and owners in a directory tree"),
+        "probe": ("measure", "Measure response times of a file system"),
+        "agent": ("measure", "Measure all the time; export metrics"),
+        "lake": ("data", "Contents of the lake; seal, back up, check, export"),
+        "facility": ("data", "Write or check facility.toml"),
+        "sql": ("data", "Query the lake in SQL, read-only"),
     },
     "Run and try": {
-        "up": (_SERVE, "up", "Measure this directory and open the dashboard"),
-        "serve": (_SERVE, "serve", "Serve the dashboard and the API"),
-        "mcp": (_SERVE, "mcp", "Answer questions of an AI assistant"),
-        "demo": (_SERVE, "demo", "Make a small sample facility and ask it questions"),
-        "simulate": (_SERVE, "simulate", "Make a facility with known truth"),
-        "doctor": (_SERVE, "doctor", "What works here, what is missing, what to do"),
+        "up": ("serve", "Measure this directory and open the dashboard"),
+        "serve": ("serve", "Serve the dashboard and the API"),
+        "mcp": ("serve", "Answer questions of an AI assistant"),
+        "demo": ("study", "Make a small sample facility and ask it questions"),
+        "simulate": ("study", "Make a facility with known truth"),
+        "doctor": ("serve", "What works here, what is missing, what to do"),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -100,8 +98,6 @@ OLD_NAMES = {
 }
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
-
-
 _KEPT_ERRORS: Final = 20
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
@@ -113,15 +109,14 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = cmd_name.replace("_", "-")
-        if name in COMMANDS and COMMANDS[name][1]:
-            module, attribute, _ = COMMANDS[name]
-            command: click.Command = getattr(import_module(module), attribute)
+        module, _ = COMMANDS.get(cmd_name, ("ask", ""))
+        found: Any = import_module(f"ioweather.ui.cli.{module}")
+        if module != "ask":
+            command: click.Command = getattr(found, cmd_name)
             return command
-        from ioweather.ui.cli.ask import command_of, question_of  # `--help` needs no question
-
-        question = question_of(cmd_name)
-        return command_of(question) if question is not None else None
+        question = found.question_of(cmd_name)
+        asking: click.Command | None = found.command_of(question) if question is not None else None
+        return asking
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -132,16 +127,11 @@ class LazyGroup(click.Group):
             say(f"ioweather: `{args[0]}` is now `{new}`; the old name will be removed in the next release.", err=True)
             if args[0] not in _OLD_QUESTIONS:
                 args = [*words, *args[1:]]
-        if args[0] == "why":
-            from ioweather.ui.cli import why_served
-
-            if why_served.is_served(args[1:]):
-                return "why", why_served.why, args[1:]
+        if args[0] == "why" and _asks_server(args[1:]):
+            return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
-
             near = get_close_matches(args[0], COMMANDS, n=2)
             if not near:
                 raise
@@ -151,7 +141,15 @@ class LazyGroup(click.Group):
         width = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:{width}}", line) for name, (_, _, line) in group.items()])
+                formatter.write_dl([(f"{name:{width}}", line) for name, (_, line) in group.items()])
+
+
+def _asks_server(arguments: list[str]) -> bool:
+    """Whether the arguments of `why` ask a server. Help is that of all of `why`."""
+    if {"-h", "--help"} & set(arguments):
+        return False
+    named = any(each == "--server" or each.startswith("--server=") for each in arguments)
+    return named or bool(os.environ.get("IOWEATHER_SERVER"))
 
 
 @click.group(
@@ -169,13 +167,8 @@ class LazyGroup(click.Group):
     help="Also write events to this file (default: $IOWEATHER_LOG).",
 )
 @click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error ($IOWEATHER_DEBUG=1).")
-def cli(verbose: int, log_file: Path | None, log_json: bool, debug: bool) -> None:
+def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
     """Explain storage performance: how slow it is, why, and what to change."""
-    from ioweather.core.logs import set_up
-
-    if debug:
-        os.environ[DEBUG] = "1"  # workers are to know, too
     set_up(verbose=verbose, file=log_file, as_json=log_json)
 
 
@@ -185,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
             stream.reconfigure(errors="backslashreplace")
     threading.excepthook = _thread_failed
-    gc.set_threshold(_GC_THRESHOLD)
+    gc.set_threshold(100_000)  # a command is short, and nearly all of its objects stay in use
     code = run(arguments)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if not others:
@@ -208,13 +201,6 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
-        return _run(arguments)
-    finally:
-        show_times_in(None)
-
-
-def _run(arguments: list[str] | None) -> int:
-    try:
         outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except click.exceptions.Exit as exit_:
@@ -225,12 +211,9 @@ def _run(arguments: list[str] | None) -> int:
     except click.Abort:
         say("Stopped.", err=True)
         return 130
-    except DataUnavailable as error:
-        _complain(error)
-        return 1
     except IoweatherError as error:
         _complain(error)
-        return 2
+        return 1 if isinstance(error, DataUnavailable) else 2
     except KeyboardInterrupt:
         say("Stopped. Ingested data is kept; run the same command to continue.", err=True)
         return 130
@@ -238,17 +221,21 @@ def _run(arguments: list[str] | None) -> int:
         sys.stderr.close()  # the reader went away (head, less): no complaint
         return 0
     except OSError as error:  # no permission, a disk that fails
+        where = f" {error.filename}" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = f" {error.filename}" if error.filename else ""
             _complain(IoweatherError(f"{error.strerror} while writing{where}."))
         else:
-            _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
+            _complain(IoweatherError(f"{error.filename}: {error.strerror}." if where else f"{error}."))
         return 2
     except BaseException as error:
-        if not is_fault(error) or os.environ.get(DEBUG):
+        # A panic of Rust code is a BaseException of pyo3, which has no class to import.
+        is_fault = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not is_fault or os.environ.get(DEBUG):
             raise
         _complain(explained(error))
         return 2
+    finally:
+        show_times_in(None)
 
 
 def _show(error: click.ClickException) -> None:
@@ -264,17 +251,7 @@ def _show(error: click.ClickException) -> None:
 
 
 def _complain(error: IoweatherError) -> None:
-    from ioweather.core.logs import to_journal
-
     say(f"{'<3>' if to_journal() else ''}ioweather: {joined(str(error))}", err=True)  # <3>: an error, in the journal
-
-
-def is_fault(error: BaseException) -> bool:
-    """Whether this is an error, not a request to exit.
-
-    A panic of Rust code is a BaseException of pyo3, which has no class to import.
-    """
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def explained(error: BaseException) -> IoweatherError:

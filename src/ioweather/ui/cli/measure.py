@@ -1,33 +1,38 @@
-"""`ioweather probe`, `ioweather agent run` and `ioweather agent export`: measure storage, and publish the state."""
+"""`ioweather probe` and `ioweather agent`: measure storage, and publish the state. They need click and rich alone."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
+from rich.live import Live
 
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.bundle import write_bundle, write_wheel
+from ioweather.agent.command import FIRST_SHIPMENT_NS, export_metrics
+from ioweather.agent.command import run_agent as run_sources
+from ioweather.agent.delivery import Shipper
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
+from ioweather.agent.sensor import LiveSource
+from ioweather.agent.spool import Spool, SpoolBusy
+from ioweather.agent.target_probe import TargetProbe
 from ioweather.core.errors import SourceError, UsageError
+from ioweather.core.facility import facility_data, load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import MINUTE_NS, format_bytes, parse_duration_ns, parse_size
-from ioweather.ui.cli.options import converted, lake_option, path_option
+from ioweather.ui.cli.options import F, converted, lake_option, path_option
 from ioweather.ui.cli.screen import say
-
-if TYPE_CHECKING:
-    from ioweather.agent.agent import AgentSettings
-    from ioweather.agent.sensor import LiveSource
-    from ioweather.agent.spool import Spool
-    from ioweather.agent.status import Status
-
-F = TypeVar("F", bound=Callable[..., Any])
+from ioweather.ui.cli.terminal import console, status_table
 
 
 def spool_option(function: F) -> F:
@@ -40,14 +45,6 @@ def run_options(function: F) -> F:
     ending = click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
     mark = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")
     return ending(mark(function))
-
-
-def duration_ns(text: str | None, option: str) -> Any:
-    return converted(parse_duration_ns, text, option)
-
-
-def size_bytes(text: str | None, option: str) -> Any:
-    return converted(parse_size, text, option)
 
 
 PROBE_EPILOG = """\b
@@ -77,7 +74,6 @@ Examples:
 @click.option("--request", metavar="SIZE", help="Size of a data request (default: 1MiB).")
 @click.option("--file-size", metavar="SIZE", help="Size of the large file (default: 64MiB).")
 @click.option("--pool", type=click.IntRange(2), help="Number of small files (default: 100).")
-@click.option("--small-file", metavar="SIZE", help="Size of a small file (default: 3901).")
 @click.option("--paper", is_flag=True, help="The paper's sizes: a file of 200 GiB and a pool of 200,000.")
 @click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
 @click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
@@ -119,9 +115,8 @@ def probe(
     One process per path; an operation that hangs is shown while it hangs, and the other paths go on. Missed cycles and
     errors are results too. With --sizes: response times of reads and writes by request size.
     """
-    from ioweather.agent.agent import AgentSettings
-
-    run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, retry=False)
+    lasting_ns = converted(parse_duration_ns, duration, "--for")
+    run = AgentSettings(duration_ns=lasting_ns, annotation=annotate, retry=False)
     targets = list(dict.fromkeys(str(path.absolute()) for path in paths))
     try:
         if options["sizes"]:
@@ -132,24 +127,20 @@ def probe(
                 say(f"Per path: {load}.", err=True)
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
-    return run_agent(sources, run, spool_dir, lake_dir, as_json)
+    return _measure(sources, run, spool_dir, lake_dir, as_json)
 
 
 def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> tuple[list[LiveSource], str]:
     """The probes, and the load that each puts on storage."""
-    from ioweather.agent.probe import Probe, ProbeSettings
-    from ioweather.agent.target_probe import TargetProbe
-
     for name in ("mode", "rounds", "busy", "osts"):
         if options[name] is not None:
             raise UsageError(f"--{name} goes with --sizes.")
     given = {
-        "period_ns": duration_ns(options["period"], "--period"),
-        "block_bytes": size_bytes(options["request"], "--request"),
-        "file_bytes": size_bytes(options["file_size"], "--file-size"),
+        "period_ns": converted(parse_duration_ns, options["period"], "--period"),
+        "block_bytes": converted(parse_size, options["request"], "--request"),
+        "file_bytes": converted(parse_size, options["file_size"], "--file-size"),
         "pool_files": options["pool"],
-        "small_file_bytes": size_bytes(options["small_file"], "--small-file"),
-        "fill_bytes_per_s": size_bytes(options["fill_rate"], "--fill-rate"),
+        "fill_bytes_per_s": converted(parse_size, options["fill_rate"], "--fill-rate"),
         "keep_files": options["keep"],
     }
     base = ProbeSettings.paper() if options["paper"] else ProbeSettings()
@@ -165,10 +156,8 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
 
 
 def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -> list[LiveSource]:
-    from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
-
-    text = options["sizes"].strip()
-    sizes = () if text == "paper" else tuple(size_bytes(part, "--sizes") for part in text.split(",") if part.strip())
+    listed = [part for part in options["sizes"].split(",") if part.strip()]
+    sizes = PAPER_SIZES if listed == ["paper"] else tuple(converted(parse_size, part, "--sizes") for part in listed)
     try:
         osts = tuple(int(part) for part in (options["osts"] or "").split(",") if part.strip())
     except ValueError:
@@ -180,23 +169,27 @@ def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -
         rounds=options["rounds"] or (None if run.duration_ns else 1),
         busy_ratio=options["busy"] or 0.1,
         osts=osts,
-        fill_bytes_per_s=size_bytes(options["fill_rate"] or "200MiB", "--fill-rate"),
+        fill_bytes_per_s=converted(parse_size, options["fill_rate"] or "200MiB", "--fill-rate"),
         keep_files=options["keep"],
     )
     folder, system, seed = options["directory"], options["system"], options["seed"]
     return [Sampler(target, settings, run.run_id, folder, system, seed, run.host) for target in targets]
 
 
-def run_agent(
+def _measure(
     sources: Sequence[LiveSource], settings: AgentSettings, spool_dir: Path | None, lake_dir: str | None, as_json: bool
 ) -> int:
     """Measure to the end. Prints rows as JSON, or a live table on a terminal. Returns the exit code: 1 where rows are
     not in the lake."""
-    from ioweather.agent.agent import Agent
-    from ioweather.agent.command import FIRST_SHIPMENT_NS
-    from ioweather.agent.delivery import Shipper
-
-    spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
+    usual = spool_dir or default_spool_dir()
+    try:
+        spool = Spool(usual, settings.host, settings.run_id)
+    except SpoolBusy:
+        if spool_dir is not None:
+            raise
+        own = usual.with_name(f"{usual.name}-{settings.run_id}")  # a person can probe while the agent runs
+        say(f"An agent is running; this run writes to {own}.", err=True)
+        spool = Spool(own, settings.host, settings.run_id)
     shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
@@ -204,22 +197,19 @@ def run_agent(
     failed = [child.message for child in agent.children if child.failed and not child.is_ready]
     if failed and len(failed) == len(agent.children):
         raise UsageError(" ".join(dict.fromkeys(failed)))
-    return 0 if as_json and lake_dir is None else _print_end(status, lake_dir)
-
-
-def _spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
-    """The usual spool, or a new one where an agent uses that: a person can probe while the agent runs."""
-    from ioweather.agent.spool import Spool, SpoolBusy
-
-    usual = given or default_spool_dir()
-    try:
-        return Spool(usual, host, run_id)
-    except SpoolBusy:
-        if given is not None:
-            raise
-        own = usual.with_name(f"{usual.name}-{run_id}")
-        say(f"An agent is running; this run writes to {own}.", err=True)
-        return Spool(own, host, run_id)
+    if as_json and lake_dir is None:
+        return 0
+    console().print(status_table(status))
+    held = status.spool
+    if lake_dir is None:
+        say(f"{held.written_rows:,} rows wait in {held.directory}.")
+        say(f"Into the lake: ioweather ingest {shlex.quote(held.directory + '/segments')}")
+    elif held.last_ship_ok and not held.refused_files:
+        say(f"{held.written_rows:,} rows are in {lake_dir}.")
+    else:
+        say(f"Not all rows are in {lake_dir}: {held.message} They wait in {held.directory}.", err=True)
+        return 1
+    return 0
 
 
 def _print_row(line: str) -> None:
@@ -231,35 +221,15 @@ def _print_row(line: str) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the rows until then
 
 
-@contextlib.contextmanager
-def _live_table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
+@contextmanager
+def _live_table(as_json: bool) -> Iterator[Any]:
+    """A function that shows a status; None without a terminal."""
     if as_json or not sys.stdout.isatty():
         yield None
         return
-    from rich.live import Live
-
-    from ioweather.ui.cli.terminal import console, status_table
-
     # No refresh thread: children are forked, and a fork of a process with threads can deadlock.
     with Live(console=console(), auto_refresh=False, transient=True) as live:
         yield lambda status: live.update(status_table(status), refresh=True)
-
-
-def _print_end(status: Status, lake_dir: str | None) -> int:
-    """Print the measured response times and the place of the rows."""
-    from ioweather.ui.cli.terminal import console, status_table
-
-    console().print(status_table(status))
-    spool = status.spool
-    if lake_dir is None:
-        say(f"{spool.written_rows:,} rows wait in {spool.directory}.")
-        say(f"Into the lake: ioweather ingest {shlex.quote(spool.directory + '/segments')}")
-    elif spool.last_ship_ok and not spool.refused_files:
-        say(f"{spool.written_rows:,} rows are in {lake_dir}.")
-    else:
-        say(f"Not all rows are in {lake_dir}: {spool.message} They wait in {spool.directory}.", err=True)
-        return 1
-    return 0
 
 
 @click.group(epilog="Example: ioweather agent run --lake /srv/weather")
@@ -295,13 +265,10 @@ def agent_run(
 
     Without a name: all that facility.toml and this machine offer.
     """
-    from ioweather.agent.agent import AgentSettings
-    from ioweather.agent.command import run_agent as run_sources
-    from ioweather.core.facility import load_facility
-
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     facility = load_facility(lake / "facility.toml")
-    run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
+    lasting_ns = converted(parse_duration_ns, duration, "--for")
+    run = AgentSettings(duration_ns=lasting_ns, annotation=annotate, record_gap=True)
     return run_sources(kinds, facility, run, spool_dir, lake, ship=not no_ship)
 
 
@@ -331,11 +298,12 @@ def agent_export(
     once: bool,
 ) -> int:
     """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
-    from ioweather.agent.command import export_metrics
-    from ioweather.ingestion.queue_metrics import collect_queue
+    others = []
+    if lake_dir:
+        from ioweather.ingestion.queue import collect_queue
 
-    others = [partial(collect_queue, lake_dir)] if lake_dir else []
-    every_ns = duration_ns(every, "--every")
+        others = [partial(collect_queue, lake_dir)]
+    every_ns = converted(parse_duration_ns, every, "--every")
     export_metrics(spool_dir, (host, port), textfile, every_ns, once=once, lake=lake_dir, others=others)
     return 0
 
@@ -356,9 +324,6 @@ Example: ioweather agent bundle --settings facility.toml
 @click.option("--wheel", is_flag=True, help="Write a wheel that installs the file as the command ioweather-agent.")
 def agent_bundle(out: Path | None, settings: Path | None, wheel: bool) -> None:
     """Make the agent as one file, for hosts where ioweather is not installed."""
-    from ioweather.agent.bundle import write_bundle, write_wheel
-    from ioweather.core.facility import facility_data
-
     if settings is not None and not settings.exists():
         raise UsageError(f"There is no {settings}.")
     data = None if settings is None else facility_data(settings)

@@ -1,4 +1,4 @@
-"""The one way out of a command: lines, JSON and CSV. `cli.render` draws tables and answers with rich.
+"""The one way out of a command: lines, JSON and CSV. `cli.terminal` draws tables and answers with rich.
 
 What others wrote (names, cells, quoted content) never reaches a terminal raw.
 """
@@ -15,7 +15,7 @@ import click
 from ioweather.core.foreign_text import many_lines, one_line
 from ioweather.core.tabular import csv_text
 
-FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: --spreadsheet was given
+FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: whether --spreadsheet was given
 
 
 def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = "", rest: str = "") -> None:
@@ -35,12 +35,11 @@ def say_json(body: Any) -> None:
     click.echo(json.dumps(body, indent=2, default=str))
 
 
-def say_csv(text: str) -> None:
-    """CSV may have line ends within quotes; a terminal gets no other control character."""
+def say_csv(*tables: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> None:
+    """Tables of column names and rows, one after the other. CSV may have line ends within quotes; a terminal gets no
+    other control character."""
+    context = click.get_current_context(silent=True)
+    quoted = context is not None and context.meta.get(FOR_SPREADSHEETS, False)
+    text = "\n".join(csv_text(columns, rows, for_spreadsheets=quoted) for columns, rows in tables)
     # color: otherwise click takes escapes out of what goes into a pipe, and with them a part of a cell.
     click.echo(many_lines(text) if sys.stdout.isatty() else text, nl=False, color=True)
-
-
-def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    context = click.get_current_context(silent=True)
-    return csv_text(columns, rows, for_spreadsheets=context is not None and FOR_SPREADSHEETS in context.meta)

@@ -10,11 +10,10 @@ import io
 import math
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -22,6 +21,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ioweather.agent.status import OperationStatus, Status
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
 from ioweather.core.results import (
@@ -29,7 +29,6 @@ from ioweather.core.results import (
     Block,
     Cell,
     Chart,
-    Coverage,
     Exhibit,
     FactGroup,
     Finding,
@@ -43,11 +42,7 @@ from ioweather.core.results import (
 from ioweather.core.sparkline import sparkline
 from ioweather.core.tabular import as_text, plain
 from ioweather.core.units import format_bytes, format_moment, format_span, format_value, shown_zone
-from ioweather.ui.cli.screen import say, say_csv, say_json, to_csv
-
-if TYPE_CHECKING:
-    from ioweather.agent.status import OperationStatus, Status, TargetStatus
-
+from ioweather.ui.cli.screen import say, say_csv, say_json
 
 _MARKS: Final = {
     "supported": ("✓", "green"),
@@ -90,7 +85,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str)
     if form == "json":
         say_json([dict(zip(columns, map(plain, row), strict=True)) for row in listed])
     elif form == "csv":
-        say_csv(to_csv(columns, listed))
+        say_csv((columns, listed))
     else:
         headings = [(name, _is_number(listed, index)) for index, name in enumerate(columns)]
         texts = [[format_value(as_text(row[index])) for row in listed] for index in range(len(columns))]
@@ -157,10 +152,35 @@ def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> l
     return widths
 
 
-@singledispatch
-def draw(block: Any, out: Console) -> None:
-    """Print one block; each kind of block has its function."""
-    raise TypeError(f"{type(block).__name__} is no block")
+def _draw(out: Console, block: Block | str) -> None:
+    """Print one block; a text is small print."""
+    match block:
+        case FactGroup():
+            _draw_facts(out, block)
+        case Items():
+            _draw_items(out, block)
+        case ResultTable():
+            _draw_result_table(out, block)
+        case Chart():
+            _title(out, block.title)
+            for line in chart_lines(block, out.width - 2):
+                _indented(out, shown(line, style="cyan"))
+        case Finding():
+            mark, colour = _MARKS[block.kind]
+            line_ = Table.grid(padding=(0, 1))
+            line_.add_column(width=1)
+            line_.add_column(overflow="fold")
+            line_.add_row(shown(mark, style=colour), shown(block.text))
+            _indented(out, line_)
+        case Next():
+            out.print()
+            out.print(shown(f"{block.why}: {block.command}"))
+        case str():
+            _indented(out, shown(block, style="dim"))
+
+
+def _indented(out: Console, what: RenderableType) -> None:
+    out.print(Padding(what, (0, 0, 0, 2)))
 
 
 def _title(out: Console, title: str) -> None:
@@ -169,8 +189,7 @@ def _title(out: Console, title: str) -> None:
         out.print(shown(title, style="bold cyan"))
 
 
-@draw.register
-def _facts(group: FactGroup, out: Console) -> None:
+def _draw_facts(out: Console, group: FactGroup) -> None:
     """A line per fact: label, bar, value and note."""
     _title(out, group.title)
     barred = any(fact.share is not None for fact in group.facts)
@@ -185,11 +204,10 @@ def _facts(group: FactGroup, out: Console) -> None:
         drawn = [shown(bar(fact.share, 20) if fact.share is not None else "", "cyan")] if barred else []
         value = shown("" if fact.value == "" else format_value(fact.value, fact.unit))
         table.add_row(shown(fact.label), *drawn, value, "", shown(fact.note, "dim"))
-    out.print(Padding(table, (0, 0, 0, 2)))
+    _indented(out, table)
 
 
-@draw.register
-def _items(found: Items, out: Console) -> None:
+def _draw_items(out: Console, found: Items) -> None:
     """A line per item: its name, what about it, when; then what it cost or what to type."""
     _title(out, found.title)
     table = Table.grid(padding=(0, 2))
@@ -205,60 +223,29 @@ def _items(found: Items, out: Console) -> None:
         table.add_row(shown(name), shown(lines[0]))
         if lines[1]:
             table.add_row("", shown(lines[1], "dim"))
-    out.print(Padding(table, (0, 0, 0, 2)))
+    _indented(out, table)
     if found.more:
-        out.print(Padding(shown(found.more, "dim"), (0, 0, 0, 2)))
+        _indented(out, shown(found.more, "dim"))
 
 
-@draw.register
-def _table(table: ResultTable, out: Console) -> None:
+def _draw_result_table(out: Console, table: ResultTable) -> None:
     if not table.rows:
         return
     out.print()
     if table.title:
-        out.print(Padding(shown(table.title, style="italic"), (0, 0, 0, 2)))
+        _indented(out, shown(table.title, style="italic"))
     rows = table.rows[:_MOST_ROWS]
     filled = [i for i, c in enumerate(table.columns) if any(value not in (None, "") for value in table.column(c.name))]
-    columns = [table.columns[i] for i in filled]
-    headings = [(column.heading, _is_number(table.rows, i)) for i, column in zip(filled, columns, strict=True)]
-    texts = [[_cell_text(row[i], c.unit) for row in rows] for i, c in zip(filled, columns, strict=True)]
-    _print_table(out, headings, texts, whole=[i for i, c in enumerate(columns) if c.unit == "time_ns"])
+    units = [table.columns[i].unit for i in filled]
+    headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in filled]
+    texts = [[_cell_text(row[i], unit) for row in rows] for i, unit in zip(filled, units, strict=True)]
+    _print_table(out, headings, texts, whole=[place for place, unit in enumerate(units) if unit == "time_ns"])
     if len(table.rows) > len(rows):
-        out.print(shown(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
+        _indented(out, shown(f"... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
 
 
 def _cell_text(value: Cell, unit: str) -> str:
-    if unit == "time_ns" and isinstance(value, int):
-        return format_moment(value)
-    return format_value(value, unit)
-
-
-@draw.register
-def _figure(chart: Chart, out: Console) -> None:
-    _title(out, chart.title)
-    for line in chart_lines(chart, out.width - 2):
-        out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
-
-
-@draw.register
-def _note(finding: Finding, out: Console) -> None:
-    mark, colour = _MARKS[finding.kind]
-    line = Table.grid(padding=(0, 1))
-    line.add_column(width=1)
-    line.add_column(overflow="fold")
-    line.add_row(shown(mark, style=colour), shown(finding.text))
-    out.print(Padding(line, (0, 0, 0, 2)))
-
-
-@draw.register
-def _next(step: Next, out: Console) -> None:
-    out.print()
-    out.print(shown(f"{step.why}: {step.command}"))
-
-
-@draw.register
-def _said(text: str, out: Console) -> None:
-    out.print(Padding(shown(text, style="dim"), (0, 0, 0, 2)))
+    return format_moment(value) if unit == "time_ns" and isinstance(value, int) else format_value(value, unit)
 
 
 def _draw_all(out: Console, blocks: Iterable[Block | str]) -> None:
@@ -267,13 +254,16 @@ def _draw_all(out: Console, blocks: Iterable[Block | str]) -> None:
     for block in blocks:
         if isinstance(block, (Finding, str)) and type(block) is not before:
             out.print()
-        draw(block, out)
+        _draw(out, block)
         before = type(block)
 
 
 def print_exhibit(exhibit: Exhibit, form: str) -> None:
+    """An exhibit on the terminal; as CSV its tables, without tables its estimates."""
     if form == "csv":
-        say_csv(exhibit_csv(exhibit))
+        estimates = [(e.name, e.value, e.unit, e.low, e.high, e.level, e.n) for e in exhibit.estimates]
+        names = ("estimate", "value", "unit", "low", "high", "level", "n")
+        say_csv(*map(_plain, exhibit.tables) if exhibit.tables else [(names, estimates)])
         return
     from ioweather.core.papers.claims import LEGEND, comparison_table  # answers need no papers
 
@@ -283,40 +273,35 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     legend = [LEGEND] if any(finding.claim for finding in exhibit.findings) else []
     charts = [replace(chart, title="") for chart in exhibit.charts[:1]]
     tables = [*estimate_table(exhibit.estimates), *exhibit.tables, *([compared] if compared else [])]
-    _draw_all(out, (*exhibit.findings, *legend, *charts, *tables, *_small_print(exhibit.coverage, exhibit.caveats)))
+    _draw_all(out, (*exhibit.findings, *legend, *charts, *tables, *_small_print(exhibit)))
     out.print()
 
 
-def exhibit_csv(exhibit: Exhibit) -> str:
-    """Tables one after the other, each under its own header; without tables, the estimates."""
-    if not exhibit.tables:
-        rows = [(e.name, e.value, e.unit, e.low, e.high, e.level, e.n) for e in exhibit.estimates]
-        return to_csv(("estimate", "value", "unit", "low", "high", "level", "n"), rows)
-    return "\n".join(to_csv([column.name for column in table.columns], table.rows) for table in exhibit.tables)
+def _plain(table: ResultTable) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    return [column.name for column in table.columns], table.rows
 
 
-def _small_print(coverage: Sequence[Coverage], caveats: Sequence[str]) -> Iterator[str]:
-    yield from (f"Coverage: {item.sentence}" for item in coverage)
-    yield from caveats
+def _small_print(result: Answer | Exhibit) -> tuple[str, ...]:
+    return (*(f"Coverage: {item.sentence}" for item in result.coverage), *result.caveats)
 
 
 def print_answer(answer: Answer, *, full: bool = False) -> None:
     """The headline and the blocks of the first screen; `full` (or without blocks): the evidence too."""
     out = console()
     out.print(shown(answer.headline, style="bold"))
-    is_short = bool(answer.blocks) and not full
-    _draw_all(out, answer.blocks if is_short else evidence(answer))
-    zone = [f"Times are in {shown_zone()}."] if any(map(_has_times, answer.blocks)) else []
-    if is_short:
+    has_times = any(
+        any(item.start_ns is not None for item in block.items)
+        if isinstance(block, Items)
+        else isinstance(block, ResultTable) and any(column.unit == "time_ns" for column in block.columns)
+        for block in answer.blocks
+    )
+    zone = [f"Times are in {shown_zone()}."] if has_times else []
+    if answer.blocks and not full:
+        _draw_all(out, answer.blocks)
         _draw_all(out, [" ".join((*answer.caveats[:1], *zone, "--full shows the evidence."))])
     else:
-        _draw_all(out, (*_small_print(answer.coverage, answer.caveats), *zone))
-
-
-def _has_times(block: Block) -> bool:
-    if isinstance(block, Items):
-        return any(item.start_ns is not None for item in block.items)
-    return isinstance(block, ResultTable) and any(column.unit == "time_ns" for column in block.columns)
+        _draw_all(out, evidence(answer))
+        _draw_all(out, (*_small_print(answer), *zone))
 
 
 def show_answer(
@@ -325,33 +310,28 @@ def show_answer(
     """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
     table of this name where the answer is a table."""
     if html_file is not None:
-        write_page(answer, html_file)
+        _write_page(answer, html_file)
         say(f"Wrote {html_file}.", err=True)
     if form == "json":
         say_json(result_json(answer))
     elif form == "csv":
-        say_csv(answer_csv(answer, csv_table))
+        tables = [each for exhibit in answer.exhibits for each in exhibit.tables if each.name == csv_table]
+        columns = ("group", "fact", "value", "unit", "share", "note", "group_name", "fact_name")
+        # Scripts match on the names: words change.
+        rows = [
+            (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note, group.name, fact.name)
+            for group in answer.facts
+            for fact in group.facts
+        ]
+        say_csv(_plain(tables[0]) if tables else (columns, rows))
     elif html_file is None:
         print_answer(answer, full=full)
 
 
-def answer_csv(answer: Answer, table: str = "") -> str:
-    """One line per fact, or the named table, in plain numbers. Scripts match on the names: words change."""
-    for found in (each for exhibit in answer.exhibits for each in exhibit.tables if each.name == table):
-        return to_csv([column.name for column in found.columns], found.rows)
-    rows = [
-        (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note, group.name, fact.name)
-        for group in answer.facts
-        for fact in group.facts
-    ]
-    columns = ("group", "fact", "value", "unit", "share", "note", "group_name", "fact_name")
-    return to_csv(columns, rows)
-
-
-def write_page(answer: Answer, file: Path) -> None:
+def _write_page(answer: Answer, file: Path) -> None:
     if not file.parent.is_dir():  # said before the drawing, which takes a second or two
         raise UsageError(f"--html {file}: there is no directory {file.parent}.")
-    from ioweather.ui.charts.page import answer_html
+    from ioweather.ui.charts.page import answer_html  # most answers are no pages
 
     try:
         file.write_text(answer_html(answer), encoding="utf-8")
@@ -364,63 +344,49 @@ _SLOW, _VERY_SLOW = 2.0, 10.0
 
 
 def status_table(status: Status) -> RenderableType:
+    """What an agent measures now: a table per target, and a line per other source."""
     parts: list[RenderableType] = []
     for target in status.targets:
-        parts += [_target_heading(target), _target_table(target)]
+        text = shown(target.target, style="bold")
+        text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
+        if target.in_flight is not None and target.state != "stopped":
+            text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
+        if target.message:
+            text.append(shown(f"  {target.message}", "dim"))
+        table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
+        for place, name in enumerate(_STATUS_COLUMNS):
+            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+        modes = {(each.op, each.mode) for each in target.operations}
+        with_mode = len(modes) > len({op for op, _ in modes})
+        for operation in target.operations:
+            table.add_row(*_operation_cells(operation, with_mode))
+        parts += [text, table]
     for source in status.sources:
         if source.name not in ("probe", "sample"):  # these are the targets above
             parts.append(shown(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
     return Group(*parts)
 
 
-def _target_heading(target: TargetStatus) -> Text:
-    text = shown(target.target, style="bold")
-    text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
-    if target.in_flight is not None and target.state != "stopped":
-        text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
-    if target.message:
-        text.append(shown(f"  {target.message}", "dim"))
-    return text
-
-
-def _target_table(target: TargetStatus) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
-    for place, name in enumerate(_STATUS_COLUMNS):
-        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
-    with_mode = len({(entry.op, entry.mode) for entry in target.operations}) > len({e.op for e in target.operations})
-    for operation in target.operations:
-        table.add_row(*_operation_cells(operation, with_mode))
-    return table
-
-
 def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
-    last = operation.last
-    recent = operation.recent
+    last, recent, ratio = operation.last, operation.recent, operation.slowdown_ratio
     failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
-    times = [
-        failure or format_value(last.duration_ns if last else None, "ns"),
-        *(format_value(value, "ns") for value in (recent.median_ns, recent.q90_ns, recent.max_ns)),
-        format_value(operation.expected_ns, "ns"),
-    ]
-    counts = (operation.ok_count, operation.error_count + operation.missed_count)
     size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""
-    mode = f" {operation.mode}" if with_mode else ""
+    times = (recent.median_ns, recent.q90_ns, recent.max_ns, operation.expected_ns)
+    style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
+    counts = (operation.ok_count, operation.error_count + operation.missed_count)
     return [
-        shown(f"{operation.op}{size}{mode}"),
-        *(shown(cell) for cell in times),
-        _slowdown(operation.slowdown_ratio),
+        shown(f"{operation.op}{size}{f' {operation.mode}' if with_mode else ''}"),
+        shown(failure or format_value(last.duration_ns if last else None, "ns")),
+        *(shown(format_value(value, "ns")) for value in times),
+        shown(format_value(ratio, "factor"), style=style),
         *(shown(f"{count:,}" if count else "–") for count in counts),
     ]
-
-
-def _slowdown(ratio: float | None) -> Text:
-    style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
-    return shown(format_value(ratio, "factor"), style=style)
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = " ░▒▓█"
 _MOST_BARS = 16
+_MOST_LINES = 6
 
 
 def bar(share: float, width: int) -> str:
@@ -437,50 +403,42 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
     if not chart.table.rows:
         return []
     if chart.facet is not None:
-        panel = chart.table.column(chart.facet)[0]
-        rows = tuple(
-            row for row, value in zip(chart.table.rows, chart.table.column(chart.facet), strict=True) if value == panel
-        )
-        one = replace(chart, facet=None, table=replace(chart.table, rows=rows))
-        lines = chart_lines(one, width)
-        return [f"{format_value(panel)}:", *lines] if lines else []
-    match chart.kind:
-        case "timeline" | "band":
-            return _timeline(chart, width)
-        case "cdf":
-            return _cdf(chart, width)
-        case "histogram" | "bars":
-            return _bars(chart, width)
-        case "heatmap":
-            return _heatmap(chart, width)
-        case "umami":
-            return _umami(chart, width)
-    return []
+        panels = chart.table.column(chart.facet)
+        rows = tuple(row for row, panel in zip(chart.table.rows, panels, strict=True) if panel == panels[0])
+        lines = chart_lines(replace(chart, facet=None, table=replace(chart.table, rows=rows)), width)
+        return [f"{format_value(panels[0])}:", *lines] if lines else []
+    draw = _LINES.get(chart.kind)
+    return draw(chart, width) if draw else []
 
 
-def _column(chart: Chart, role: str) -> list[Cell]:
-    return list(chart.table.column(chart.encoding[role]))
-
-
-def _unit(chart: Chart, role: str) -> str:
+def _column(chart: Chart, role: str) -> tuple[list[Cell], str]:
+    """The cells of a channel, and their unit."""
     name = chart.encoding[role]
-    return next(column.unit for column in chart.table.columns if column.name == name)
+    unit = next(column.unit for column in chart.table.columns if column.name == name)
+    return list(chart.table.column(name)), unit
 
 
-def _series(chart: Chart) -> dict[str, list[int]]:
-    """Row numbers by series."""
-    if "series" not in chart.encoding:
-        return {"": list(range(len(chart.table.rows)))}
-    found: dict[str, list[int]] = {}
-    for index, name in enumerate(_column(chart, "series")):
-        found.setdefault(format_value(name), []).append(index)
-    return found
+def _numbers(chart: Chart, role: str) -> list[float | None]:
+    """The cells of a channel as floats; None for text, truth values and NaN."""
+    return [_number(value) for value in _column(chart, role)[0]]
 
 
 def _number(value: Cell) -> float | None:
-    """The value as a float; None for text, truth values and NaN."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
     return float(value) if known and value is not None else None
+
+
+def _texts(chart: Chart, role: str) -> list[str]:
+    cells, unit = _column(chart, role)
+    return [format_value(cell, unit) for cell in cells]
+
+
+def _rows_by(chart: Chart, role: str) -> dict[str, list[int]]:
+    """Row numbers by series or metric."""
+    found: dict[str, list[int]] = {}
+    for index, name in enumerate(_texts(chart, role) if role in chart.encoding else [""] * len(chart.table.rows)):
+        found.setdefault(name, []).append(index)
+    return found
 
 
 def _share(value: float, top: float) -> float:
@@ -489,10 +447,8 @@ def _share(value: float, top: float) -> float:
 
 
 def _timeline(chart: Chart, width: int) -> list[str]:
-    y = [_number(v) for v in _column(chart, "y")]
-    x = _column(chart, "x")
-    unit = _unit(chart, "y")
-    series = dict(list(_series(chart).items())[:6])
+    y, unit = _numbers(chart, "y"), _column(chart, "y")[1]
+    series = dict(list(_rows_by(chart, "series").items())[:_MOST_LINES])
     margin = min(18, max(len(name) for name in series)) + 1
     space = max(10, width - margin - 18)
     lines = []
@@ -500,7 +456,7 @@ def _timeline(chart: Chart, width: int) -> list[str]:
         values = [y[i] for i in rows]
         peak = max((v for v in values if v is not None), default=None)
         lines.append(f"{name[: margin - 1]:{margin}}{sparkline(values, space):{space}} peak {format_value(peak, unit)}")
-    first, last = format_value(x[0], _unit(chart, "x"))[:16], format_value(x[-1], _unit(chart, "x"))[:16]
+    first, *_, last = (text[:16] for text in [*_texts(chart, "x")[:1], *_texts(chart, "x")[-1:]])
     if space > len(first) + len(last):
         lines.append(" " * margin + first + " " * (space - len(first) - len(last)) + last)
     return lines
@@ -508,11 +464,9 @@ def _timeline(chart: Chart, width: int) -> list[str]:
 
 def _umami(chart: Chart, width: int) -> list[str]:
     """A line per metric: its history, this run's value, and its place among the quartiles."""
-    y, this = [_number(v) for v in _column(chart, "y")], _column(chart, "this")
-    low, high = ([_number(v) for v in _column(chart, role)] for role in ("q25", "q75"))
-    rows: dict[str, list[int]] = {}
-    for index, name in enumerate(_column(chart, "metric")):
-        rows.setdefault(format_value(name), []).append(index)
+    y, this = _numbers(chart, "y"), _column(chart, "this")[0]
+    low, high = (_numbers(chart, role) for role in ("q25", "q75"))
+    rows = _rows_by(chart, "metric")
     margin = min(28, max(len(name) for name in rows)) + 1
     space = max(10, width - margin - 27)
     lines = []
@@ -529,14 +483,13 @@ def _umami(chart: Chart, width: int) -> list[str]:
 
 def _cdf(chart: Chart, width: int) -> list[str]:
     """Quantiles as a row of numbers: what one reads off the curve."""
-    x, y = [_number(v) for v in _column(chart, "x")], [_number(v) for v in _column(chart, "y")]
-    unit = _unit(chart, "x")
+    x, y, unit = _numbers(chart, "x"), _numbers(chart, "y"), _column(chart, "x")[1]
     lines = []
-    for name, rows in list(_series(chart).items())[:6]:
-        prefix = f"{name}: " if name else ""
+    for name, rows in list(_rows_by(chart, "series").items())[:_MOST_LINES]:
+        line = ""
         for shares in ((0.25, 0.5, 0.75, 0.9, 0.99), (0.25, 0.5, 0.9, 0.99), (0.5, 0.9, 0.99), (0.5,)):
             found = ((p, next((x[i] for i in rows if (y[i] or 0.0) >= p), None)) for p in shares)
-            line = prefix + ", ".join(f"{p:.0%} ≤ {format_value(at, unit)}" for p, at in found)
+            line = f"{name}: " * bool(name) + ", ".join(f"{p:.0%} ≤ {format_value(at, unit)}" for p, at in found)
             if len(line) <= width:
                 break
         lines.append(line if len(line) <= width else line[: width - 1] + "…")
@@ -544,63 +497,58 @@ def _cdf(chart: Chart, width: int) -> list[str]:
 
 
 def _bars(chart: Chart, width: int) -> list[str]:
-    y = [_number(v) or 0.0 for v in _column(chart, "y")]
+    """A line per bar; of too many a line per series, a character per bar, and the place of the highest."""
+    y = [value or 0.0 for value in _numbers(chart, "y")]
     top = max((v for v in y if v < math.inf), default=0.0)
     if chart.kind == "histogram":
-        edges = zip(_column(chart, "low"), _column(chart, "high"), strict=True)
-        unit = _unit(chart, "low")
-        labels = [f"{format_value(low, unit)} to {format_value(high, unit)}" for low, high in edges]
+        edges = zip(_texts(chart, "low"), _texts(chart, "high"), strict=True)
+        labels = [f"{low} to {high}" for low, high in edges]
     else:
-        labels = [format_value(v, _unit(chart, "x")) for v in _column(chart, "x")]
+        labels = _texts(chart, "x")
+    values, series = _texts(chart, "y"), _rows_by(chart, "series")
     # Bars of nothing say little, and the room is needed.
     shown = [i for i in range(len(y)) if y[i] != 0]
+    lines = []
     if len(shown) > _MOST_BARS:
-        return _columns(chart, labels, y, width)
+        margin = min(18, max(map(len, series))) + 1
+        for name, rows in series.items():
+            highest = max(rows, key=lambda i: y[i])
+            peak = f"peak {values[highest]} at {labels[highest]}"
+            space = max(10, min(width - margin - len(peak) - 1, 48))
+            drawn = "".join(each * max(1, space // len(rows)) for each in sparkline([y[i] for i in rows], space))
+            lines.append(f"{name[: margin - 1]:{margin}}{drawn} {peak}")
+        return lines
     if "series" in chart.encoding:
-        labels = [f"{label} {format_value(name)}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
-    values = [format_value(value, _unit(chart, "y")) for value in y]
+        labels = [f"{label} {name}" for label, name in zip(labels, _texts(chart, "series"), strict=True)]
     margin = min(36, max((len(labels[i]) for i in shown), default=0))
     space = max(8, width - margin - 2 - max((len(values[i]) for i in shown), default=0))
     return [f"{labels[i][:margin]:>{margin}} {bar(_share(y[i], top), space)} {values[i]}" for i in shown]
 
 
-def _columns(chart: Chart, labels: list[str], y: list[float], width: int) -> list[str]:
-    """Too many bars for a line each: one line per series, a character per bar, and the place of the highest."""
-    series = _series(chart)
-    margin = min(18, max(map(len, series))) + 1
-    lines = []
-    for name, rows in series.items():
-        highest = max(rows, key=lambda i: y[i])
-        peak = f"peak {format_value(y[highest], _unit(chart, 'y'))} at {labels[highest]}"
-        space = max(10, min(width - margin - len(peak) - 1, 48))
-        wide = max(1, space // len(rows))
-        drawn = "".join(character * wide for character in sparkline([y[i] for i in rows], space))
-        lines.append(f"{name[: margin - 1]:{margin}}{drawn} {peak}")
-    return lines
-
-
 def _heatmap(chart: Chart, width: int) -> list[str]:
     """Rows of y, columns of x, darker for more; a dot is zero, a blank no data. Few columns are drawn wider."""
-    xs, ys = _places(_column(chart, "x")), _places(_column(chart, "y"))
-    labels = {v: format_value(v, _unit(chart, "y"))[:24] for v in ys}
+    (x, x_unit), (y, y_unit) = _column(chart, "x"), _column(chart, "y")
+    xs, ys = _places(x), _places(y)
+    labels = {v: format_value(v, y_unit)[:24] for v in ys}
     margin = max((len(label) for label in labels.values()), default=0) + 1
     columns, rows = min(len(xs), width - margin), min(len(ys), 16)
     if columns <= 0 or rows <= 0:
         return []
     x_place = {v: i * columns // len(xs) for i, v in enumerate(xs)}
     y_place = {v: i * rows // len(ys) for i, v in enumerate(ys)}
-    cells: list[list[float | None]] = [[None] * columns for _ in range(rows)]
-    triples = zip(_column(chart, "x"), _column(chart, "y"), _column(chart, "value"), strict=True)
-    for x, y, value in triples:
-        number = _number(value)
-        if number is not None and x in x_place and y in y_place:
-            cells[y_place[y]][x_place[x]] = (cells[y_place[y]][x_place[x]] or 0.0) + number
-    top = max((c for row in cells for c in row if c is not None and c < math.inf), default=0.0)
-    first = {place: v for v, place in reversed(y_place.items())}
+    sums: dict[tuple[int, int], float] = {}
+    for across, up, number in zip(x, y, _numbers(chart, "value"), strict=True):
+        if number is not None and across in x_place and up in y_place:
+            cell = y_place[up], x_place[across]
+            sums[cell] = sums.get(cell, 0.0) + number
+    top = max((value for value in sums.values() if value < math.inf), default=0.0)
     wide = (width - margin) // columns
-    drawn = ["".join(_shade(c, top) * wide for c in row) for row in cells]
-    lines = [f"{labels[first[r]]:>{margin - 1}} {drawn[r]}" for r in range(rows)]
-    ends = [format_value(x, _unit(chart, "x")) for x in (xs[0], xs[-1])]
+    first = {place: v for v, place in reversed(y_place.items())}
+    lines = []
+    for row in range(rows):
+        drawn = "".join(_shade(sums.get((row, column)), top) * wide for column in range(columns))
+        lines.append(f"{labels[first[row]]:>{margin - 1}} {drawn}")
+    ends = [format_value(each, x_unit) for each in (xs[0], xs[-1])]
     room = columns * wide - len(ends[0]) - len(ends[1])
     return [*lines, " " * margin + ends[0] + " " * room + ends[1]] if room > 0 and len(xs) > 1 else lines
 
@@ -613,9 +561,20 @@ def _shade(value: float | None, top: float) -> str:
 
 def _places(values: Sequence[Cell]) -> list[Cell]:
     """Each once: numbers in their order, names in that of the table, which knows the days of the week."""
-    return sorted(dict.fromkeys(v for v in values if v is not None and v == v), key=_order)
+
+    def order(value: Cell) -> float:
+        number = _number(value)
+        return math.inf if number is None else number
+
+    return sorted(dict.fromkeys(v for v in values if v is not None and v == v), key=order)
 
 
-def _order(value: Cell) -> float:
-    number = _number(value)
-    return math.inf if number is None else number
+_LINES: Final[dict[str, Callable[[Chart, int], list[str]]]] = {
+    "timeline": _timeline,
+    "band": _timeline,
+    "cdf": _cdf,
+    "histogram": _bars,
+    "bars": _bars,
+    "heatmap": _heatmap,
+    "umami": _umami,
+}

@@ -3,12 +3,12 @@ the standard library and click alone, not what computes a verdict."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import quote
 
 import click
 
+from ioweather.agent.push import ask_server
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
@@ -31,30 +31,19 @@ SERVER_OPTIONS = (
 )
 
 
-def is_served(arguments: list[str]) -> bool:
-    """Whether the arguments of `why` ask a server. Help is that of all of `why`."""
-    if {"-h", "--help"} & set(arguments):
-        return False
-    named = any(each == "--server" or each.startswith("--server=") for each in arguments)
-    return named or bool(os.environ.get("IOWEATHER_SERVER"))
-
-
-def _ask(
+def _why(
     job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
 ) -> None:
     if others:
         raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
-    from ioweather.agent.push import ask_server  # every `why` comes by here, and most ask no server
-
-    form = "line" if line else "block"
-    text = f"/api/v1/jobs/{quote(job)}/text?form={form}"
+    text = f"/api/v1/jobs/{quote(job)}/text?form={'line' if line else 'block'}"
     path = f"/api/v1/ask/why?job={quote(job)}" if as_json else text
     say(*many_lines(ask_server(server, token_file, path)).split("\n"))
 
 
 why = click.Command(
     "why",
-    callback=_ask,
+    callback=_why,
     params=[
         click.Argument(["job"]),
         click.Argument(["others"], nargs=-1, type=click.UNPROCESSED),

@@ -8,7 +8,7 @@ Texts of the papers are left alone, and so are the names of file systems.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
@@ -121,7 +121,7 @@ def aliases_of(snapshot: Snapshot) -> Aliases:
     names = {
         **_numbered("host", hosts, kept),
         **_numbered("program", [*programs, *_first_seen(snapshot, "jobs", "name")], kept),
-        **_numbered("project", projects, kept, _letters),
+        **_numbered("project", projects, kept),
         **_numbered("user", _first_seen(snapshot, "jobs", "user"), kept),
         **{name: "the facility" for name in (facility.name,) if name != "this facility"},
         **_numbered("cluster", [*facility.clusters, *_first_seen(snapshot, "jobs", "cluster")], kept),
@@ -147,21 +147,9 @@ def _words_of(command: str) -> list[str]:
     return [word for word in words if len(word) > 1 and not word.replace(".", "").isdigit()]
 
 
-def _numbered(
-    word: str, names: Iterable[str], kept: set[str], number: Callable[[int], object] = lambda index: index + 1
-) -> dict[str, str]:
+def _numbered(word: str, names: Iterable[str], kept: set[str]) -> dict[str, str]:
     distinct = [name for name in dict.fromkeys(names) if name not in kept]
-    return {name: f"{word} {number(index)}" for index, name in enumerate(distinct)}
-
-
-def _letters(number: int) -> str:
-    """A, B, ..., Z, AA, AB, ..."""
-    text = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        text = chr(ord("A") + rest) + text
-    return text
+    return {name: f"{word} {number}" for number, name in enumerate(distinct, 1)}
 
 
 def _node_pattern(snapshot: Snapshot) -> re.Pattern[str] | None:

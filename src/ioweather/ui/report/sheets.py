@@ -62,7 +62,7 @@ class Sheet:
 class Found:
     """What the questions say of one period; None where the lake has nothing for one.
 
-    `runs` are of jobs with a log: `with_log` of `jobs`.
+    `runs` are of jobs with a log: `with_log` of `jobs`. `slow` are (time, slowdown) by file system.
     """
 
     period: Period
@@ -95,12 +95,7 @@ class Found:
         return sum(value >= SLOW for value in values) / len(values) if values else None
 
     def slow_with(self, later: Found) -> Mapping[str, list[tuple[int, float]]]:
-        names = {**self.slow, **later.slow}
-        return {name: [*self.slow.get(name, ()), *later.slow.get(name, ())] for name in names}
-
-    @property
-    def lost_seconds(self) -> float:
-        return sum(map(lost_seconds, self.runs))
+        return {n: [*self.slow.get(n, ()), *later.slow.get(n, ())] for n in {**self.slow, **later.slow}}
 
     @property
     def troubles(self) -> list[EventOutcome]:
@@ -109,7 +104,6 @@ class Found:
 
 def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     """The answers for each period; runs and events are queried once and then split."""
-    whole = min(low for low, _ in periods), max(high for _, high in periods)
 
     def put(name: str, params: Mapping[str, Any], period: Period) -> Answer | None:
         try:
@@ -117,36 +111,32 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
         except DataUnavailable:
             return None
 
+    whole = min(low for low, _ in periods), max(high for _, high in periods)
     happened = put("events", {}, whole)
     listed = put("runs", {"most": _EVERY_RUN, "every_run": True}, whole)
     runs = listed.result.runs if listed is not None and isinstance(listed.result, RunsOutcome) else ()
     events = happened.result.events if happened is not None and isinstance(happened.result, EventsOutcome) else ()
     found = []
     for low, high in periods:
-        storage = put("storage", {}, (low, high))
-        counted = put("runs", {"most": 1}, (low, high))
+        storage, counted = put("storage", {}, (low, high)), put("runs", {"most": 1}, (low, high))
         totals = counted.result if counted is not None and isinstance(counted.result, RunsOutcome) else None
+        slow: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for exhibit in storage.exhibits if storage is not None else ():
+            if exhibit.id == "storage.slowdown":
+                for start_ns, name, value in exhibit.charts[0].table.rows:
+                    if isinstance(start_ns, int) and isinstance(value, float):
+                        slow[str(name)].append((start_ns, value))
         found.append(
             Found(
                 (low, high),
                 storage,
                 tuple(run for run in runs if run.start_ns < high and (run.end_ns is None or run.end_ns > low)),
                 tuple(e for e in events if e.start_ns < high and (e.end_ns is None or e.end_ns > low)),
-                _slowdowns(storage),
+                slow,
                 totals.count if totals is not None else 0,
                 totals.with_log if totals is not None else 0,
             )
         )
-    return found
-
-
-def _slowdowns(storage: Answer | None) -> dict[str, list[tuple[int, float]]]:
-    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for exhibit in storage.exhibits if storage is not None else ():
-        if exhibit.id == "storage.slowdown":
-            for start_ns, name, value in exhibit.charts[0].table.rows:
-                if isinstance(start_ns, int) and isinstance(value, float):
-                    found[str(name)].append((start_ns, value))
     return found
 
 
@@ -158,6 +148,7 @@ def lost_seconds(run: RunOutcome) -> float:
 
 
 def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
+    """Whether the run overlaps one of the events."""
     return any(
         (run.end_ns is None or e.start_ns < run.end_ns) and (e.end_ns is None or e.end_ns > run.start_ns)
         for e in events
@@ -166,22 +157,32 @@ def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
 
 def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
     """One A4 page. `compared` is the part of the period that is compared with the time before."""
-    programs = _programs(now.runs)
+    sentences = [_verdict(now)]
+    if now.with_log < now.jobs:
+        share = format_value(now.with_log / now.jobs, "ratio")
+        logged = f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log"
+        sentences.append(f"{logged}; I/O times are known of these alone.")
+    if before.moved_bytes or before.runs:
+        of = "" if compared is now else f" {_span(compared.period)}"
+        sentences.append(f"Arrows compare{of} with {_span(before.period)}.")
+    else:
+        sentences.append("There are no earlier data to compare with.")
     return Sheet(
         f"Storage of {name}",
-        tuple(filter(None, (_verdict(now), _coverage(now), _trend_note(now, compared, before)))),
+        tuple(sentences),
         tuple(_tiles(now, compared, before)),
         tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
-        tuple(table for table in (_waiting(programs), _fast(programs)) if table.rows),
+        tuple(table for table in _program_tables(_programs(now.runs)) if table.rows),
         tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
 
 
 def _verdict(now: Found) -> str:
+    """How slow storage was, and what it cost its users."""
     share = now.slow_share
     if share is None and not now.runs:
         return "No measurements in this period show how slow storage was for its users."
-    lost, whole = now.lost_seconds, sum(run.io_seconds or 0.0 for run in now.runs)
+    lost, whole = sum(map(lost_seconds, now.runs)), sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
         parts.append(f"Storage was slow (at least twice its usual time) for {share:.0%} of the time.")
@@ -191,21 +192,6 @@ def _verdict(now: Found) -> str:
             f"({format_value(lost / whole, 'ratio')}) beyond what the same runs usually take."
         )
     return " ".join(parts)
-
-
-def _coverage(now: Found) -> str:
-    """How many jobs have a log; empty if all have."""
-    if now.with_log >= now.jobs:
-        return ""
-    share = format_value(now.with_log / now.jobs, "ratio")
-    return f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; I/O times are known of these alone."
-
-
-def _trend_note(now: Found, compared: Found, before: Found) -> str:
-    if not (before.moved_bytes or before.runs):
-        return "There are no earlier data to compare with."
-    of = "" if compared is now else f" {span_text(compared.period)}"
-    return f"Arrows compare{of} with {span_text(before.period)}."
 
 
 def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
@@ -222,24 +208,28 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
 
     moved = trend(then.moved_bytes, before.moved_bytes, "bytes")
     yield Tile("moved", format_value(now.moved_bytes, "bytes"), moved)
-    busy = [state for state in now.states if state.peak_bytes_per_s]
-    if busy:
-        seconds = (now.period[1] - now.period[0]) / NS
-        shares = [(s.read_bytes + s.write_bytes) / (s.peak_bytes_per_s or 1.0) / seconds for s in busy]
-        note = f"of the peak of {busy[shares.index(max(shares))].filesystem}, on average"
-        yield Tile("used", format_value(max(shares), "ratio"), note)
+    seconds = (now.period[1] - now.period[0]) / NS
+    used = [
+        ((s.read_bytes + s.write_bytes) / s.peak_bytes_per_s / seconds, s.filesystem)
+        for s in now.states
+        if s.peak_bytes_per_s
+    ]
+    if used:
+        share, busiest = max(used, key=lambda each: each[0])
+        yield Tile("used", format_value(share, "ratio"), f"of the peak of {busiest}, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Tile("of the time storage was slow", format_value(now.slow_share, "ratio"), slow)
-    troubles = now.troubles
-    cost = sum(lost_seconds(run) for run in now.runs if during(run, troubles))
+    cost = sum(lost_seconds(run) for run in now.runs if during(run, now.troubles))
     note = f"runs during them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
-    yield Tile("incidents and slow episodes", f"{len(troubles):,}", note if troubles else "")
+    yield Tile("incidents and slow episodes", f"{len(now.troubles):,}", note if now.troubles else "")
     count = trend(len(then.runs), len(before.runs), "count")
     yield Tile(f"runs of {len({run.user for run in now.runs})} users", f"{len(now.runs):,}", count)
 
 
 @dataclass(frozen=True)
 class _Program:
+    """The sums of a program's runs."""
+
     name: str
     project: str
     runs: int
@@ -269,38 +259,24 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
     ]
 
 
-def _waiting(programs: Sequence[_Program]) -> ResultTable:
+def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
+    """Programs that wait most, and those that are fast."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
-    rows = tuple(
-        (
-            p.name,
-            p.project,
-            p.runs,
-            p.io_seconds,
-            p.io_seconds / p.run_seconds if p.run_seconds else None,
-            p.lost_seconds,
-        )
-        for p in worst
-        if p.io_seconds
-    )
-    return ResultTable.of(
+    share = {p.name: p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst}
+    yield ResultTable.of(
         "waiting",
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
         "lost: beyond usual [seconds]",
-        rows,
+        [(p.name, p.project, p.runs, p.io_seconds, share[p.name], p.lost_seconds) for p in worst if p.io_seconds],
         "Programs with the most time lost beyond the usual",
     )
-
-
-def _fast(programs: Sequence[_Program]) -> ResultTable:
     whole = sum(p.moved_bytes for p in programs)
     able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
     best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
-    rows = tuple((p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best)
-    return ResultTable.of(
+    yield ResultTable.of(
         "fast",
         "program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]",
-        rows,
+        [(p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best],
         "Programs with the fastest I/O",
     )
 
@@ -321,44 +297,32 @@ def actions(lake: Lake, now: Found) -> list[str]:
         if state.load_ratio is not None and state.load_ratio >= _FULL
     ]
     for program in sorted(_programs(now.runs), key=lambda p: -p.io_seconds)[:_MOST_ACTIONS]:
-        found += _advice(lake, program)
+        run = program.longest
+        try:
+            result = ask("job", lake, {"job": str(run.job_id), "detail": False}).result
+        except IoweatherError:
+            continue
+        if isinstance(result, JobOutcome) and result.worth:
+            best = result.worth[0]
+            saved = format_value(best.seconds or best.high, "seconds")
+            found.append(
+                f"Ask {program.project or run.user} to change {best.headline} in {program.name}: it would save up to "
+                f"{saved} of {format_value(run.io_seconds, 'seconds')} of I/O (job {run.job_id})."
+            )
     return found[: 2 * _MOST_ACTIONS]
 
 
-def _advice(lake: Lake, program: _Program) -> list[str]:
-    """From the log of its longest run."""
-    try:
-        result = ask("job", lake, {"job": str(program.longest.job_id), "detail": False}).result
-    except IoweatherError:
-        return []
-    if not isinstance(result, JobOutcome) or not result.worth:
-        return []
-    best = result.worth[0]
-    saved = format_value(best.seconds or best.high, "seconds")
-    of = format_value(program.longest.io_seconds, "seconds")
-    return [
-        f"Ask {program.project or program.longest.user} to change {best.headline} in {program.name}: it would save "
-        f"up to {saved} of {of} of I/O (job {program.longest.job_id})."
-    ]
-
-
 def operator_sheet(now: Found) -> Sheet:
-    return Sheet(
-        "For operators",
-        tuple(_sentences(now)),
-        charts=now.charts("slowdown"),
-        tables=tuple(table for table in (_events_table(now), _runs_table(now), _hours_table(now)) if table.rows),
-    )
-
-
-def _sentences(now: Found) -> Iterator[str]:
-    for state in now.states:
-        yield (
-            f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
-            f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
-            f"its usual time"
-            + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
-        )
+    """The state of each file system, the strongest events, the runs and hours that lost most."""
+    sentences = [
+        f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
+        f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
+        f"its usual time"
+        + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
+        for state in now.states
+    ]
+    tables = tuple(table for table in (_events_table(now), _runs_table(now), _hours_table(now)) if table.rows)
+    return Sheet("For operators", tuple(sentences), charts=now.charts("slowdown"), tables=tables)
 
 
 def _events_table(now: Found) -> ResultTable:
@@ -409,5 +373,5 @@ def _hours_table(now: Found) -> ResultTable:
     )
 
 
-def span_text(period: Period) -> str:
+def _span(period: Period) -> str:
     return f"{format_time_ns(period[0])[:16]} to {format_time_ns(period[1])[:16]} UTC"

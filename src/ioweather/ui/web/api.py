@@ -20,7 +20,7 @@ from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json,
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
-from ioweather.topics.question_catalogue import QUESTIONS, title_of
+from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.live import Feed
@@ -284,7 +284,7 @@ def _asked(question: Question) -> Callable[..., Any]:
         return answered(view.ask(question.name, typed, period))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
-    put.__name__, put.__doc__ = f"ask_{question.name}", title_of(question.name)
+    put.__name__, put.__doc__ = f"ask_{question.name}", TITLES[question.name]
     return put
 
 

@@ -211,8 +211,8 @@ class Facilities:
                 self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
             history = self._history.get() if self._history is not None else None
             params = {"spool": self.own_spools(name), "full": False}
-            shared = SharedResults()
-            shared.put(recent_history, history or History())
+            shared: SharedResults = {}
+            shared[recent_history] = history or History()
             answer = ask("now", directory, params, shared=shared)
             self._now = Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
             return self._now

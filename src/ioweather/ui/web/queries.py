@@ -146,7 +146,7 @@ def job_answers(view: View, job_id: str, cluster: str = "") -> tuple[Answer | No
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
 
     def make() -> bytes:
-        shared = SharedResults()  # the job is looked up once
+        shared: SharedResults = {}  # the job is looked up once
         asked = {"job": job_id, **({"cluster": cluster} if cluster else {})}
         facts = view.ask("job", asked, shared=shared)
         has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
@@ -238,7 +238,7 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
         path.write_bytes(data)
         lake = _lake(view)
         try:
-            shared = SharedResults()  # the log is read once
+            shared: SharedResults = {}  # the log is read once
             why, job = (ask(name, lake, {"job": str(path)}, shared=shared) for name in ("why", "job"))
             return why, job
         except IoweatherError as error:

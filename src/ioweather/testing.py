@@ -1,4 +1,11 @@
-"""`check_source`: what every reader must do with good, damaged, foreign and large files."""
+"""`check_source`: what every reader must do with good, damaged, foreign and large files, ours and those of others.
+
+from ioweather.testing import check_source
+from my_package import SOURCE
+
+def test_source(tmp_path):
+    check_source(SOURCE, [write_sample(tmp_path)])
+"""
 
 from __future__ import annotations
 
@@ -50,15 +57,6 @@ class ChecksFailed(AssertionError):
         self.problems = tuple(problems)
         super().__init__("\n".join([f"{name}: {len(self.problems)} problems.", *self.problems]))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ChecksFailed, (self.name, self.problems)
-
-
-def raise_if_any(name: str, problems: Iterable[str]) -> None:
-    found = list(dict.fromkeys(problems))
-    if found:
-        raise ChecksFailed(name, found)
-
 
 def check_source(
     source: Source,
@@ -92,7 +90,8 @@ def check_source(
                     problems += _damaged_files(source, path, context, Path(name))
             if scaling and not problems:
                 problems += _large_file(source, files[0], context, Path(name), larger)
-    raise_if_any(f"source {source.name}", problems)
+    if problems:
+        raise ChecksFailed(f"source {source.name}", dict.fromkeys(problems))
 
 
 @dataclass
@@ -133,7 +132,7 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outco
                 outcome.complaints += [f"{c.table}: {c.rule} ({c.rows}; first: {c.first})" for c in complaints]
     except SourceError as error:
         outcome.refusal = f"{type(error).__name__}: {error}"
-        if _copy_of(error) is None or str(_copy_of(error)) != str(error):
+        if str(_copy_of(error)) != str(error):
             outcome.faults.append(f"its {type(error).__name__} does not survive pickling")
     except MemoryError:
         outcome.faults.append(f"took more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
@@ -155,9 +154,10 @@ def _description(source: Source) -> Iterator[str]:
         yield f"name, {source.name}: a name is lower case letters, digits and underscores"
     if not source.title.strip() or "\n" in source.title:
         yield f"title, {source.name}: it says in one line what is read"
-    unknown = [table for table in source.tables if table not in TABLES]
-    if unknown or not source.tables:
-        yield f"tables, {source.name}: " + (f"no table {', '.join(unknown)}" if unknown else "it names no table")
+    if unknown := [table for table in source.tables if table not in TABLES]:
+        yield f"tables, {source.name}: no table {', '.join(unknown)}"
+    if not source.tables:
+        yield f"tables, {source.name}: it names no table"
     copy = _copy_of(source)
     if copy is None or copy.name != source.name:
         yield f"pickle, {source.name}: it is sent to other processes, and does not pickle"

@@ -1,0 +1,91 @@
+"""Every question and every study, by name.
+
+One line adds a question. What `ioweather --help` says of it stands here, so that the list needs no question to be
+loaded. A study is registered where it is written: the papers' own files name the study of each exhibit, and any
+module-level `Study` in a module of `ioweather.studies.PAPER` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Final
+
+from ioweather.core.registry import Catalogue
+
+if TYPE_CHECKING:
+    from ioweather.core.contracts import Question, Study
+
+TITLES: Final = {
+    "claims": "Check the claims of five papers here and at other sites.",
+    "compare": "Compare runs before and after a change, and say what changed.",
+    "events": "List what happened: slow episodes, phases, incidents, gaps.",
+    "forecast": "Forecast the next two hours and the best time to start.",
+    "health": "List unhealthy servers and targets, and what they cost.",
+    "job": "Show the I/O of one job on one screen, from its log or its id.",
+    "now": "Show how slow storage is now.",
+    "predict": "Predict how long a transfer will take, with an interval.",
+    "predictability": "Show how predictable run times are.",
+    "project": "Show one project: volume, jobs, performance, findings.",
+    "relieve": "List the files to move off a full or busy OST.",
+    "runs": "List runs: the newest, the slowest against similar ones, the largest.",
+    "storage": "Show what file systems, a server or a target did.",
+    "stripe": "Recommend a stripe count for a file.",
+    "triage": "List the programs where a fix saves most, and recent fixes.",
+    "what_if": "Estimate how long others' I/O would have taken without a job.",
+    "who": "Show which jobs and users slowed others, and who does most I/O.",
+    "why": "Was it my job or the storage system?",
+}
+_PLACES: Final = {
+    "claims": "studies.claims:QUESTION",
+    "compare": "job_io.compare:QUESTION",
+    "forecast": "planning.forecast:QUESTION",
+    "predict": "planning.predict:QUESTION",
+    "predictability": "studies.predictability:QUESTION",
+    "project": "studies.project:QUESTION",
+    "relieve": "planning.relieve:QUESTION",
+    "runs": "diagnosis.list_jobs:QUESTION",
+    "storage": "diagnosis.file_systems:QUESTION",
+    "stripe": "planning.predict:STRIPE",
+    "what_if": "diagnosis.who:WHAT_IF",
+}
+QUESTIONS: Catalogue[Question] = Catalogue(
+    "question", {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES}
+)
+
+
+class Studies(Mapping[str, "Study"]):
+    """The studies by name. Nothing is imported before a study of its paper is used."""
+
+    def __getitem__(self, name: str) -> Study:
+        return studies_of(_papers_by_study()[name])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_papers_by_study())
+
+    def __len__(self) -> int:
+        return len(_papers_by_study())
+
+
+@cache
+def _papers_by_study() -> dict[str, str]:
+    from ioweather.core.papers import exhibits  # reads five files; a question needs none
+
+    return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
+
+
+@cache
+def studies_of(paper: str) -> dict[str, Study]:
+    """The studies of a paper by name."""
+    from ioweather.core.contracts import Study
+
+    package = import_module(f"ioweather.studies.{paper}")
+    parts = iter_modules(getattr(package, "__path__", ()))
+    modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Study)]
+    return {study.name: study for study in found}
+
+
+STUDIES: Final = Studies()

@@ -1,0 +1,243 @@
+"""Commands that study a facility: `show`, `report`; and that make one: `demo`, `simulate`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.results import SCHEMA_VERSION, result_json
+from ioweather.lake.lake import open_lake
+from ioweather.simulate.generate import generate
+from ioweather.simulate.presets import PRESETS, for_days, preset_named
+from ioweather.topics import analyse
+from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.ui.cli.options import (
+    engine_options,
+    lake_option,
+    output_options,
+    path_option,
+    period_options,
+    progress_bar,
+    working,
+)
+from ioweather.ui.cli.screen import say, say_json
+from ioweather.ui.cli.terminal import print_exhibit, print_rows, show_answer
+from ioweather.ui.local_setup import make_demo, tour
+from ioweather.ui.publish import origin_of, write_exhibit
+from ioweather.ui.report.mail import mail_report
+from ioweather.ui.report.write import Audience, write_report
+
+
+@click.command(epilog="Example: ioweather show car11.fig7 --out throughput.svg")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@lake_option
+@output_options
+@period_options
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
+@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
+@click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
+@click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
+@engine_options("none, in one process")
+@click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
+@click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
+def show(
+    ids: tuple[str, ...],
+    lake_dir: str | None,
+    form: str,
+    between: tuple[str | None, str | None],
+    assignments: tuple[str, ...],
+    out: Path | None,
+    fresh: bool,
+    exact: bool,
+    engine: dict[str, Any],
+    list_params: bool,
+    ready: bool,
+) -> None:
+    """Make exhibits from the lake and show them with the published values. Without ID: list the tables and figures of
+    the five papers, and whether this lake can make them."""
+    if not ids:
+        _list_exhibits(lake_dir, form, ready)
+        return
+    if ids == ("predictability",):  # an answer of its own, without a paper
+        period = period_between(*between, lambda: zone_of(lake_dir))
+        show_answer(ask("predictability", lake_dir, {}, period_ns=period), form)
+        return
+    if list_params:
+        every = [p for exhibit_id in ids for p in analyse.parameters_of(exhibit_id)]
+        rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help) for p in every]
+        print_rows(("parameter", "kind", "default", "meaning"), rows, form)
+        return
+    lake = open_lake(lake_dir)
+    period = period_between(*between, lambda: zone_of(lake))
+    params = {"exact": "yes"} if exact else {}
+    for pair in assignments:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair}: expected NAME=VALUE.")
+        params[name.strip()] = value.strip()
+    with working(engine, lake_dir) as (pool, progress):
+        how: dict[str, Any] = {"params": params, "period_ns": period, "use_cache": not fresh}
+        made = analyse.make_exhibits(lake, ids, executor=pool, progress=progress, **how)
+    if out is not None:
+        if len(made) > 1:
+            raise UsageError("--out takes one exhibit.")
+        write_exhibit(made[0], out, origin=origin_of(lake, made[0], period))
+        say(f"Wrote {out}.", err=True)
+    elif form == "json":
+        body = [result_json(exhibit) for exhibit in made]
+        say_json(body[0] if len(body) == 1 else body)
+    else:
+        for exhibit in made:
+            print_exhibit(exhibit, form)
+
+
+def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
+    """Print all exhibits, and whether this lake has the rows for each."""
+    note = ""
+    try:
+        with open_lake(lake_dir).snapshot() as snapshot:
+            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot))
+    except LakeError as error:
+        if lake_dir is not None:
+            raise
+        found, note = analyse.catalogue_only(), str(error)
+    shown = [item for item in found if item.ready or not ready]
+    if form == "json":
+        names = ("id", "title", "study", "ready", "missing", "empty")
+        say_json([{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown])
+        return
+    print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
+    if form == "text":
+        empty, possible = sum(bool(item.empty) for item in found), sum(item.ready for item in found)
+        nothing = f", {empty} are empty" if empty else ""
+        say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
+        say("Ready means that the lake has the data. Show one: ioweather show ID", *([note] if note else []))
+
+
+REPORT_EPILOG = """\b
+The file is self-contained: it opens offline and can be printed. PDF output
+needs Chromium.
+Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
+
+\b
+Example: ioweather report --for director --from 7d --out week.pdf
+  ioweather report --for director --from 7d --mail head@example.org
+"""
+
+
+@click.command(epilog=REPORT_EPILOG)
+@path_option("--out", "FILE", "The file to write.", default=Path("report.html"), show_default=True)
+@lake_option
+@period_options
+@click.option(
+    "--for",
+    "audience",
+    type=click.Choice(("director", "operator", "science")),
+    default="science",
+    show_default=True,
+    help="Audience: director (one page), operator (adds an operations page), science (adds all exhibits).",
+)
+@click.option("--only", multiple=True, metavar="EXHIBIT", help="Include only this exhibit (repeatable).")
+@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
+@click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
+@click.option(
+    "--relay",
+    metavar="HOST[:PORT]",
+    envvar="IOWEATHER_RELAY",
+    help="SMTP server for --mail (default: this machine's sendmail).",
+)
+@click.option(
+    "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
+)
+@engine_options("none, in one process")
+def report(
+    out: Path,
+    lake_dir: str | None,
+    between: tuple[str | None, str | None],
+    audience: Audience,
+    only: tuple[str, ...],
+    anonymous: bool,
+    mail: tuple[str, ...],
+    relay: str | None,
+    sender: str | None,
+    engine: dict[str, Any],
+) -> int:
+    """Write a report as one HTML or PDF file: a page for the director, one for operators, and all exhibits with their
+    methods in a collapsible appendix."""
+    lake = open_lake(lake_dir)
+    period = period_between(*between, lambda: zone_of(lake))
+    with working(engine, lake_dir) as (pool, progress):
+        how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
+        material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
+    made = len({exhibit.id.partition("@")[0] for exhibit in material.made})
+    held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
+    say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
+    if mail:
+        mail_report(material, out, mail, sender=sender, relay=relay)
+        say(f"Sent it to {', '.join(mail)}.")
+    failed = [item for item in material.left_out if item.failed]
+    for item in failed:
+        say(f"{item.id}: {item.reason}", err=True)
+    return 1 if failed else 0
+
+
+@click.command(epilog="Example: ioweather demo")
+@path_option("--out", "PATH", "Directory for the demo (default: next to your lake).")
+def demo(out: Path | None) -> None:
+    """Make a small simulated facility, read it into its own lake, and ask it four questions."""
+    with progress_bar() as progress:
+        made = make_demo(out, progress=progress)
+    say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
+    where = f"--lake {shlex.quote(str(made.lake))}"
+    for step in tour(open_lake(made.lake)):
+        say(f"{step.wants}  (ioweather {step.command} {where})", "")
+        if step.answer.name == "why":
+            show_answer(step.answer, "text")
+        else:
+            say(step.answer.headline, wrap=80, first="  ", rest="  ")
+        say("")
+    say(
+        "Look around:",
+        f"  ioweather serve {where}",
+        f"  ioweather report {where} --for director --out report.html",
+        f"  ioweather show --ready {where}",
+        f"  ioweather show car11.fig7 {where}",
+    )
+
+
+@click.command(epilog="Example: ioweather simulate --preset laptop --out facility")
+@click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
+@click.option("--days", type=int, help="Number of days to simulate (default: as in the preset).")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Random seed; another seed gives another facility of this kind.",
+)
+@path_option("--out", "PATH", "A new directory for the files.")
+@engine_options("none, in one process")
+@click.option("--list", "list_presets", is_flag=True, help="List the presets.")
+def simulate(
+    preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool, engine: dict[str, Any]
+) -> None:
+    """Make a facility whose truth is known: files as real tools write them."""
+    if list_presets:
+        rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
+        print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
+        return
+    if out is None:
+        raise UsageError("Say where to make it: --out DIR.")
+    chosen = preset_named(preset)
+    chosen = for_days(chosen, days) if days else chosen
+    with working(engine, None) as (pool, progress):
+        made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
+    say(
+        f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
+        f"{made.logs:,} Darshan logs in {made.data}."
+    )
+    say(f"What was planted is in {made.truth}.")
