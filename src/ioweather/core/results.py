@@ -118,8 +118,6 @@ class Estimate:
             raise ValueError(f"estimate {self.name!r} has the unknown unit {self.unit!r}")
 
 
-# The method of an estimate whose interval was not computed.
-NO_INTERVAL: Final = "no interval asked for"
 # Quantities that cannot be negative: their intervals are made of logarithms.
 POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
 

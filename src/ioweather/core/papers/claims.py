@@ -24,7 +24,6 @@ from typing import Any, Final, Literal, TypeAlias
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, as_printed, document, published
 from ioweather.core.results import (
-    NO_INTERVAL,
     POSITIVE_UNITS,
     Cell,
     Estimate,
@@ -165,8 +164,7 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     if claim.exact:
         p_value = None
     elif estimate.low is None or estimate.high is None:
-        why = NO_INTERVAL if estimate.method == NO_INTERVAL else "too few data for an interval"
-        return Judgement(claim, "undecided", estimate, limit, why)
+        return Judgement(claim, "undecided", estimate, limit, "too few data for an interval")
     else:
         p_value = _p_value(estimate, limit)
         if p_value > 1 / len(claims()):

@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel
@@ -30,7 +30,9 @@ from ioweather.core.papers import exhibit_entry, exhibits
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.ui.web.queries import TIMED_TABLES, last_ns
-from ioweather.ui.web.visible import View
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.visible import View
 
 # Names in a query that are not parameters of a study.
 RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
