@@ -46,7 +46,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.tables.schema import COMPONENT_KINDS
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.readers.frame_rows import series_frame
+from ioweather.readers.server_counters import series_frame
 
 Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
