@@ -31,8 +31,8 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.job_io.advisor.advise import RULES, advise
+from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import SCREEN
 from ioweather.ui.cli.main import run as run_command
 
 Dimensions = frozenset[str]

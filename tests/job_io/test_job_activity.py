@@ -10,8 +10,8 @@ import pytest
 from asking import describe_job, job_view
 from ioweather.ingestion.ingest import ingest
 from ioweather.job_io import job_query
-from ioweather.job_io.job_query import job_heat_maps, with_heat_maps
-from ioweather.job_io.view import SCREEN, Resolution
+from ioweather.job_io.heat_map import SCREEN, Resolution, job_heat_maps
+from ioweather.job_io.job_query import with_heat_maps
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import DXT_DTYPE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import stat
@@ -15,8 +16,7 @@ from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, Tru
 from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES
 from ioweather.ingestion.ingest import ingest
-from ioweather.job_io.job_query import heat_maps
-from ioweather.job_io.view import Resolution
+from ioweather.job_io.heat_map import Resolution, job_heat_maps
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import DXT_DTYPE
@@ -210,17 +210,17 @@ def traced(log: DarshanLog) -> DarshanLog:
     segments = np.array([(r, True, (r + 1) * MIB, float(r), r + 1.0) for r in range(4)], fields)
     modules = {name: module for name, module in log.modules.items() if name != "HEATMAP"}
     modules["DXT_POSIX"] = Module("DXT_POSIX", 1, False, records, segments=segments)
-    return log._replace(modules=modules)
+    return dataclasses.replace(log, modules=modules)
 
 
 def test_without_a_heat_map_the_trace_gives_one(tmp_path):
     log = read_log(write_climate(tmp_path / "a.darshan"))
-    (recorded,) = heat_maps(log, Resolution(8, 10))
+    (recorded,) = job_heat_maps([log], Resolution(8, 10))
     assert (recorded.module, recorded.origin) == ("POSIX", "heat map")
-    (heat,) = heat_maps(traced(log), Resolution(8, 10))
+    (heat,) = job_heat_maps([traced(log)], Resolution(8, 10))
     assert (heat.module, heat.origin, heat.column_seconds) == ("POSIX", "trace", 10.0)
     assert heat.write_bytes[:, 0].tolist() == pytest.approx([MIB, 2 * MIB, 3 * MIB, 4 * MIB])
-    assert not list(heat_maps(read_log(write_empty(tmp_path / "e.darshan")), Resolution(8, 10)))
+    assert not list(job_heat_maps([read_log(write_empty(tmp_path / "e.darshan"))], Resolution(8, 10)))
 
 
 def test_a_damaged_slowest_rank_is_nobody(tmp_path):

@@ -12,13 +12,12 @@ from ioweather.planning.forecast_model import (
     LEAST_DAYS,
     Quantity,
     best_start,
+    describe_start,
     past_gains,
     run_means,
     start_exhibit,
-    start_facts,
-    start_finding,
 )
-from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
+from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans
 
 QUIET = 4
 FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
@@ -43,8 +42,9 @@ def test_the_quiet_hour_is_found_and_its_gain_measured():
     assert found.gain.value == pytest.approx(want, abs=0.05)
     assert found.gain.low < want < found.gain.high
     assert found.low[QUIET] < found.typical[QUIET] < found.high[QUIET]
-    assert "hours differ" in start_finding(found, "load").text
-    facts = {fact.label: fact.value for fact in start_facts(found, SLOWDOWN).facts}
+    (group,), finding = describe_start(found, SLOWDOWN)
+    assert "hours differ" in finding.text
+    facts = {fact.label: fact.value for fact in group.facts}
     assert facts["start at"] == "Mon 04:00"
     assert facts["typical slowdown then"] == pytest.approx(np.exp(4), rel=0.15)
     rows = start_exhibit(found, SLOWDOWN).tables[0]
@@ -67,17 +67,18 @@ def test_hours_that_do_not_differ():
         assert found is not None
         pays += found.pays
     assert pays <= 1
-    assert "any time" in start_finding(found, "load").text
+    assert "any time" in describe_start(found, SLOWDOWN)[1].text
 
 
 def test_too_few_days_to_tell():
     found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *FROM_MONDAY, HOUR_NS)
     assert found is not None
     assert not found.pays
-    assert "needs 14 days" in start_finding(found, "load").text
-    assert start_facts(found, SLOWDOWN).facts[0].value == "any time"
+    (group,), finding = describe_start(found, SLOWDOWN)
+    assert "needs 14 days" in finding.text
+    assert group.facts[0].value == "any time"
     assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
-    assert "No best start" in start_finding(None, "load").text
+    assert "No best start" in describe_start(None, SLOWDOWN)[1].text
 
 
 def test_gains_by_hand():

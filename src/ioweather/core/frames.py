@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import UsageError
 from ioweather.core.tabular import Tabular
-from ioweather.core.units import DAY_NS
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Text:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> object:
         # polars takes a Frame for a dictionary, and asks each column.
-        return _text_to_arrow(self).__arrow_c_array__(requested_schema)
+        return _arrow_column(self).__arrow_c_array__(requested_schema)
 
     def equals(self, value: str) -> Bools:
         """Mask of the rows with this value."""
@@ -72,9 +71,10 @@ class Frame(Tabular, Mapping[str, Column]):
     @property
     def nbytes(self) -> int:
         """Approximate bytes in memory."""
-        texts = [column for column in self.values() if isinstance(column, Text)]
-        array_bytes = sum(column.nbytes for column in self.values() if not isinstance(column, Text))
-        return array_bytes + sum(text.codes.nbytes + _TEXT_BYTES * len(text.categories) for text in texts)
+        return sum(
+            column.codes.nbytes + _TEXT_BYTES * len(column.categories) if isinstance(column, Text) else column.nbytes
+            for column in self.values()
+        )
 
     def _table(self) -> Frame:
         return self
@@ -218,26 +218,18 @@ class Cells:
     coverage: Mapping[str, Floats]
 
 
-def in_blocks(matrix: BlockwiseMatrix, days: int) -> Iterator[Matrix]:
-    """The matrix in blocks of `days` days, so that a year need not be in memory at once."""
-    length = max(1, days * DAY_NS // matrix.step_ns)
-    for first in range(0, matrix.steps, length):
-        yield matrix.stretch(first, min(first + length, matrix.steps))
-
-
-def needed(package: str, instead: str) -> Any:
+def needed(package: str, instead: str = "`.records()`") -> Any:
     """Import an optional library. Raises UsageError, which names an alternative."""
     try:
         return import_module(package)
     except ImportError as error:
-        raise UsageError(
-            f"{package} is not installed.", hint=f"Install it (`pip install {package}`), or use {instead}."
-        ) from error
+        hint = f"Install it (`pip install {package}`), or use {instead}."
+        raise UsageError(f"{package} is not installed.", hint=hint) from error
 
 
 def to_pandas(frame: Frame) -> Any:
     """A pandas.DataFrame of the frame."""
-    pandas = needed("pandas", "`.records()`")
+    pandas = needed("pandas")
     kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
 
     def column(values: Column) -> Any:
@@ -251,31 +243,18 @@ def to_pandas(frame: Frame) -> Any:
     return pandas.DataFrame({name: column(values) for name, values in frame.items()}, index=range(frame.rows))
 
 
-def to_polars(frame: Frame) -> Any:
-    """A polars.DataFrame of the frame."""
-    return needed("polars", "`.records()`").DataFrame(to_arrow(frame))
-
-
 def to_arrow(frame: Frame) -> Any:
     """An arro3.core.Table of the frame."""
-    arro = needed("arro3.core", "`.records()`")
-    types = {"f": arro.DataType.float64(), "b": arro.DataType.bool()}
-
-    def column(values: Column) -> Any:
-        if isinstance(values, Text):
-            return _text_to_arrow(values)
-        kind = values.dtype.kind
-        if np.ma.is_masked(values) or (kind == "f" and np.isnan(values).any()):
-            cells = [None if cell != cell else cell for cell in values.tolist()]
-            return arro.Array(cells, type=types.get(kind, arro.DataType.int64()))
-        return arro.Array.from_numpy(np.ascontiguousarray(np.ma.getdata(values)))
-
-    return arro.Table({name: column(values) for name, values in frame.items()})
+    return needed("arro3.core").Table({name: _arrow_column(values) for name, values in frame.items()})
 
 
-def _text_to_arrow(text: Text) -> Any:
-    arro = needed("arro3.core", "`.tolist()`")
-    return arro.Array(text.tolist(), type=arro.DataType.utf8())
+def _arrow_column(values: Column) -> Any:
+    arro = needed("arro3.core")
+    kind = "t" if isinstance(values, Text) else values.dtype.kind
+    if not isinstance(values, (Text, np.ma.MaskedArray)) and kind != "f":
+        return arro.Array.from_numpy(np.ascontiguousarray(values))
+    kinds = {"t": arro.DataType.utf8, "f": arro.DataType.float64, "b": arro.DataType.bool}
+    return arro.Array(_plain_list(values), type=kinds.get(kind, arro.DataType.int64)())
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> Frame:
@@ -286,17 +265,13 @@ def frame_of(columns: Mapping[str, Sequence[Any]]) -> Frame:
 def _column(cells: Sequence[Any]) -> Column:
     known = [cell for cell in cells if cell is not None]
     missing = [cell is None for cell in cells]
-    if known and all(isinstance(cell, bool) for cell in known):
-        return _masked([bool(cell) for cell in cells], missing, np.bool_)
-    if known and all(isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 2**63 for cell in known):
-        return _masked([cell or 0 for cell in cells], missing, np.int64)
+    are_flags = all(isinstance(cell, bool) for cell in known)
+    are_whole = all(isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 2**63 for cell in known)
+    if known and (are_flags or are_whole):
+        data = np.array([cell or 0 for cell in cells], dtype=np.bool_ if are_flags else np.int64)
+        return np.ma.MaskedArray(data, mask=missing) if any(missing) else data
     if all(isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in known):
         return np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
     texts = {text: code for code, text in enumerate(dict.fromkeys(map(str, known)))}
     codes = [-1 if cell is None else texts[str(cell)] for cell in cells]
     return Text(np.array(codes, dtype=np.int32), tuple(texts))
-
-
-def _masked(values: list[Any], missing: list[bool], dtype: Any) -> Column:
-    data: NDArray[Any] = np.array(values, dtype=dtype)
-    return np.ma.MaskedArray(data, mask=missing) if any(missing) else data

@@ -290,7 +290,9 @@ def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, E
         @wraps(pieces)
         def made(*args: P.args, **kwargs: P.kwargs) -> Exhibit:
             places: dict[str, Any] = {}
-            _put(pieces(*args, **kwargs), places)
+            for piece in _flat(pieces(*args, **kwargs)):
+                place = _PLACES[type(piece)]
+                places[place] = (*places.get(place, ()), piece)
             return Exhibit(name, **places)
 
         return made
@@ -298,13 +300,12 @@ def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, E
     return made_of
 
 
-def _put(pieces: Iterable[Any], places: dict[str, Any]) -> None:
+def _flat(pieces: Iterable[Any]) -> Iterator[Any]:
     for piece in pieces:
-        place = next((place for kind, place in _PLACES.items() if isinstance(piece, kind)), None)
-        if place is None:
-            _put(piece, places)
+        if type(piece) in _PLACES:
+            yield piece
         else:
-            places[place] = (*places.get(place, ()), piece)
+            yield from _flat(piece)
 
 
 @dataclass(frozen=True)
@@ -391,18 +392,16 @@ class Answer:
 def largest(group: FactGroup, most: int) -> FactGroup:
     """The group with its largest `most` facts in their order, and how many were left out; the first ones where not all
     have shares. Lines about the one above them, and facts without a share of anything, are evidence."""
-    rows = [fact for fact in group.facts if not fact.name.endswith(_ABOUT_THE_ONE_ABOVE) and fact.share != 0]
+    about_the_one_above = ("_interval", "_model", "_how")
+    never_cut = ("reading", "writing", "read", "write", "sequential")
+    rows = [fact for fact in group.facts if not fact.name.endswith(about_the_one_above) and fact.share != 0]
     if any(fact.share is None for fact in rows):
         return replace(group, facts=tuple(rows[:most]))
-    ranked = sorted(rows, key=lambda fact: (fact.name not in _ALWAYS, -(fact.share or 0.0)))
+    ranked = sorted(rows, key=lambda fact: (fact.name not in never_cut, -(fact.share or 0.0)))
     shown = tuple(fact for fact in rows if fact in ranked[:most])
     cut = len(rows) - len(shown)
     more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
     return replace(group, facts=(*shown, more) if cut else shown)
-
-
-_ABOUT_THE_ONE_ABOVE: Final = ("_interval", "_model", "_how")
-_ALWAYS: Final = ("reading", "writing", "read", "write", "sequential")  # rows that are never cut
 
 
 def evidence(answer: Answer) -> Iterator[Block]:
@@ -417,20 +416,16 @@ def evidence(answer: Answer) -> Iterator[Block]:
 
 def estimate_table(estimates: Sequence[Estimate], most: int = 16) -> Iterator[ResultTable]:
     """The first estimates as a table for people; none without estimates."""
-    if not estimates:
-        return
-    shown = estimates[:most]
-    level = next((each.level for each in shown if each.level), None)
-    heading = "interval" if level is None else f"{level:.0%} interval" if level < 1 else "at least – at most"
-    more = f"the first {most} of {len(estimates)} estimates" if len(estimates) > most else ""
-    rows = [(quantity_label(e.name, e.unit), format_value(e.value, e.unit), _interval_words(e), e.n) for e in shown]
-    yield ResultTable.of("estimates", f"quantity; here; interval: {heading}; n [count]", rows, more)
-
-
-def _interval_words(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{format_value(estimate.low, estimate.unit)} – {format_value(estimate.high, estimate.unit)}"
+    rows: list[tuple[Cell, ...]] = []
+    for each in estimates[:most]:
+        value, low, high = (format_value(number, each.unit) for number in (each.value, each.low, each.high))
+        interval = "" if each.low is None or each.high is None else f"{low} – {high}"
+        rows.append((quantity_label(each.name, each.unit), value, interval, each.n))
+    if rows:
+        level = next((each.level for each in estimates[:most] if each.level), None)
+        heading = "interval" if level is None else f"{level:.0%} interval" if level < 1 else "at least – at most"
+        more = f"the first {most} of {len(estimates)} estimates" if len(estimates) > most else ""
+        yield ResultTable.of("estimates", f"quantity; here; interval: {heading}; n [count]", rows, more)
 
 
 def identifier(text: str) -> str:
@@ -462,27 +457,21 @@ def result_json(result: Exhibit | Answer) -> dict[str, Any]:
     return body
 
 
-_AS_IT_IS: Final = (str, int, bool, type(None))  # in JSON, and not looked at one by one: most cells are
-
-
 def to_jsonable(value: Any) -> Any:
     """Plain JSON data of any result: NaN and infinities become null, dataclasses become objects."""
-    if isinstance(value, _AS_IT_IS):
-        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (tuple, list)):
-        finite, plain = math.isfinite, _AS_IT_IS
-        return [x if type(x) in plain or (type(x) is float and finite(x)) else to_jsonable(x) for x in value]
+        return [to_jsonable(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    body = {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Answer):  # a block says of which kind it is
-        rest = replace(value, blocks=())
-        blocks = [{"block": _BLOCKS[type(block)], **to_jsonable(block)} for block in value.blocks]
-        return {**{f.name: to_jsonable(getattr(rest, f.name)) for f in fields(rest)}, "blocks": blocks}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
-    return value
+        kinds = (_BLOCKS[type(block)] for block in value.blocks)
+        body["blocks"] = [{"block": kind, **block} for kind, block in zip(kinds, body["blocks"], strict=True)]
+    return body
 
 
 _BLOCKS: Final = {
@@ -497,27 +486,22 @@ _BLOCKS: Final = {
 
 def exhibit_from_json(data: Mapping[str, Any]) -> Exhibit:
     """The inverse of `to_jsonable` for exhibits, for the cache of results."""
+    charts = (
+        Chart(**{**c, "table": _table(c["table"]), "references": tuple(Reference(**r) for r in c["references"])})
+        for c in data["charts"]
+    )
+    kinds = {"estimates": Estimate, "findings": Finding, "coverage": Coverage, "published": Published}
     return Exhibit(
-        id=data["id"],
-        title=data["title"],
-        tables=tuple(_table(t) for t in data["tables"]),
-        charts=tuple(
-            Chart(**{**c, "table": _table(c["table"]), "references": tuple(Reference(**r) for r in c["references"])})
-            for c in data["charts"]
-        ),
-        estimates=tuple(Estimate(**e) for e in data["estimates"]),
-        findings=tuple(Finding(**f) for f in data["findings"]),
+        data["id"],
+        data["title"],
+        tables=tuple(map(_table, data["tables"])),
+        charts=tuple(charts),
         caveats=tuple(data["caveats"]),
-        coverage=tuple(Coverage(**c) for c in data["coverage"]),
-        published=tuple(Published(**p) for p in data["published"]),
         provenance=Provenance(**data["provenance"]),
+        **{name: tuple(kind(**each) for each in data[name]) for name, kind in kinds.items()},
     )
 
 
 def _table(data: Mapping[str, Any]) -> ResultTable:
-    return ResultTable(
-        name=data["name"],
-        columns=tuple(ResultColumn(**c) for c in data["columns"]),
-        rows=tuple(tuple(row) for row in data["rows"]),
-        title=data["title"],
-    )
+    columns, rows = (ResultColumn(**column) for column in data["columns"]), map(tuple, data["rows"])
+    return ResultTable(data["name"], tuple(columns), tuple(rows), data["title"])

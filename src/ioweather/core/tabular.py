@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ioweather.core.foreign_text import joined
+from ioweather.core.foreign_text import marked
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -51,10 +53,6 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, for_sprea
     return "".join(f"{line[:-2]}\n" for line in lines)
 
 
-_MOST_ROWS: Final = 10
-_MOST_COLUMNS: Final = 12
-
-
 class Tabular:
     """Base of tables that export to pandas, polars and Arrow. The libraries are optional and imported on use."""
 
@@ -70,7 +68,7 @@ class Tabular:
 
     def to_polars(self) -> Any:
         """A polars.DataFrame; null is null. polars must be installed."""
-        return _dataframes().to_polars(self._table())
+        return _dataframes().needed("polars").DataFrame(self.to_arrow())
 
     def to_arrow(self) -> Any:
         """An arro3.core.Table, which pyarrow, polars and DuckDB accept."""
@@ -83,35 +81,19 @@ class Tabular:
         # Without this, pandas.DataFrame(table) would take the names of the columns for its rows.
         raise TypeError(f"a {type(self).__name__} is no array: use .to_pandas(), .to_polars() or .to_arrow()")
 
-    def _repr_html_(self) -> str:
-        return html_table(self._table())
+    def _repr_html_(self) -> str | None:
+        """The table as pandas shows it in notebooks; None, for plain text, without pandas."""
+        return marked(self.to_pandas()._repr_html_()) if find_spec("pandas") else None
 
 
 def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     """A Frame of rows of cells. Repeated names are numbered."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     columns: dict[str, Sequence[Any]] = {}
     for place, name in enumerate(names):
-        seen[name] = again = seen.get(name, 0) + 1
-        columns[name if again == 1 else f"{name}_{again}"] = [row[place] for row in rows]
+        seen[name] += 1
+        columns[name if seen[name] == 1 else f"{name}_{seen[name]}"] = [row[place] for row in rows]
     return _dataframes().frame_of(columns)
-
-
-def html_table(frame: Any) -> str:
-    """HTML table of the first rows and columns, with their numbers."""
-    from html import escape  # notebooks alone ask for it
-
-    names = list(frame)[:_MOST_COLUMNS]
-    head = "".join(f"<th>{escape(joined(name))}</th>" for name in names)
-    rows = frame.select(names).take(slice(_MOST_ROWS)).records()
-    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row.values()) + "</tr>" for row in rows)
-    size = f"{frame.rows:,} rows, {len(frame):,} columns"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{size}</p>"
-
-
-def _shown(value: Any) -> str:
-    text = "" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
-    return joined(text if len(text) <= 80 else text[:77] + "...")
 
 
 def _dataframes() -> Any:

@@ -28,8 +28,9 @@ from ioweather.facts.file_records import (
     sums,
 )
 from ioweather.facts.job_metrics import times
+from ioweather.job_io.heat_map import heat_chart
 from ioweather.job_io.summary import bin_labels, run_text
-from ioweather.job_io.view import JobView, LogFacts, heat_chart
+from ioweather.job_io.view import JobView, LogFacts
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 # Kind of use, files, mean and largest size; sizes are the highest byte touched, None where none is recorded.

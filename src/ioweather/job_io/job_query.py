@@ -8,13 +8,12 @@ where these logs are still in the place where they were ingested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
@@ -23,22 +22,16 @@ from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.foreign_text import shown_command, shown_path
 from ioweather.core.frames import Frame
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_time_ns
+from ioweather.core.units import DAY_NS, format_time_ns
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import job_io
 from ioweather.facts.runs import JOB_COLUMNS, program_of
 from ioweather.facts.server_io import ServerIo, server_io
+from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, Resolution, job_heat_maps
 from ioweather.job_io.view import (
-    PAGE,
-    SCREEN,
-    HeatMap,
     JobView,
     LogFacts,
     ModuleRecords,
-    Origin,
-    Resolution,
-    from_bins,
-    from_segments,
     main_run_of,
     printable,
 )
@@ -103,10 +96,6 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     return replace(view, processes_per_node=params.get("processes_per_node"))
 
 
-TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
-HEAT_NAMES = {"MPIIO": "MPI-IO"}
-
-
 def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:
     """Return the log at `path` as a job of its own. Nothing is written."""
     try:
@@ -127,7 +116,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
         name_bytes=sum(map(len, log.names.values())),
     )
     return JobView(
-        name, applications, files, job_io(applications, files), log=facts, heat_maps=tuple(heat_maps(log, resolution))
+        name, applications, files, job_io(applications, files), log=facts, heat_maps=job_heat_maps([log], resolution)
     )
 
 
@@ -137,46 +126,6 @@ def _unrecorded(log: DarshanLog) -> int:
         return 0
     recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
     return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
-
-
-def heat_maps(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
-    """Yield a heat map for each module that has one: its own, else one made from its trace."""
-    found = {heat.module: heat for heat in _recorded(log, resolution) if heat.total_bytes > 0}
-    for module, trace in TRACES.items():
-        part = log.modules.get(trace)
-        if module in found or part is None or part.segments is None or not len(part.segments):
-            continue
-        ranks = part.records["rank"][part.segments["record"]]
-        heat = from_segments(module, log.job.nprocs, log.job.run_seconds, ranks, part.segments, resolution)
-        if heat is not None and heat.total_bytes > 0:
-            found[module] = heat
-    yield from (found[module] for module in sorted(found))
-
-
-def _recorded(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
-    module = log.modules.get("HEATMAP")
-    if module is None:
-        return
-    records = module.records
-    lengths = records["bins"].astype(np.int64)
-    reads, writes = module.ragged["read_bins"], module.ragged["write_bins"]
-    for record_id in np.unique(records["id"]):
-        mine = records["id"] == record_id
-        values = np.repeat(mine, lengths)
-        name = log.names.get(int(record_id), "").removeprefix("heatmap:") or "unnamed"
-        heat = from_bins(
-            HEAT_NAMES.get(name, name),
-            log.job.nprocs,
-            bin_seconds=float(records["bin_width_seconds"][mine][0]),
-            ranks=records["rank"][mine],
-            lengths=lengths[mine],
-            read_values=reads.values[values],
-            write_values=writes.values[values],
-            wanted=resolution,
-        )
-        if heat is not None:
-            missing = np.setdiff1d(np.arange(log.job.nprocs), records["rank"][mine]) if module.partial else ()
-            yield replace(heat, unrecorded_ranks=tuple(int(rank) for rank in missing))
 
 
 _MOST_LISTED = 8
@@ -373,8 +322,6 @@ def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
 
 # More are not read for a picture: on a parallel file system it is the opening that takes the time.
 MOST_LOGS: Final = 1024
-_SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
-_MODULES: Final = ("HEATMAP", *TRACES.values())
 
 
 def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
@@ -386,93 +333,9 @@ def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
         if not Path(place).is_file():  # a pipe would be waited for
             continue
         try:
-            log = read_log(Path(place), modules=_MODULES)
+            log = read_log(Path(place), modules=HEAT_MODULES)
         except (OSError, SourceError):
             continue
         if log.digest == digest:
             found.append(log)
     return found
-
-
-def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[HeatMap, ...]:
-    """Return one heat map per module, over all logs of a job. Time is since the first log's start.
-
-    Logs that overlap in time have their own rows, in order of start; launches one after the other share rows by rank.
-    """
-    if len(logs) < 2:
-        return tuple(heat for log in logs for heat in heat_maps(log, resolution))
-    logs = sorted(logs, key=lambda log: (log.job.start_ns, log.digest))
-    start_ns = logs[0].job.start_ns
-    seconds = (max(log.job.end_ns for log in logs) - start_ns) / NS
-    first_rows, rows = _rows(logs)
-    parts: dict[str, list[tuple[Ints, NDArray[Any], Origin]]] = {}
-    for log, first_row in zip(logs, first_rows, strict=True):
-        for module, (ranks, segments, origin) in _operations(log).items():
-            later = (log.job.start_ns - start_ns) / NS
-            segments["start_seconds"] += later
-            segments["end_seconds"] += later
-            inside = (ranks >= 0) & (ranks < log.job.nprocs)
-            parts.setdefault(module, []).append((ranks[inside] + first_row, segments[inside], origin))
-    found = []
-    for module in sorted(parts):
-        ranks, segments = (np.concatenate([part[column] for part in parts[module]]) for column in (0, 1))
-        made_from: Origin = "trace" if any(part[2] == "trace" for part in parts[module]) else "heat map"
-        heat = from_segments(module, rows, seconds, ranks, segments, resolution, origin=made_from)
-        if heat is not None and heat.total_bytes > 0:
-            found.append(heat)
-    return tuple(found)
-
-
-def _rows(logs: Sequence[DarshanLog]) -> tuple[list[int], int]:
-    """Return the first row of each log, and the number of rows."""
-    ends = np.maximum.accumulate([log.job.end_ns for log in logs])
-    at_once = any(log.job.start_ns < end for log, end in zip(logs[1:], ends[:-1].tolist(), strict=True))
-    processes = [log.job.nprocs for log in logs]
-    if not at_once:
-        return [0] * len(logs), max(processes)
-    return [0, *np.cumsum(processes)[:-1].tolist()], sum(processes)
-
-
-def _operations(log: DarshanLog) -> dict[str, tuple[Ints, NDArray[Any], Origin]]:
-    """Return ranks and operations by module: each bin of its heat map as one operation, else those of its trace."""
-    found: dict[str, tuple[Ints, NDArray[Any], Origin]] = {}
-    for module, ranks, segments in _bins(log):
-        found[module] = ranks, segments, "heat map"
-    for module, trace in TRACES.items():
-        part = log.modules.get(trace)
-        if module not in found and part is not None and part.segments is not None and len(part.segments):
-            segments = np.zeros(len(part.segments), _SEGMENT)
-            for name, _ in _SEGMENT:
-                segments[name] = part.segments[name]
-            found[module] = part.records["rank"][part.segments["record"]], segments, "trace"
-    return found
-
-
-def _bins(log: DarshanLog) -> Iterator[tuple[str, Ints, NDArray[Any]]]:
-    module = log.modules.get("HEATMAP")
-    if module is None:
-        return
-    records = module.records
-    lengths = records["bins"].astype(np.int64)
-    of_record = np.repeat(np.arange(len(records)), lengths)
-    number = np.arange(len(of_record)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    width = records["bin_width_seconds"][of_record]
-    run_seconds = max(log.job.run_seconds, 0.0)
-    for record_id in np.unique(records["id"]).tolist():
-        mine = records["id"][of_record] == record_id
-        parts = []
-        for write, values in ((False, module.ragged["read_bins"].values), (True, module.ragged["write_bins"].values)):
-            there = mine & (values > 0)
-            segments = np.zeros(int(there.sum()), _SEGMENT)
-            segments["write"], segments["length"] = write, values[there]
-            segments["start_seconds"] = number[there] * width[there]
-            # The last bin reaches beyond the run; what is in it happened before its end.
-            ends = segments["start_seconds"] + width[there]
-            segments["end_seconds"] = np.where(
-                segments["start_seconds"] < run_seconds, np.minimum(ends, run_seconds), ends
-            )
-            parts.append((records["rank"][of_record][there], segments))
-        name = log.names.get(record_id, "").removeprefix("heatmap:") or "unnamed"
-        ranks, segments = (np.concatenate(column) for column in zip(*parts, strict=True))
-        if len(segments):
-            yield HEAT_NAMES.get(name, name), ranks, segments

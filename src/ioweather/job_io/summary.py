@@ -19,7 +19,8 @@ from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.file_records import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
-from ioweather.job_io.view import JobView, busiest, heat_chart, printable, recorded_whole
+from ioweather.job_io.heat_map import busiest, heat_chart
+from ioweather.job_io.view import JobView, printable, recorded_whole
 
 # Darshan records 1,024 files per process and module, in 4 MiB for all modules, and 1 MiB of names (darshan-runtime's
 # manual: MAX_RECORDS, DARSHAN_MODMEM, DARSHAN_NAMEMEM). A file that does not fit has no record.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -42,25 +42,20 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
-from ioweather.stats.bootstrap import BlockBootstrap
-from ioweather.stats.climatology import (
-    HOURS,
-    MEMORY_DAYS,
-    SLOTS,
-    HourlyMeans,
-    climate_replicates,
-    climate_tables,
-    hourly_means,
-)
-from ioweather.stats.estimates import Intervals, surely
+from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (
     CANDIDATES,
     COMBINED,
+    HOURS,
     LEVEL,
+    MEMORY_DAYS,
+    SLOTS,
+    HourlyMeans,
     Rolling,
     Timed,
-    Work,
-    expected_load,
+    climate_replicates,
+    climate_tables,
+    hourly_means,
     rolling_forecasts,
     rolling_intervals,
 )
@@ -130,21 +125,12 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownJobs:
-    """Jobs and the bytes per second of each, in steps of `step_ns`, a whole fraction of the history's windows."""
-
-    work: Work
-    step_ns: int
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """Input of a forecast, and notes on it: its age, other file systems."""
 
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
-    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +138,8 @@ class Outlook:
     """The forecast of one horizon, in the quantity's unit, and the skill of past forecasts.
 
     `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same in the quantity's own
-    unit. `by` is the candidate shown: the combination if its skill is above zero, else the better of the other two.
+    unit. `by` is the candidate shown: the combination if its skill is above zero (`skilled`), else the better of the
+    other two.
     """
 
     horizon_ns: int
@@ -165,20 +152,18 @@ class Outlook:
     against: tuple[Estimate, ...]
     skill_amount: Estimate
     coverage: Estimate
+    skilled: bool
 
     @property
-    def skilled(self) -> bool:
-        return _is_skilled(self.skill)
-
-    @property
-    def label(self) -> str:
-        return f"in {self.horizon_ns // MINUTE_NS} min"
+    def minutes(self) -> int:
+        return self.horizon_ns // MINUTE_NS
 
 
 @dataclass(frozen=True, eq=False)
 class BestStart:
     """The next 24 full hours as starts (`clock` is local time in `zone`), the typical value of the `hours` from each,
-    on the scale of the data and with intervals, and the gain of choosing the hour in the past."""
+    on the scale of the data and with intervals, and the gain of choosing the hour in the past. `pays`: choosing has
+    paid before on `enough` days, and the hours ahead differ."""
 
     start_ns: Ints
     clock: tuple[str, ...]
@@ -199,61 +184,67 @@ class BestStart:
 
     @property
     def pays(self) -> bool:
-        """Whether choosing has paid before, and the hours ahead differ."""
-        proven = self.enough and self.gain.low is not None and self.gain.low > 0
-        ahead = 1 - math.exp(self.typical[self.best] - float(self.typical.mean()))
-        return proven and (self.gain.value or 0.0) >= WORTH_IT and ahead >= WORTH_IT
+        proven = self.enough and surely(self.gain, above=0.0) and (self.gain.value or 0.0) >= WORTH_IT
+        return proven and 1 - math.exp(self.typical[self.best] - float(self.typical.mean())) >= WORTH_IT
 
 
 def forecast_answer(
     given: Seen, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
 ) -> Answer:
     """Return the answer as of the last window of the history."""
-    history, quantity = given.history, given.quantity
-    question = f"{quantity.title}: what do the next two hours bring?"
-    seen = without_maintenance(history, facility)
+    quantity, window_ns = given.quantity, given.history.window_ns
+    seen = without_maintenance(given.history, facility)
     present = int(np.isfinite(seen.values).sum())
-    width = format_seconds(history.window_ns / 1e9)
-    coverage = Coverage(len(history.values), present, f"windows of {width}")
-    if present * history.window_ns < NEEDED_DAYS * DAY_NS:
-        needed = math.ceil(NEEDED_DAYS * DAY_NS / history.window_ns)
-        last = [
-            Fact("last_seen", "last seen", float(value), quantity.unit, note=format_time_ns(seen.end_ns))
-            for value in seen.values[-1:]
-        ]
-        return Answer(
-            question,
-            f"{quantity.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} days "
-            f"({needed:,} windows) are needed.",
-            facts=(FactGroup("expected", quantity.title, tuple(last)),) if last else (),
-            caveats=given.notes,
-            coverage=(coverage,),
-            name="forecast",
-            result=_outcome(seen, quantity, (), None),
-        )
+    width = format_seconds(window_ns / 1e9)
+    now = float(seen.values[-1]) if len(seen.values) else None
+    answer = Answer(
+        question=f"{quantity.title}: what do the next two hours bring?",
+        headline=f"{quantity.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} "
+        f"days ({math.ceil(NEEDED_DAYS * DAY_NS / window_ns):,} windows) are needed.",
+        caveats=given.notes,
+        coverage=(Coverage(len(given.history.values), present, f"windows of {width}"),),
+        name="forecast",
+    )
+    name = quantity.filesystem, quantity.of, quantity.op, quantity.unit, window_ns, now, seen.end_ns
+    if present * window_ns < NEEDED_DAYS * DAY_NS:
+        last = Fact("last_seen", "last seen", now, quantity.unit, note=format_time_ns(seen.end_ns))
+        facts = (FactGroup("expected", quantity.title, (last,)),) if now is not None else ()
+        return replace(answer, facts=facts, result=ForecastOutcome(*name, (), None))
     # Horizons are whole numbers of windows.
-    horizons = {horizon for horizon in HORIZONS_NS if horizon % history.window_ns == 0}
+    horizons = {horizon for horizon in HORIZONS_NS if horizon % window_ns == 0}
     if horizon_ns is not None:
-        horizons.add(-(-horizon_ns // history.window_ns) * history.window_ns)
-    windows = tuple(horizon // history.window_ns for horizon in sorted(horizons)) or (1,)
+        horizons.add(-(-horizon_ns // window_ns) * window_ns)
+    windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
-    series = timed(seen, quantity, zone, windows[-1] * history.window_ns)
-    known = by_jobs(given.jobs, seen, quantity, windows)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
+    series = timed(seen, quantity, zone, windows[-1] * window_ns)
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
-    starts = start_exhibit(start, quantity) if start is not None and start.pays else None
-    return Answer(
-        question=question,
-        headline=_headline(quantity, float(seen.values[-1]), main),
-        facts=tuple(_facts(quantity, seen, outlooks, start, zone)),
-        exhibits=(forecast_exhibit(seen, quantity, outlooks), *([starts] if starts else [])),
-        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding(start, quantity.of)),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
-        coverage=(coverage,),
-        name="forecast",
-        result=_outcome(seen, quantity, outlooks, start),
+    start_facts, start_finding = describe_start(start, quantity)
+    pays = start is not None and start.pays
+    return replace(
+        answer,
+        headline=_headline(quantity, seen.values[-1], main),
+        facts=(*_facts(quantity, seen, outlooks, zone), *start_facts),
+        exhibits=(
+            forecast_exhibit(seen, quantity, outlooks),
+            *([start_exhibit(start, quantity)] if start is not None and pays else []),
+        ),
+        findings=(*_findings(outlooks), _knows(seen), start_finding),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name)),
+        result=ForecastOutcome(
+            *name,
+            tuple(
+                Horizon(
+                    *(o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high),
+                    Amount(o.skill.value, o.skill.low, o.skill.high),
+                    o.coverage.value,
+                )
+                for o in outlooks
+            ),
+            int(start.start_ns[start.best]) if start is not None and pays else None,
+        ),
     )
 
 
@@ -277,24 +268,13 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
 
 
-def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
-    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
-    if jobs is None:
-        return None
-    work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
-    own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
-    rest = np.maximum(history.values - own, 0.0)
-    amount = expected_load(work, windows * every, horizons, every=every)
-    return np.asarray(quantity.forward(amount + rest))
-
-
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
+    n = int(scored.sum())
+    intervals = Intervals(scored, history.window_ns)
     error = np.abs(rolling.point - rolling.truth)
     amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
-    n = int(scored.sum())
-    intervals = Intervals(scored, history.window_ns, on=True)
     sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
     horizon_ns = rolling.horizon * history.window_ns
     label = f"in {horizon_ns // MINUTE_NS} min"
@@ -307,24 +287,25 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
         skill_of(f" against {name}", sums[:, [candidate, candidate, COMBINED, COMBINED + 1]])
         for candidate, name in enumerate(CANDIDATES[:COMBINED])
     )
-    by = COMBINED if _is_skilled(skill) else int(sums[:, :COMBINED].sum(axis=0).argmin())
+    skilled = surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
+    by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
     bands = rolling_intervals(rolling, by)
     judged = np.isfinite(bands.inside)
-    covered = Intervals(judged, history.window_ns, on=True)
-    sums_covered, judgements = covered.sums(judged, bands.inside), int(judged.sum())
+    covered = Intervals(judged, history.window_ns)
     coverage = covered.estimate(
-        f"coverage {label}", "ratio", sums_covered, lambda s: s[..., 1] / s[..., 0], n=judgements
+        f"coverage {label}",
+        "ratio",
+        covered.sums(judged, bands.inside),
+        lambda s: s[..., 1] / s[..., 0],
+        n=int(judged.sum()),
     )
     value, low, high = (
         float(last) if np.isfinite(last := quantity.back(values)[-1]) else None
         for values in (rolling.point[by], bands.low, bands.high)
     )
     time_ns, skill_amount = history.end_ns + horizon_ns, skill_of(f" in {quantity.unit}", sums_amount)
-    return Outlook(horizon_ns, time_ns, CANDIDATES[by], value, low, high, skill, against, skill_amount, coverage)
-
-
-def _is_skilled(skill: Estimate) -> bool:
-    return surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
+    shown = (CANDIDATES[by], value, low, high)
+    return Outlook(horizon_ns, time_ns, *shown, skill, against, skill_amount, coverage, skilled)
 
 
 def _skill_of_sums(sums: Floats) -> Any:
@@ -344,17 +325,18 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     typical = run_means(climate_tables(recent)[-1], slot, hours)
     if not np.isfinite(typical).all():
         return None
-    bootstrap = BlockBootstrap(len(recent.means), level=LEVEL, unit_name="day")
-    again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
-    bounds = [bootstrap.interval(again[:, place]) for place in range(len(typical))]
-    low, high = (np.array([np.nan if b[side] is None else b[side] for b in bounds], np.float64) for side in (0, 1))
+    bootstrap = BlockBootstrap(len(recent.means))
+    low = high = np.full(len(typical), np.nan)
+    if bootstrap.blocks >= MIN_BLOCKS:
+        again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
+        low, high = np.quantile(again, expanded_levels(LEVEL, bootstrap.blocks), axis=0)
     clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
     gained = past_gains(hourly, hours)
     judged = np.isfinite(gained)
     gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be evaluated")
     if judged.any():
-        intervals = Intervals(judged, DAY_NS, on=True, unit=1, unit_name="day")
+        intervals = Intervals(judged, DAY_NS, unit=1, unit_name="day")
         sums = intervals.sums(judged, gained)
         gain = intervals.estimate(
             gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=int(judged.sum())
@@ -393,22 +375,9 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
     return gains
 
 
-def _outcome(
-    seen: History, quantity: Quantity, outlooks: Sequence[Outlook], start: BestStart | None
-) -> ForecastOutcome:
-    horizons = []
-    for o in outlooks:
-        skill = Amount(o.skill.value, o.skill.low, o.skill.high)
-        horizons.append(Horizon(o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high, skill, o.coverage.value))
-    best = int(start.start_ns[start.best]) if start is not None and start.pays else None
-    now = float(seen.values[-1]) if len(seen.values) and np.isfinite(seen.values[-1]) else None
-    name, of, op, unit = quantity.filesystem, quantity.of, quantity.op, quantity.unit
-    return ForecastOutcome(name, of, op, unit, seen.window_ns, now, seen.end_ns, tuple(horizons), best)
-
-
 def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
     text = f"{quantity.title}: {quantity.show(now)} now"
-    ahead = main.label.removeprefix("in ").replace(" min", " minutes")
+    ahead = f"{main.minutes} minutes"
     if main.low is not None and main.high is not None:
         text += f", {quantity.show(main.low)} to {quantity.show(main.high)} expected in {ahead} ({LEVEL:.0%})"
     elif main.value is not None:
@@ -432,21 +401,17 @@ def _with_interval(skill: Estimate) -> str:
     return f"{signed(skill.value)} ({signed(skill.low)} to {signed(skill.high)})"
 
 
-def _facts(
-    quantity: Quantity, history: History, outlooks: Sequence[Outlook], start: BestStart | None, zone: dt.tzinfo
-) -> list[FactGroup]:
+def _facts(quantity: Quantity, history: History, outlooks: Sequence[Outlook], zone: dt.tzinfo) -> Iterator[FactGroup]:
     width = format_seconds(history.window_ns / 1e9)
     until = format_time_ns(history.end_ns, zone)
-    values = [
-        Fact("now", "now", float(history.values[-1]), quantity.unit, note=f"{width} until {until[:16]}{until[19:]}")
-    ]
-    skills = []
+    note = f"{width} until {until[:16]}{until[19:]}"
+    values, skills = [Fact("now", "now", float(history.values[-1]), quantity.unit, note=note)], []
     for o in outlooks:
-        name = f"in_{o.horizon_ns // MINUTE_NS}_min"
+        name, label = f"in_{o.minutes}_min", f"in {o.minutes} min"
         expected = f"{BY[o.by]}; no interval yet"
         if o.low is not None and o.high is not None:
             expected = f"{quantity.show(o.low)} to {quantity.show(o.high)}, {BY[o.by]}"
-        values.append(Fact(name, o.label, o.value, quantity.unit, note=expected))
+        values.append(Fact(name, label, o.value, quantity.unit, note=expected))
         worth = f"no better than '{BY[o.by]}'"
         if o.skill.value is None:
             worth = "not judged yet"
@@ -454,72 +419,52 @@ def _facts(
             worth = "better in relative terms, worse in absolute terms"
         elif o.skilled:
             worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
-        skills.append(Fact(name, o.label, _with_interval(o.skill), note=worth))
+        skills.append(Fact(name, label, _with_interval(o.skill), note=worth))
     # A forecast without skill is not shown as a forecast.
-    name = "expected" if any(o.skilled for o in outlooks) else "usual"
-    groups = [
-        FactGroup(name, f"{quantity.title}, in windows of {width}", tuple(values)),
-        FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(skills)),
-    ]
+    kind = "expected" if any(o.skilled for o in outlooks) else "usual"
+    yield FactGroup(kind, f"{quantity.title}, in windows of {width}", tuple(values))
+    yield FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(skills))
     covered = [o.coverage.value for o in outlooks if o.coverage.value is not None]
     if covered:
         note = f"of the time ({LEVEL:.0%} intended); range over horizons"
         text = f"{min(covered):.0%} to {max(covered):.0%}"
-        fact = Fact("coverage", "contained the actual value", text, note=note)
-        groups.append(FactGroup("intervals", "Intervals", (fact,)))
-    return [*groups, start_facts(start, quantity)] if start is not None else groups
+        yield FactGroup("intervals", "Intervals", (Fact("coverage", "contained the actual value", text, note=note),))
 
 
-def _listed(outlooks: Sequence[Outlook]) -> str:
-    minutes = [str(o.horizon_ns // MINUTE_NS) for o in outlooks]
-    together = minutes[0] if len(minutes) == 1 else f"{', '.join(minutes[:-1])} and {minutes[-1]}"
-    return f"{together} minutes ahead"
+def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
+    def listed(some: Sequence[Outlook]) -> str:
+        *first, last = (str(o.minutes) for o in some)
+        return f"{', '.join(first)} and {last} minutes ahead" if first else f"{last} minutes ahead"
 
-
-def _findings(outlooks: Sequence[Outlook]) -> list[Finding]:
-    better = [o for o in outlooks if o.skilled]
-    worse = [o for o in outlooks if not o.skilled]
-    off = [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]
-    found = []
+    better, worse = ([o for o in outlooks if o.skilled == skilled] for skilled in (True, False))
     if better:
         most = max(better, key=lambda o: o.skill.value or 0.0)
-        text = (
-            f"The forecast beats 'as now' and 'as usual' {_listed(better)}; most {most.label}, with skill "
-            f"{_with_interval(most.skill)}."
-        )
-        found.append(Finding(text, name="skilled"))
+        text = f"most in {most.minutes} min, with skill {_with_interval(most.skill)}"
+        yield Finding(f"The forecast beats 'as now' and 'as usual' {listed(better)}; {text}.", name="skilled")
     if worse:
-        text = f"No forecast skill {_listed(worse)}; showing the better of 'as now' and 'as usual' there."
+        text = f"No forecast skill {listed(worse)}; showing the better of 'as now' and 'as usual' there."
         decided = not better or all(surely(o.skill, below=0.0) for o in worse)
-        found.append(Finding(text, "note" if decided else "undecided", "not_skilled"))
-    if off:
-        text = f"Intervals are too narrow {_listed(off)}: they contained the actual value less often than intended."
-        found.append(Finding(text, name="narrow_intervals"))
-    return found
+        yield Finding(text, "note" if decided else "undecided", "not_skilled")
+    if off := [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]:
+        text = f"Intervals are too narrow {listed(off)}: they contained the actual value less often than intended."
+        yield Finding(text, name="narrow_intervals")
 
 
-def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+def _knows(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    known = "no jobs"
-    if jobs is not None:
-        work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
-        now = work.present & (work.window == steps - 1)
-        running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
-    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
+    return Finding(f"The forecast uses the last {days:.0f} days.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
-    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. Jobs are not known to "
         "the forecast.",
     ]
 
@@ -565,23 +510,17 @@ def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Ou
     return Exhibit("forecast", quantity.title, (forecasts,), (chart,), tuple(estimates))
 
 
-def _percent(value: float | None) -> str:
-    return "no" if value is None else f"{round(100 * value)}%"
-
-
-def _interval(gain: Estimate) -> str:
-    return f"{LEVEL:.0%} interval {_percent(gain.low)} to {_percent(gain.high)}"
-
-
-def _too_few(gain: Estimate) -> str:
-    return f"needs {LEAST_DAYS} days of history to compare hours; only {gain.n or 0} so far"
-
-
-def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
-    """Return the facts on the best start."""
-    best, gain, unit = found.best, found.gain, quantity.unit
-    note = f"on {gain.n} past days; {_interval(gain)}"
-    saved = Fact("gain", "choosing the hour saved", _percent(gain.value), note=note)
+def describe_start(found: BestStart | None, quantity: Quantity) -> tuple[tuple[FactGroup, ...], Finding]:
+    """Return facts and a finding on the best start; `found` is None if there is no typical value for every hour."""
+    if found is None:
+        text = f"No best start: not every hour of the week ahead has a typical {quantity.of} yet."
+        return (), Finding(text, name="best_start")
+    gain, best, unit = found.gain, found.best, quantity.unit
+    least, value, most = ("no" if v is None else f"{round(100 * v)}%" for v in (gain.low, gain.value, gain.high))
+    interval = f"{LEVEL:.0%} interval {least} to {most}"
+    saved = Fact("gain", "choosing the hour saved", value, note=f"on {gain.n} past days; {interval}")
+    less = f"{value.removeprefix('-')} {'more' if value.startswith('-') else 'less'} {quantity.of}"
+    chosen = f"n {gain.n} past days the hour chosen in advance had {less} than that day's average"
     if found.pays:
         typical, mean = (float(quantity.back(value)) for value in (found.typical[best], found.typical.mean()))
         low, high = (quantity.show(quantity.back(bound[best])) for bound in (found.low, found.high))
@@ -592,48 +531,29 @@ def start_facts(found: BestStart, quantity: Quantity) -> FactGroup:
             Fact("typical", "typical of all 24 hours", mean, unit),
             saved,
         ]
+        finding = Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start")
+    elif found.enough:
+        facts = [Fact("start", "start", "any time", note="the hours do not differ beyond the noise"), saved]
+        text = f"Start any time: differences between hours are within the noise. O{chosen} (saved: {interval})."
+        is_small = gain.high is not None and gain.high < WORTH_IT
+        finding = Finding(text, "note" if is_small else "undecided", "best_start")
     else:
-        why = "the hours do not differ beyond the noise" if found.enough else _too_few(gain)
-        facts = [Fact("start", "start", "any time", note=why), *([saved] if found.enough else [])]
+        why = f"needs {LEAST_DAYS} days of history to compare hours; only {gain.n or 0} so far"
+        facts = [Fact("start", "start", "any time", note=why)]
+        finding = Finding(f"Start any time: {why}.", "undecided", "best_start")
     title = f"Best start in the next 24 h, for {format_seconds(found.hours * 3600)}"
-    return FactGroup("best_start", title, tuple(facts))
-
-
-def start_finding(found: BestStart | None, what: str) -> Finding:
-    """Return the finding on the best start."""
-    name = "best_start"
-    if found is None:
-        text = f"No best start: not every hour of the week ahead has a typical {what} yet."
-        return Finding(text, name=name)
-    gain = found.gain
-    if not found.enough and not found.pays:
-        return Finding(f"Start any time: {_too_few(gain)}.", "undecided", name)
-    value = gain.value
-    less = f"{_percent(-value)} more" if value is not None and value < 0 else f"{_percent(value)} less"
-    chosen = f"n {gain.n} past days the hour chosen in advance had {less} {what} than that day's average"
-    if found.pays:
-        return Finding(f"The hours differ: o{chosen} ({_interval(gain)}).", name=name)
-    return Finding(
-        f"Start any time: differences between hours are within the noise. O{chosen} (saved: {_interval(gain)}).",
-        "note" if gain.high is not None and gain.high < WORTH_IT else "undecided",
-        name,
-    )
+    return (FactGroup("best_start", title, tuple(facts)),), finding
 
 
 def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
     """Return typical values by start in the next 24 hours."""
     what, unit, back = quantity.of, quantity.unit, quantity.back
-    rows = table(
-        "starts",
-        {
-            "start": ("start", "time_ns", found.start_ns),
-            "clock": (f"local ({found.zone})", "text", found.clock),
-            "typical": (f"typical {what}", unit, np.asarray(back(found.typical))),
-            "low": ("90% from", unit, np.asarray(back(found.low))),
-            "high": ("90% to", unit, np.asarray(back(found.high))),
-            "ratio": ("against all hours", "factor", np.exp(found.typical - found.typical.mean())),
-        },
-        f"Typical {what} of {found.hours} h from each start",
+    columns = (
+        f"start: start [time_ns]; clock: local ({found.zone}) [text]; typical: typical {what} [{unit}]; "
+        f"low: 90% from [{unit}]; high: 90% to [{unit}]; ratio: against all hours [factor]"
     )
+    shown = (np.asarray(back(each)) for each in (found.typical, found.low, found.high))
+    ratio, title = np.exp(found.typical - found.typical.mean()), f"Typical {what} of {found.hours} h from each start"
+    rows = table("starts", columns, found.start_ns, found.clock, *shown, ratio, title=title)
     chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))

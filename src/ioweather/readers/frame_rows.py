@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
@@ -53,42 +52,19 @@ class SeriesRows:
         self._rows = []
 
 
+# A row of `jobs` by its columns; what is not known may be left out.
+Job: TypeAlias = dict[str, Any]
 _BATCH = 100_000
-_END_NS = 1 << 63  # beyond the int64 of the tables
+END_NS: Final = 1 << 63  # beyond the int64 of the tables
 
 
-@dataclass(frozen=True)
-class JobRecord:
-    """One row of `jobs`."""
-
-    cluster: str
-    job_id: str
-    step: str
-    state: str
-    submit_ns: int
-    raw_job_id: int | None = None
-    restart: int | None = None
-    array_job_id: int | None = None
-    het_offset: int | None = None
-    uid: int | None = None
-    user: str | None = None
-    account: str | None = None
-    name: str | None = None
-    start_ns: int | None = None
-    end_ns: int | None = None
-    node_count: int | None = None
-    cpu_count: int | None = None
-    nodes: str | None = None
+def _jobs_frame(jobs: Sequence[Job]) -> Frame:
+    return JOBS.frame({name: [job.get(name) for job in jobs] for name in JOBS.names}, rows=len(jobs))
 
 
-def _jobs_frame(records: Sequence[JobRecord]) -> Frame:
-    columns = {field.name: [getattr(record, field.name) for record in records] for field in fields(JobRecord)}
-    return JOBS.frame(columns, rows=len(records))
-
-
-def job_frames(records: Iterable[JobRecord]) -> Iterator[tuple[str, Frame]]:
+def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
     """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
-    batch: list[JobRecord] = []
+    batch: list[Job] = []
     trouble: SourceError | None = None
     try:
         for record in records:
@@ -123,7 +99,7 @@ def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int |
     if text in ("", "0"):
         return None
     count = whole_number(text)
-    if count is None or count * (NS // per_second) >= _END_NS:
+    if count is None or count * (NS // per_second) >= END_NS:
         raise CorruptInput(f"{where}: {name} is {text[:40]!r}, not seconds since 1970.")
     return count * (NS // per_second)
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS
-from ioweather.readers.frame_rows import JobRecord, job_frames, moment_ns, numbered_lines, state_of
+from ioweather.readers.frame_rows import Job, job_frames, moment_ns, numbered_lines, state_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head
 
@@ -37,7 +36,6 @@ _JOB = re.compile(r"([0-9]{1,18})(?:\[([0-9]{0,18})\])?(?:\.(.*))?")
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 # 'n404/2', 'c1/0*13' (thirteen CPUs), 'c2/0-7', 'c3/0-3,8': a host and its slots.
 _PBS_SLOTS = re.compile(r"([0-9]{1,9})(?:([*-])([0-9]{1,9}))?")
-_RUNS = ("S", "E", "R")
 _STAMP = "%m/%d/%Y %H:%M:%S"
 _NO_PROJECT = "_pbs_project_default"
 
@@ -66,72 +64,52 @@ PBS = FileReader(
 )
 
 
-def _pbs_records(path: Path, context: ReadContext) -> Iterator[JobRecord]:
-    runs = _Runs()
+def _pbs_records(path: Path, context: ReadContext) -> Iterator[Job]:
+    """A started run is remembered until its end record or the end of the file, or until the file cannot be read on."""
+    unfinished: dict[str, tuple[Job, str]] = {}  # with the stamp of its start
+    newest: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
     try:
         for where, line in numbered_lines(path):
             match = _LINE.match(line)
             if match is None:
                 raise CorruptInput(f"{where}: expected 'MM/DD/YYYY HH:MM:SS;KIND;JOB;...', found {line[:60]!r}.")
             stamp, kind, identity, message = match.groups()
-            if kind not in _RUNS:
+            if kind not in ("S", "E", "R"):
                 continue
             values = _pbs_values(message)
             if kind == "R" and "start" not in values:  # Torque says no more than that it was
-                yield from runs.stopped(identity, stamp)
+                if identity in unfinished:
+                    job, began = unfinished.pop(identity)
+                    yield {**job, "state": "REQUEUED", "end_ns": _pbs_end(job["start_ns"], began, stamp)}
                 continue
-            record = _pbs_record(where, kind, identity, values, context.cluster)
+            job = _pbs_job(where, kind, identity, values, context.cluster)
+            start, number = newest.get(identity, (job["start_ns"], 0))
+            run_count = whole_number(values.get("run_count", "")) if kind != "S" else None
+            if run_count:
+                number = run_count - 1
+            elif start != job["start_ns"]:
+                number += 1
+            newest[identity] = job["start_ns"], number
+            job["restart"] = number or None  # the first run has no number: most jobs have no other
             if kind == "S":
-                runs.started(identity, record, stamp)
+                unfinished[identity] = job, stamp
             else:
-                yield runs.ended(identity, record, whole_number(values.get("run_count", "")))
+                if identity in unfinished and unfinished[identity][0]["start_ns"] == job["start_ns"]:
+                    del unfinished[identity]
+                yield job
     except SourceError:
-        yield from runs.unfinished()
+        yield from (job for job, _ in unfinished.values())
         raise
-    yield from runs.unfinished()
+    yield from (job for job, _ in unfinished.values())
 
 
-class _Runs:
-    """Runs of jobs in one file. A started run is remembered until its end record or the end of the file."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, tuple[JobRecord, str]] = {}
-        self._last: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
-
-    def started(self, identity: str, record: JobRecord, stamp: str) -> None:
-        self._open[identity] = self._numbered(identity, record, None), stamp
-
-    def ended(self, identity: str, record: JobRecord, run_count: int | None) -> JobRecord:
-        started = self._open.get(identity)
-        if started is not None and started[0].start_ns == record.start_ns:
-            del self._open[identity]
-        return self._numbered(identity, record, run_count)
-
-    def stopped(self, identity: str, stamp: str) -> Iterator[JobRecord]:
-        """The run that was stopped at `stamp`; its duration is the difference of two stamps of one clock."""
-        if identity in self._open:
-            record, began = self._open.pop(identity)
-            try:
-                took = datetime.strptime(stamp, _STAMP) - datetime.strptime(began, _STAMP)
-                seconds = max(0, round(took.total_seconds()))
-            except ValueError:  # the 31st of June
-                seconds = None
-            start = record.start_ns
-            end = None if start is None or seconds is None else start + seconds * NS
-            yield replace(record, state="REQUEUED", end_ns=end)
-
-    def unfinished(self) -> Iterator[JobRecord]:
-        return (record for record, _ in self._open.values())
-
-    def _numbered(self, identity: str, record: JobRecord, run_count: int | None) -> JobRecord:
-        """The first run has no number: most jobs have no other."""
-        start, number = self._last.get(identity, (record.start_ns, 0))
-        if run_count:
-            number = run_count - 1
-        elif start != record.start_ns:
-            number += 1
-        self._last[identity] = record.start_ns, number
-        return replace(record, restart=number or None)
+def _pbs_end(start_ns: int | None, began: str, stopped: str) -> int | None:
+    """The end of a run whose duration is the difference of two stamps of one clock."""
+    try:
+        took = datetime.strptime(stopped, _STAMP) - datetime.strptime(began, _STAMP)
+    except ValueError:  # the 31st of June
+        return None
+    return None if start_ns is None else start_ns + max(0, round(took.total_seconds())) * NS
 
 
 def _pbs_values(message: str) -> dict[str, str]:
@@ -152,7 +130,7 @@ def _pbs_values(message: str) -> dict[str, str]:
     return {key: value.strip().strip('"') for key, value in values.items()}
 
 
-def _pbs_record(where: str, kind: str, identity: str, values: dict[str, str], cluster: str | None) -> JobRecord:
+def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], cluster: str | None) -> Job:
     job = _JOB.fullmatch(identity)
     if job is None:
         raise CorruptInput(f"{where}: {identity[:60]!r} is not the id of a job.")
@@ -163,24 +141,24 @@ def _pbs_record(where: str, kind: str, identity: str, values: dict[str, str], cl
         raise CorruptInput(f"{where}: job {identity[:60]} has neither ctime nor start.")
     hosts, slots = _pbs_hosts(values.get("exec_host", ""))
     project = values.get("project", "")
-    return JobRecord(
-        cluster=cluster or server or UNNAMED_CLUSTER,
-        job_id=str(number) if task is None else f"{number}[{task}]",
+    return {
+        "cluster": cluster or server or UNNAMED_CLUSTER,
+        "job_id": str(number) if task is None else f"{number}[{task}]",
         # Darshan takes the number in front of $PBS_JOBID: tasks of an array have one between them.
-        raw_job_id=number,
-        array_job_id=number if task is not None else None,
-        step="",
-        state={"S": "RUNNING", "R": "REQUEUED"}.get(kind) or state_of(values.get("Exit_status")),
-        submit_ns=submit,
-        user=values.get("user") or None,
-        account=values.get("account") or (project if project != _NO_PROJECT else None) or None,
-        name=values.get("jobname") or None,
-        start_ns=times["start"],
-        end_ns=times["end"] if kind != "S" else None,
-        node_count=len(hosts) or whole_number(values.get("Resource_List.nodect", "")),
-        cpu_count=_first_count(values.get("resources_used.ncpus"), str(slots), values.get("Resource_List.ncpus")),
-        nodes=",".join(hosts) or None,
-    )
+        "raw_job_id": number,
+        "array_job_id": number if task is not None else None,
+        "step": "",
+        "state": {"S": "RUNNING", "R": "REQUEUED"}.get(kind) or state_of(values.get("Exit_status")),
+        "submit_ns": submit,
+        "user": values.get("user") or None,
+        "account": values.get("account") or (project if project != _NO_PROJECT else None) or None,
+        "name": values.get("jobname") or None,
+        "start_ns": times["start"],
+        "end_ns": times["end"] if kind != "S" else None,
+        "node_count": len(hosts) or whole_number(values.get("Resource_List.nodect", "")),
+        "cpu_count": _first_count(values.get("resources_used.ncpus"), str(slots), values.get("Resource_List.ncpus")),
+        "nodes": ",".join(hosts) or None,
+    }
 
 
 def _first_count(*texts: str | None) -> int | None:
@@ -204,8 +182,6 @@ def _pbs_hosts(text: str) -> tuple[list[str], int]:
 
 _EVENT = re.compile(r'"([A-Z_]{3,40})" "[0-9.]{1,12}" [0-9]{1,18} ')
 _LSF_SLOTS = re.compile(r"([0-9]{1,9})\*(.+)")
-# Between `command` and `projectName`: 19 of rusage and `mailUser`.
-_AFTER_COMMAND = 20
 _DONE, _EXITED = 64, 32
 
 
@@ -230,46 +206,13 @@ LSF = FileReader(
 )
 
 
-def _lsf_records(path: Path, cluster: str) -> Iterator[JobRecord]:
+def _lsf_records(path: Path, cluster: str) -> Iterator[Job]:
     for where, line in numbered_lines(path):
         event = _EVENT.match(line)
         if event is None:
             raise CorruptInput(f'{where}: expected an event such as "JOB_FINISH", found {line[:60]!r}.')
         if event[1] == "JOB_FINISH":
-            yield _lsf_record(where, line, cluster)
-
-
-class _Fields:
-    """The fields of a record one after the other."""
-
-    def __init__(self, where: str, line: str) -> None:
-        self._where = where
-        self._found = _split_fields(line)
-        self._place = 0
-
-    def text(self, *, skip: int = 0) -> str:
-        self._place += skip + 1
-        if self._place > len(self._found):
-            raise CorruptInput(f"{self._where}: the record ends after {len(self._found)} fields, inside the job.")
-        return self._found[self._place - 1]
-
-    def number(self, name: str, *, skip: int = 0) -> int:
-        text = self.text(skip=skip)
-        value = whole_number(text)
-        if value is None:
-            raise CorruptInput(f"{self._where}: {name} is {text[:40]!r}, not a number.")
-        return value
-
-    def moment(self, name: str, *, skip: int = 0) -> int | None:
-        return moment_ns(self.text(skip=skip), self._where, name)
-
-    def texts(self, name: str) -> list[str]:
-        """A counted list."""
-        count = self.number(name)
-        return [self.text() for _ in range(min(count, len(self._found)))]
-
-    def optional(self, *, skip: int = 0) -> str:
-        return self.text(skip=skip) if self._place + skip < len(self._found) else ""
+            yield _lsf_job(where, line, cluster)
 
 
 def _split_fields(line: str) -> list[str]:
@@ -286,62 +229,58 @@ def _split_fields(line: str) -> list[str]:
     return [*found, '"'.join(quoted)] if quoted else found
 
 
-def _lsf_record(where: str, line: str, cluster: str) -> JobRecord:
-    fields = _Fields(where, line)
-    end = fields.moment("eventTime", skip=2)
-    job, uid = fields.number("jobId"), fields.number("userId")
-    processors = fields.number("numProcessors", skip=1)
-    submit = fields.moment("submitTime")
-    start = fields.moment("startTime", skip=2)
-    user = fields.text()
-    fields.text(skip=9)  # queue to jobFile
-    fields.texts("numAskedHosts")
-    hosts, slots = _lsf_hosts(fields.texts("numExHosts"))
-    status = fields.number("jStatus")
-    name = fields.text(skip=1)
-    fields.text()  # command
-    project = fields.optional(skip=_AFTER_COMMAND)
-    index = whole_number(fields.optional(skip=4)) or 0
+def _lsf_job(where: str, line: str, cluster: str) -> Job:
+    fields = _split_fields(line)
+
+    def number(name: str, place: int) -> int:
+        if place >= len(fields):
+            raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
+        value = whole_number(fields[place])
+        if value is None:
+            raise CorruptInput(f"{where}: {name} is {fields[place][:40]!r}, not a number.")
+        return value
+
+    # Behind the hosts that were asked for, and those that were used, the places depend on how many there are.
+    asked_at = 22
+    hosts_at = asked_at + 1 + number("numAskedHosts", asked_at)
+    status_at = hosts_at + 1 + number("numExHosts", hosts_at)
+    status = number("jStatus", status_at)
+    name_at, project_at, index_at = status_at + 2, status_at + 24, status_at + 29
+    if name_at + 1 >= len(fields):
+        raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
+    end, submit, start = (
+        moment_ns(fields[place], where, name)
+        for name, place in (("eventTime", 2), ("submitTime", 7), ("startTime", 10))
+    )
+    job, index = number("jobId", 3), (whole_number(fields[index_at]) or 0) if index_at < len(fields) else 0
     if submit is None:
         raise CorruptInput(f"{where}: job {job} was never submitted.")
-    return JobRecord(
-        cluster=cluster,
-        job_id=f"{job}[{index}]" if index else str(job),
-        raw_job_id=job,
-        array_job_id=job if index else None,
-        step="",
-        state=_lsf_state(status, started=start is not None),
-        submit_ns=submit,
-        uid=uid,
-        user=user or None,
-        account=project or None,
-        name=name or None,
-        start_ns=start,
-        end_ns=end if end is None or start is None else max(end, start),
-        node_count=len(hosts) or None,
-        cpu_count=max(processors, slots) or None,
-        nodes=",".join(hosts) or None,
-    )
-
-
-def _lsf_hosts(listed: list[str]) -> tuple[list[str], int]:
-    """Distinct hosts in order, and slots: a host is repeated for each, or printed as '16*host'."""
-    hosts: dict[str, None] = {}
+    # A host is repeated for each slot, or printed as '16*host'.
     slots = 0
-    for item in listed:
+    hosts: dict[str, None] = {}
+    for item in fields[hosts_at + 1 : status_at]:
         match = _LSF_SLOTS.fullmatch(item)
         hosts[match[2] if match else item] = None
         slots += int(match[1]) if match else 1
-    return list(hosts), slots
-
-
-def _lsf_state(status: int, *, started: bool) -> str:
-    """In the words of Slurm, which the table has."""
-    if status == _DONE:
-        return "COMPLETED"
-    if status == _EXITED:
-        return "FAILED" if started else "CANCELLED"
-    return "UNKNOWN"
+    ended_badly = "FAILED" if start is not None else "CANCELLED"
+    return {
+        "cluster": cluster,
+        "job_id": f"{job}[{index}]" if index else str(job),
+        "raw_job_id": job,
+        "array_job_id": job if index else None,
+        "step": "",
+        "state": {_DONE: "COMPLETED", _EXITED: ended_badly}.get(status, "UNKNOWN"),
+        "submit_ns": submit,
+        "uid": number("userId", 4),
+        "user": fields[11] or None,
+        "account": (fields[project_at] if project_at < len(fields) else "") or None,
+        "name": fields[name_at] or None,
+        "start_ns": start,
+        "end_ns": end if end is None or start is None else max(end, start),
+        "node_count": len(hosts) or None,
+        "cpu_count": max(number("numProcessors", 6), slots) or None,
+        "nodes": ",".join(hosts) or None,
+    }
 
 
 _HOST, _OWNER, _NAME, _SGE_JOB, _ACCOUNT, _SUBMIT, _START, _END, _FAILED, _EXIT = 1, 3, 4, 5, 6, 8, 9, 10, 11, 12
@@ -380,7 +319,7 @@ def _is_sge_job(fields: list[str]) -> bool:
     return len(fields) >= _FEWEST_FIELDS and all(whole_number(fields[place]) is not None for place in _NUMBERS)
 
 
-def _sge_records(path: Path, cluster: str) -> Iterator[JobRecord]:
+def _sge_records(path: Path, cluster: str) -> Iterator[Job]:
     for where, line in numbered_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):
@@ -388,10 +327,10 @@ def _sge_records(path: Path, cluster: str) -> Iterator[JobRecord]:
                 f"{where}: expected at least {_FEWEST_FIELDS} fields apart by colons with number, times, slots and "
                 f"task of a job, found {line[:60]!r}."
             )
-        yield _sge_record(where, fields, cluster)
+        yield _sge_job(where, fields, cluster)
 
 
-def _sge_record(where: str, fields: list[str], cluster: str) -> JobRecord:
+def _sge_job(where: str, fields: list[str], cluster: str) -> Job:
     submit = _sge_moment(where, fields[_SUBMIT], "submission_time")
     start = _sge_moment(where, fields[_START], "start_time")
     end = _sge_moment(where, fields[_END], "end_time")
@@ -402,23 +341,23 @@ def _sge_record(where: str, fields: list[str], cluster: str) -> JobRecord:
     pe_task = fields[_PE_TASK] if len(fields) > _PE_TASK else ""
     # The line names the first host alone: of a parallel job the others are not known.
     is_one_host = fields[_PARALLEL] in _NOTHING or slots <= 1
-    return JobRecord(
-        cluster=cluster,
-        job_id=f"{job}.{task}" if task else str(job),
-        raw_job_id=job,
-        array_job_id=job if task else None,
-        step="" if pe_task in _NOTHING else pe_task,
-        state=state_of(fields[_EXIT] if fields[_FAILED].split(" ")[0] == "0" else "failed"),
-        submit_ns=moment,
-        user=fields[_OWNER] or None,
-        account=_sge_account(fields),
-        name=fields[_NAME] or None,
-        start_ns=start,
-        end_ns=end,
-        node_count=1 if is_one_host else None,
-        cpu_count=slots or None,
-        nodes=fields[_HOST] or None if is_one_host else None,
-    )
+    return {
+        "cluster": cluster,
+        "job_id": f"{job}.{task}" if task else str(job),
+        "raw_job_id": job,
+        "array_job_id": job if task else None,
+        "step": "" if pe_task in _NOTHING else pe_task,
+        "state": state_of(fields[_EXIT] if fields[_FAILED].split(" ")[0] == "0" else "failed"),
+        "submit_ns": moment,
+        "user": fields[_OWNER] or None,
+        "account": _sge_account(fields),
+        "name": fields[_NAME] or None,
+        "start_ns": start,
+        "end_ns": end,
+        "node_count": 1 if is_one_host else None,
+        "cpu_count": slots or None,
+        "nodes": fields[_HOST] or None if is_one_host else None,
+    }
 
 
 def _sge_moment(where: str, text: str, name: str) -> int | None:

@@ -13,14 +13,12 @@ false, "number": 3} from 23.02 on; a state is a text or a list of texts; `job_id
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import local_to_ns
@@ -31,120 +29,128 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
-from ioweather.readers.frame_rows import JobRecord, job_frames
+from ioweather.readers.frame_rows import END_NS, Job, job_frames
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import beginning, plain_head, text_blocks, whole_lines
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _NOTHING = ("", "None assigned", "None", "(null)", "Unknown")
-MOST_HOSTS = 200_000
+_MOST_HOSTS = 200_000
+# Slurm job ids as users see them: 22, 22_1, 22_[3-8], 43+0, and the step behind the dot.
+_JOB = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,18}|\[[^\]]+\]))?(?:\+([0-9]{1,18}))?")
 
 
-# Slurm's compressed host lists: 'n[1-3,07]-ib[0-1],login' is seven names.
 def expand(text: str) -> list[str]:
-    """Names in the order of the list; an odd list stays one name."""
-    if text.strip() in _NOTHING:
+    """Names of a host list of Slurm, in its order: 'n[1-3,07]-ib[0-1],login' is nine names. An odd list, or one of more
+    hosts than there are, stays one name."""
+    text = text.strip()
+    if text in _NOTHING:
         return []
     names: list[str] = []
-    for part in _split_outside_brackets(text.strip()):
-        names += _expand_one(part)
-        if len(names) > MOST_HOSTS:
+    parts = _PART.findall(text)
+    if ",".join(parts) != text.strip(","):
+        return [text]
+    for part in parts:
+        choices: list[list[str]] = []
+        for place, piece in enumerate(_BRACKETS.split(part)):
+            choices.append(_numbered(piece) or [f"[{piece}]"] if place % 2 else [piece])
+        if math.prod(map(len, choices)) + len(names) > _MOST_HOSTS:
             return [text]
+        names += map("".join, product(*choices))
     return names
 
 
-def _split_outside_brackets(text: str) -> list[str]:
-    parts, depth, current = [], 0, ""
-    for character in text:
-        depth += (character == "[") - (character == "]")
-        if character == "," and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += character
-    return [part for part in [*parts, current] if part]
-
-
-def _expand_one(part: str) -> list[str]:
-    pieces = _BRACKETS.split(part)
-    if any("[" in piece or "]" in piece for piece in pieces[::2]):
-        return [part]
-    choices: list[list[str]] = []
-    for index, piece in enumerate(pieces):
-        values = _numbers(piece) if index % 2 else [piece]
-        if values is None:
-            return [part]
-        choices.append(values)
-    if math.prod(map(len, choices)) > MOST_HOSTS:
-        return [part]
-    return ["".join(combination) for combination in itertools.product(*choices)]
-
-
-def _numbers(text: str) -> list[str] | None:
+def _numbered(text: str) -> list[str]:
+    """The numbers of a bracket; none where it has other text, or more than there are hosts."""
     found: list[str] = []
     for item in text.split(","):
         match = _RANGE.fullmatch(item.strip())
         if match is None:
-            return None
+            return []
         first, last = match[1], match[2] or match[1]
-        if len(found) + int(last) - int(first) > MOST_HOSTS:
-            return None
+        if len(found) + int(last) - int(first) > _MOST_HOSTS:
+            return []
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return found
 
 
-_MOST_INT64 = 1 << 63  # beyond the int64 of the tables
+class JobIdentity(NamedTuple):
+    """`job_id` is the text without the step; `step` is '' for the allocation. `plain` is the number, where the id is no
+    more than one: it is then the raw id too."""
+
+    job_id: str
+    step: str
+    array_job_id: int | None
+    het_offset: int | None
+    plain: int | None
+
+
+def parse_identity(text: str) -> JobIdentity | None:
+    """The parts of a job id as sacct prints it; None where it is none."""
+    job, _, step = text.strip().partition(".")
+    match = _JOB.fullmatch(job)
+    if match is None:
+        return None
+    array, het = int(match[1]) if match[2] else None, int(match[3]) if match[3] else None
+    return JobIdentity(job, step, array, het, whole_number(job))
+
+
+# JSON
+
 _JSON_JOBS = re.compile(r'"jobs"\s{0,99}:\s{0,99}\[')
 # What an accounted job has in every version; a waiting or running one of `squeue --json` has none of them.
 _OF_A_JOB = ('"association"', '"allocation_nodes"', '"derived_exit_code"', '"tres"', '"het"')
-_NAMED = ('"Slurm"', '"slurm"')
 
 
-def looks_like_accounting(start: str) -> bool:
+def _is_json_accounting(start: str) -> bool:
     """Of the first part of a file: an object that names Slurm, or has a list of jobs as accounting has them."""
     if not start.lstrip().startswith("{"):
         return False
     by_shape = bool(_JSON_JOBS.search(start)) and sum(key in start for key in _OF_A_JOB) >= 2
-    return by_shape or any(name in start for name in _NAMED)
+    return by_shape or '"Slurm"' in start or '"slurm"' in start
 
 
-def _json_records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
+def _json_records(path: Path, cluster: str) -> Iterator[Job]:
+    try:
+        document = parse_json("".join(text_blocks(path)))
+    except ValueError as error:
+        raise CorruptInput(f"{path} is not JSON: {error}.") from None
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
-    if not isinstance(jobs, list):
-        raise CorruptInput(f"{where} has no list of jobs: expected what `sacct --json` prints.")
+    if not isinstance(document, Mapping) or not isinstance(jobs, list):
+        raise CorruptInput(f"{path} has no list of jobs: expected what `sacct --json` prints.")
     if jobs and isinstance(jobs[0], Mapping) and "job_state" in jobs[0]:
         raise CorruptInput(
-            f"{where} is what `squeue --json` or `scontrol --json` prints: jobs of now, not accounting.",
+            f"{path} is what `squeue --json` or `scontrol --json` prints: jobs of now, not accounting.",
             hint="Use: sacct --allusers --json",
         )
-    cluster = _cluster_of(document) or cluster
-    for position, job in enumerate(jobs):
-        try:
-            yield from _json_job(job, cluster)
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise CorruptInput(f"{where}: job {position} lacks or garbles {str(error)[:200]}.") from None
-
-
-def _cluster_of(document: Mapping[str, Any]) -> str | None:
-    """The cluster that newer versions name once for all jobs."""
+    # Newer versions name the cluster once for all jobs.
     meta = document.get("meta")
     slurm = (meta.get("slurm") or meta.get("Slurm")) if isinstance(meta, Mapping) else None
-    name = slurm.get("cluster") if isinstance(slurm, Mapping) else None
-    return name if isinstance(name, str) and name else None
+    named = slurm.get("cluster") if isinstance(slurm, Mapping) else None
+    for position, job in enumerate(jobs):
+        try:
+            yield from _json_job(job, named if isinstance(named, str) and named else cluster)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise CorruptInput(f"{path}: job {position} lacks or garbles {str(error)[:200]}.") from None
 
 
-def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
+def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
     raw = _whole(job["job_id"])
-    array, task = _array(job["array"])
+    # The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id.
+    task, waiting = _number(job["array"].get("task_id")), _text(job["array"].get("task"))
+    array = None if task is None and waiting is None else _number(job["array"]["job_id"]) or None
     het, offset = _number(job["het"]["job_id"]) or None, _number(job["het"].get("job_offset"))
-    shown = f"{array}_{task}" if array else f"{het}+{offset}" if het else str(raw)
-    times = job["time"]
-    start = _moment(times["start"])
-    submit = _moment(times["submission"])
+    start, submit = _moment(job["time"]["start"]), _moment(job["time"]["submission"])
     if submit is None and start is None:
         raise ValueError("time.submission")
-    common: dict[str, Any] = {
+    shown = str(raw)
+    if array:
+        shown = f"{array}_{task}" if task is not None else f"{array}_[{waiting}]"
+    elif het:
+        shown = f"{het}+{offset}"
+    common: Job = {
         "cluster": _text(job.get("cluster")) or cluster,
         "job_id": shown,
         "raw_job_id": raw,
@@ -154,50 +160,34 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
         "user": _text(job.get("user")) or _text(job.get("association", {}).get("user")),
         "account": _text(job.get("account")),
     }
-    nodes = expand(job.get("nodes") or "")
-    yield JobRecord(
+    yield {
         **common,
-        step="",
-        state=_state(job["state"]["current"]),
-        submit_ns=submit or start or 0,
-        uid=_number(job.get("uid")),
-        name=_text(job.get("name")),
-        start_ns=start,
-        end_ns=_moment(times["end"]),
-        node_count=_number(job.get("allocation_nodes")),
-        cpu_count=_tres(job.get("tres", {}).get("allocated", []), "cpu"),
-        nodes=",".join(nodes) or None,
-    )
+        "step": "",
+        "state": _state(job["state"]["current"]),
+        "submit_ns": submit or start or 0,
+        "uid": _number(job.get("uid")),
+        "name": _text(job.get("name")),
+        "start_ns": start,
+        "end_ns": _moment(job["time"]["end"]),
+        "node_count": _number(job.get("allocation_nodes")),
+        "cpu_count": _cpus(job),
+        "nodes": ",".join(expand(job.get("nodes") or "")) or None,
+    }
     for step in job.get("steps", []):
-        yield _step(step, common)
-
-
-def _array(array: Mapping[str, Any]) -> tuple[int | None, str]:
-    """The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id."""
-    task, waiting = _number(array.get("task_id")), _text(array.get("task"))
-    if task is None and waiting is None:
-        return None, ""
-    return _number(array["job_id"]) or None, str(task) if task is not None else f"[{waiting}]"
-
-
-def _step(step: Mapping[str, Any], common: Mapping[str, Any]) -> JobRecord:
-    start = _moment(step["time"]["start"])
-    name = step["step"]["id"]
-    # From 23.02 on the id is text with the job before a dot: '36.batch'.
-    label = str(name).rsplit(".", 1)[-1]
-    nodes = step["nodes"].get("list") or expand(step["nodes"].get("range") or "")
-    return JobRecord(
-        **common,
-        step=label,
-        state=_state(step["state"]),
-        submit_ns=start or 0,
-        name=_text(step["step"].get("name")),
-        start_ns=start,
-        end_ns=_moment(step["time"]["end"]),
-        node_count=_number(step["nodes"].get("count")),
-        cpu_count=_tres(step.get("tres", {}).get("allocated", []), "cpu"),
-        nodes=",".join(nodes) or None,
-    )
+        start = _moment(step["time"]["start"])
+        yield {
+            **common,
+            # From 23.02 on the id is text with the job before a dot: '36.batch'.
+            "step": str(step["step"]["id"]).rsplit(".", 1)[-1],
+            "state": _state(step["state"]),
+            "submit_ns": start or 0,
+            "name": _text(step["step"].get("name")),
+            "start_ns": start,
+            "end_ns": _moment(step["time"]["end"]),
+            "node_count": _number(step["nodes"].get("count")),
+            "cpu_count": _cpus(step),
+            "nodes": ",".join(step["nodes"].get("list") or expand(step["nodes"].get("range") or "")) or None,
+        }
 
 
 def _number(value: Any) -> int | None:
@@ -208,7 +198,7 @@ def _number(value: Any) -> int | None:
 
 def _whole(value: Any) -> int:
     number = int(value)
-    if not -_MOST_INT64 < number < _MOST_INT64:
+    if not -END_NS < number < END_NS:
         raise ValueError(f"a number: {str(value)[:40]}")
     return number
 
@@ -223,7 +213,7 @@ def _text(value: Any) -> str | None:
 def _moment(value: Any) -> int | None:
     """Seconds since the epoch; 0 is never."""
     seconds = _number(value)
-    if seconds is not None and not 0 <= seconds < _MOST_INT64 // NS:
+    if seconds is not None and not 0 <= seconds < END_NS // NS:
         raise ValueError(f"a time: {seconds}")
     return seconds * NS if seconds else None
 
@@ -235,45 +225,13 @@ def _state(value: Any) -> str:
     return state
 
 
-def _tres(listed: Any, kind: str) -> int | None:
-    return next((_number(item["count"]) for item in listed or [] if item["type"] == kind), None)
+def _cpus(job: Mapping[str, Any]) -> int | None:
+    allocated = job.get("tres", {}).get("allocated") or []
+    return next((_number(item["count"]) for item in allocated if item["type"] == "cpu"), None)
 
 
-# Slurm job ids as users see them: 22, 22_1, 22_[3-8], 43+0, and the step behind the dot.
+# Text
 
-_JOB = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,18}|\[[^\]]+\]))?(?:\+([0-9]{1,18}))?")
-
-
-@dataclass(frozen=True)
-class JobIdentity:
-    """`job_id` is the text without the step; `step` is '' for the allocation."""
-
-    job_id: str
-    step: str
-    array_job_id: int | None
-    het_offset: int | None
-
-    @property
-    def plain(self) -> int | None:
-        """The number, where the id is no more than one: it is then the raw id too."""
-        return whole_number(self.job_id)
-
-
-def parse_identity(text: str) -> JobIdentity | None:
-    """The parts of a job id as sacct prints it; None where it is none."""
-    job, _, step = text.strip().partition(".")
-    match = _JOB.fullmatch(job)
-    if match is None:
-        return None
-    return JobIdentity(
-        job_id=job,
-        step=step,
-        array_job_id=int(match[1]) if match[2] else None,
-        het_offset=int(match[3]) if match[3] else None,
-    )
-
-
-NEEDED = ("State", "Start", "End")
 ADVICE = (
     "SLURM_TIME_FORMAT=%s sacct -P --delimiter=$'\\x1f' --format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,"
     "Submit,Start,End,NNodes,NCPUS,NodeList"
@@ -283,7 +241,6 @@ _HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
 _FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
 _LONGEST_ROW_LINES = 40
 _MOST_SURPLUS = 60
-_END_NS = 1 << 63  # beyond the int64 of the tables
 _NEVER = ("", "None", "Unknown", "NONE")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
 _STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
@@ -333,60 +290,56 @@ XDMOD = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Header:
+class _Header(NamedTuple):
+    """The layout of rows. `trailing`: --parsable ends each row in a delimiter, --parsable2 does not."""
+
     delimiter: str
     fields: tuple[str, ...]
-    trailing: bool  # --parsable ends each row in a delimiter, --parsable2 does not
-
-    def value(self, row: Sequence[str], name: str) -> str | None:
-        return row[self.fields.index(name)].strip() if name in self.fields else None
+    trailing: bool = False
 
 
-def _parse_header(line: str) -> Header | None:
+def _parse_header(line: str) -> _Header | None:
     match = _HEADER.match(line)
     if match is None:
         return None
     names = line.rstrip("\r\n").split(match[2])
     trailing = names[-1] == ""
     fields = tuple(names[:-1] if trailing else names)
-    return Header(match[2], fields, trailing) if "JobID" in fields or "JobIDRaw" in fields else None
+    return _Header(match[2], fields, trailing) if "JobID" in fields or "JobIDRaw" in fields else None
 
 
-def parse_headerless(line: str) -> Header | None:
+def _parse_headerless(line: str) -> _Header | None:
     """The layout of Open XDMoD's dumps, which have no header, where the first row is one of it."""
     parts = line.rstrip("\r\n").split("|")
     for fields in XDMOD:
-        header = Header("|", fields, trailing=False)
+        header = _Header("|", fields)
         surplus = len(parts) - len(fields)
         if 0 <= surplus <= _MOST_SURPLUS and len(_readings(parts, header, surplus)) == 1:
             return header
     return None
 
 
-def text_records(
-    lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str
-) -> Iterator[JobRecord]:
+def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[Job]:
     """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
     number, first = next(((number, line) for number, line in lines if line), (1, ""))
     header = _parse_header(first)
     rows: Iterator[tuple[int, str]] = (item for item in lines if item[1] != first)  # dumps put into one file repeat it
     if header is None:
-        header = parse_headerless(first)
+        header = _parse_headerless(first)
         rows = chain([(number, first)], lines)
     if header is None:
         raise CorruptInput(f"{where}, line {number}: expected sacct's header with JobID.", hint="Run sacct without -n.")
-    missing = [name for name in NEEDED if name not in header.fields]
+    missing = [name for name in ("State", "Start", "End") if name not in header.fields]
     if missing:
         raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
-    read = _Reader(header, where, zone, cluster)
     unplaced: list[str] = []
     for number, row in _rows(rows, header, where):
-        record = read.record(number, row)
-        if isinstance(record, str):
-            unplaced.append(record)
+        values = {name: text.strip() for name, text in zip(header.fields, row, strict=True)}
+        job = _text_job(values, f"{where}, line {number}", zone, cluster)
+        if job["submit_ns"] is None:
+            unplaced.append(job["job_id"])
         else:
-            yield record
+            yield job
     if unplaced:
         raise CorruptInput(
             f"{where}: {len(unplaced)} jobs have neither Submit nor Start and were left out, the first {unplaced[0]}.",
@@ -394,45 +347,40 @@ def text_records(
         )
 
 
-def _rows(lines: Iterator[tuple[int, str]], header: Header, where: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows with their first line's number: broken ones are joined, and those with too many fields put right."""
     expected = len(header.fields)
-    pending, since, joined = "", 0, 0
-    for number, line in lines:
+    pending: list[str] = []
+    since = 0
+    for number, line in chain(lines, [(0, None)]):
         if not line and not pending:
             continue
-        pending = f"{pending}\n{line}" if joined else line
-        since, joined = since or number, joined + 1
-        parts = pending.split(header.delimiter)
+        since = since if pending else number
+        if line is not None:
+            pending.append(line)
+        parts = "\n".join(pending).split(header.delimiter)
         if header.trailing and parts[-1] == "":
             parts.pop()
-        if len(parts) < expected:
-            if joined > _LONGEST_ROW_LINES:
-                raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+        surplus = len(parts) - expected
+        if surplus < 0 and line is not None and len(pending) <= _LONGEST_ROW_LINES:
             continue
-        yield since, parts if len(parts) == expected else _put_right(parts, header, f"{where}, line {since}")
-        pending, since, joined = "", 0, 0
-    if joined:
-        parts = pending.split(header.delimiter)
-        raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+        wrong = f"{where}, line {since}: {len(parts)} fields where the header names {expected}"
+        if surplus < 0:
+            raise CorruptInput(f"{wrong}.")
+        if surplus > _MOST_SURPLUS or (surplus and not any(name in _FREE_TEXT for name in header.fields)):
+            raise CorruptInput(f"{wrong}.", hint=f"Use: {ADVICE}")
+        if surplus:
+            readings = _readings(parts, header, surplus)
+            if len(readings) != 1:
+                ways = "several ways" if readings else "no way"
+                hint = f"Use: {ADVICE}"
+                raise CorruptInput(f"{wrong}, and {ways} to read them: a name holds the delimiter.", hint=hint)
+            parts = list(readings[0])
+        yield since, parts
+        pending = []
 
 
-def _put_right(parts: list[str], header: Header, where: str) -> list[str]:
-    surplus = len(parts) - len(header.fields)
-    if surplus > _MOST_SURPLUS or not any(name in _FREE_TEXT for name in header.fields):
-        raise CorruptInput(
-            f"{where}: {len(parts)} fields where the header names {len(header.fields)}.", hint=f"Use: {ADVICE}"
-        )
-    readings = _readings(parts, header, surplus)
-    if len(readings) != 1:
-        raise CorruptInput(
-            f"{where}: {len(parts)} fields where the header names {len(header.fields)}, and "
-            f"{'several ways' if readings else 'no way'} to read them: a name holds the delimiter.",
-            hint=f"Use: {ADVICE}",
-        )
-    return list(readings[0])
-
-
-def _readings(parts: list[str], header: Header, surplus: int) -> list[tuple[str, ...]]:
+def _readings(parts: list[str], header: _Header, surplus: int) -> list[tuple[str, ...]]:
     """The ways to read the row, two at most, with fields that we do not keep left empty: readings that differ only
     there are the same to us.
 
@@ -455,100 +403,87 @@ def _readings(parts: list[str], header: Header, surplus: int) -> list[tuple[str,
     return ways.get(surplus, [])
 
 
-@dataclass
-class _Reader:
-    header: Header
-    where: str
-    zone: ZoneInfo | None
-    cluster: str
+def _text_job(values: Mapping[str, str], where: str, zone: ZoneInfo | None, cluster: str) -> Job:
+    """A row of `jobs`; `submit_ns` is None where the job has no time to put it at."""
 
-    def record(self, number: int, row: list[str]) -> JobRecord | str:
-        """The job, or the id of one without a time to put it at."""
-        value = self.header.value
-        identity = parse_identity(value(row, "JobID") or value(row, "JobIDRaw") or "")
-        state = value(row, "State") or ""
-        if identity is None or not _STATE.match(state):
-            raise CorruptInput(f"{self.where}, line {number}: {row[0]!r} with state {state!r} is not a job.")
-        submit = self._time(row, "Submit", number)
-        start = self._time(row, "Start", number, submit and submit - 1)
-        moment = submit if submit is not None else start
-        if moment is None:
-            return identity.job_id
-        raw = parse_identity(value(row, "JobIDRaw") or "")
-        nodes = expand(value(row, "NodeList") or "")
-        return JobRecord(
-            cluster=value(row, "Cluster") or self.cluster,
-            job_id=identity.job_id,
-            step=identity.step,
-            state=state.removesuffix("+"),
-            submit_ns=moment,
-            raw_job_id=raw.plain if raw is not None else identity.plain,
-            restart=_count(value(row, "Restarts")),
-            array_job_id=identity.array_job_id,
-            het_offset=identity.het_offset,
-            uid=_count(value(row, "UID")),
-            user=value(row, "User") or None,
-            account=value(row, "Account") or None,
-            name=value(row, "JobName") or None,
-            start_ns=start,
-            end_ns=self._time(row, "End", number, start and start - 1),
-            node_count=_count(value(row, "NNodes") or value(row, "AllocNodes")),
-            cpu_count=_count(value(row, "NCPUS") or value(row, "AllocCPUS")),
-            nodes=",".join(nodes) or None,
+    def given(*names: str) -> str:
+        return next((text for name in names if (text := values.get(name, ""))), "")
+
+    def count(*names: str) -> int | None:
+        text = given(*names)
+        return whole_number(text) if text else None
+
+    identity, state = parse_identity(given("JobID", "JobIDRaw")), given("State")
+    if identity is None or not _STATE.match(state):
+        raise CorruptInput(f"{where}: {next(iter(values.values()))!r} with state {state!r} is not a job.")
+    submit = _time_ns(given("Submit"), "Submit", where, zone)
+    start = _time_ns(given("Start"), "Start", where, zone, submit and submit - 1)
+    raw = parse_identity(given("JobIDRaw"))
+    return {
+        "cluster": given("Cluster") or cluster,
+        "job_id": identity.job_id,
+        "step": identity.step,
+        "state": state.removesuffix("+"),
+        "submit_ns": submit if submit is not None else start,
+        "raw_job_id": raw.plain if raw is not None else identity.plain,
+        "restart": count("Restarts"),
+        "array_job_id": identity.array_job_id,
+        "het_offset": identity.het_offset,
+        "uid": count("UID"),
+        "user": given("User") or None,
+        "account": given("Account") or None,
+        "name": given("JobName") or None,
+        "start_ns": start,
+        "end_ns": _time_ns(given("End"), "End", where, zone, start and start - 1),
+        "node_count": count("NNodes", "AllocNodes"),
+        "cpu_count": count("NCPUS", "AllocCPUS"),
+        "nodes": ",".join(expand(given("NodeList"))) or None,
+    }
+
+
+def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: int | None = None) -> int | None:
+    """An epoch, or a local time. In the doubled hour of autumn a later moment of the same job tells which passage it
+    was, or nothing does."""
+    if text in _NEVER:
+        return None
+    seconds = whole_number(text)
+    try:
+        naive = None if seconds is not None else dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise CorruptInput(f"{where}: {name} is {text[:60]!r}, not a time.") from None
+    if naive is None:
+        moment = (seconds or 0) * NS
+    elif naive.tzinfo is not None:
+        moment = int(naive.timestamp()) * NS
+    elif zone is None:
+        raise UndatedInput(
+            f"{where}: {text!r} is local time, and the zone is not known.",
+            hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
         )
-
-    def _time(self, row: list[str], name: str, number: int, after_ns: int | None = None) -> int | None:
-        text = self.header.value(row, name) or ""
-        if text in _NEVER:
-            return None
-        seconds = whole_number(text)
-        moment = seconds * NS if seconds is not None else self._local_time(text, name, number, after_ns)
-        if not 0 <= moment < _END_NS:
-            raise CorruptInput(f"{self.where}, line {number}: {name} is {text!r}, not a time of this age.")
-        return moment or None
-
-    def _local_time(self, text: str, name: str, number: int, after_ns: int | None) -> int:
-        try:
-            naive = dt.datetime.fromisoformat(text)
-        except ValueError:
-            raise CorruptInput(f"{self.where}, line {number}: {name} is {text[:60]!r}, not a time.") from None
-        if naive.tzinfo is not None:
-            return int(naive.timestamp()) * NS
-        if self.zone is None:
-            raise UndatedInput(
-                f"{self.where}, line {number}: {text!r} is local time, and the zone is not known.",
-                hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
-            )
-        # In the doubled hour of autumn a later moment of the same job tells which passage it was, or nothing does.
-        return local_to_ns(naive, self.zone, after_ns=after_ns)
-
-
-def _count(text: str | None) -> int | None:
-    return whole_number(text) if text else None
+    else:
+        moment = local_to_ns(naive, zone, after_ns=after_ns)
+    if not 0 <= moment < END_NS:
+        raise CorruptInput(f"{where}: {name} is {text!r}, not a time of this age.")
+    return moment or None
 
 
 def _detect_sacct(head: bytes, path: Path) -> float:
     start = plain_head(head)
-    if looks_like_accounting(start):
+    if _is_json_accounting(start):
         return 0.95
     first = start.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
     header = _parse_header(first)
     if header is not None:
         # Somebody's own table may have a column JobID; sacct's has several of its words.
         return 0.95 if sum(name in _WORDS for name in header.fields) >= 2 else 0.0
-    return 0.9 if parse_headerless(first) is not None else 0.0
+    return 0.9 if _parse_headerless(first) is not None else 0.0
 
 
 def _read_sacct(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    yield from job_frames(_records(path, context))
-
-
-def _records(path: Path, context: ReadContext) -> Iterator[JobRecord]:
     cluster = context.cluster or UNNAMED_CLUSTER
     if beginning(path).startswith("{"):
-        yield from _json_records(_json(path), str(path), cluster)
-        return
-    yield from text_records(whole_lines(path), str(path), context.zone, cluster)
+        return job_frames(_json_records(path, cluster))
+    return job_frames(_text_records(whole_lines(path), str(path), context.zone, cluster))
 
 
 SACCT = FileReader(
@@ -565,10 +500,3 @@ SACCT = FileReader(
     lost="fields that are not in `jobs`",
     used_by="job, why, project, coverage by instrumentation",
 )
-
-
-def _json(path: Path) -> object:
-    try:
-        return parse_json("".join(text_blocks(path)))
-    except ValueError as error:
-        raise CorruptInput(f"{path} is not JSON: {error}.") from None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.frames import Frame, Matrix, in_blocks
+from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, Quality, concat, encode_text
 
 UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_seconds", "_count", "_ratio", "_id", "_s")
@@ -59,14 +59,3 @@ def test_left_out_nullable_columns_are_null():
 def test_text_columns_concatenate(parts):
     joined = concat([Frame({"t": encode_text(part)}) for part in parts])
     assert joined.text("t").tolist() == [value for part in parts for value in part]
-
-
-def test_matrix_blocks_are_whole_days():
-    values = np.arange(20.0).reshape(10, 2)
-    matrix = Matrix("read_bytes", 0, 43_200 * 10**9, ("a", "b"), values, np.ones((10, 2), np.float32))
-    blocks = list(in_blocks(matrix, 2))
-    assert [block.steps for block in blocks] == [4, 4, 2]
-    assert blocks[1].start_ns == 2 * 86_400 * 10**9
-    np.testing.assert_array_equal(np.concatenate([b.values for b in blocks]), values)
-    with pytest.raises(ValueError, match="components"):
-        Matrix("read_bytes", 0, 1, ("a",), values, np.ones((10, 2), np.float32))

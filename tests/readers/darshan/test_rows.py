@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_path_policies() -> None:
 
 
 def with_modules(log: DarshanLog, *modules: Module) -> DarshanLog:
-    return log._replace(modules={**log.modules, **{module.name: module for module in modules}})
+    return dataclasses.replace(log, modules={**log.modules, **{module.name: module for module in modules}})
 
 
 def test_stripes_of_a_file() -> None:

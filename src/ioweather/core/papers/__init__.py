@@ -20,17 +20,14 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Published
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_value
 
-# A number as a paper prints it ('>75%', '31.7 GiB/s', '~57,000') turned into the units of the house.
-#
-# The files beside this one hold what is on paper, so that they can be checked against it by eye; the arithmetic is
-# here, exact until the last step.
+# A number as a paper prints it ('>75%', '31.7 GiB/s') is turned into the units of the house. The files beside this one
+# have what is on paper, so that they can be checked by eye; the arithmetic is here, exact until the last step.
 
 # Words for the marks before a number; a note begins with them, so that a bound stays a bound.
 BOUNDS: Final = {">": "more than", "<": "less than", ">=": "at least", "<=": "at most", "~": "about"}
 
-_MINUTE: Final = 60
 # Unit of the house -> printed units and what one of each is there.
-_FACTORS: Final[dict[str, dict[str, Fraction | int]]] = {
+_FACTORS: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
     "": {"": 1, "TFlops": 1, "PF": 1},
     "count": {"n": 1, "k": 10**3, "M": 10**6, "billion": 10**9},
     "bytes": {
@@ -48,14 +45,14 @@ _FACTORS: Final[dict[str, dict[str, Fraction | int]]] = {
     "bytes_per_s": {
         "MiB/s": MIB,
         "GiB/s": GIB,
-        "GiB/min": Fraction(GIB, _MINUTE),
+        "GiB/min": Fraction(GIB, 60),
         "MB/s": 10**6,
         "GB/s": 10**9,
         "GbE": Fraction(10**9, 8),
     },
     "mib_per_s_per_node": {"MiB/s/CN": 1},
-    "ops_per_s": {"op/s": 1, "k/min": Fraction(10**3, _MINUTE), "M/min": Fraction(10**6, _MINUTE)},
-    "seconds": {"ms": Fraction(1, 1000), "s": 1, "min": _MINUTE, "h": 3600, "d": 86_400},
+    "ops_per_s": {"op/s": 1, "k/min": Fraction(10**3, 60), "M/min": Fraction(10**6, 60)},
+    "seconds": {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600, "d": 86_400},
     "ratio": {"%": Fraction(1, 100)},
     "factor": {"x": 1},
 }
@@ -86,11 +83,6 @@ def parse_printed(text: str, default_unit: str = "n") -> Printed:
     exact = Fraction(match["number"].replace(",", "")) * factor
     whole = exact.denominator == 1 and unit in ("count", "bytes")
     return Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
-
-
-_KEYS: Final = ("car11", "don15", "kun19", "mad17", "pat19")
-# A dash in a printed table: no number.
-_NOTHING: Final = "-"
 
 
 @dataclass(frozen=True)
@@ -138,11 +130,10 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
     for entry in PAPERS[key].exhibits if key in PAPERS else ():
         if entry.id == exhibit_id:
             return entry
-    known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
     near = get_close_matches(exhibit_id, [entry.id for entry in exhibits()], n=2, cutoff=0.8)
+    known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
     hint = f"There are: {', '.join(known)}." if known else "`ioweather show` lists them all."
-    if near:
-        hint = f"Did you mean {' or '.join(near)}?"
+    hint = f"Did you mean {' or '.join(near)}?" if near else hint
     raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
 
 
@@ -150,15 +141,9 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
 def published(exhibit_id: str) -> tuple[Published, ...]:
     """Every number a paper prints for one exhibit; empty where it prints only a picture."""
     paper = exhibit_entry(exhibit_id).paper
-    return next(_values(block) for block in document(paper)["exhibit"] if block["id"] == exhibit_id)
-
-
-@cache
-def context(key: str) -> tuple[Published, ...]:
-    """What a paper prints about its system, period and method: numbers that belong to no exhibit."""
-    if key not in PAPERS:
-        raise UsageError(f"There is no paper {key!r}.", hint=f"There are: {', '.join(PAPERS)}.")
-    return tuple(value for block in document(key).get("context", ()) for value in _values(block))
+    return tuple(
+        value for block in document(paper)["exhibit"] if block["id"] == exhibit_id for value in values_of(block)
+    )
 
 
 def as_printed(value: Published) -> str:
@@ -175,55 +160,39 @@ def document(key: str) -> dict[str, Any]:
 
 
 def _read_paper(key: str) -> Paper:
-    data = document(key)
-    return Paper(
-        key=data["key"],
-        authors=tuple(data["authors"]),
-        title=data["title"],
-        venue=data["venue"],
-        year=data["year"],
-        doi=data["doi"],
-        site=data["site"],
-        exhibits=tuple(_entry(key, block) for block in data["exhibit"]),
-    )
+    data, shared = document(key), document("equations")
+    entries = []
+    for block in data["exhibit"]:
+        # An equation is written out, or named where several exhibits share it.
+        equations = (shared[given] if isinstance(given, str) else given for given in block["equations"])
+        words = {name: block[name] for name in ("id", "title", "what", "study", "page")}
+        entries.append(ExhibitEntry(paper=key, **words, equations=tuple((text, what) for text, what in equations)))
+    about = {name: data[name] for name in ("key", "title", "venue", "year", "doi", "site")}
+    return Paper(**about, authors=tuple(data["authors"]), exhibits=tuple(entries))
 
 
-def _entry(key: str, block: Mapping[str, Any]) -> ExhibitEntry:
-    """An equation is written out, or named where several exhibits share it."""
-    shared = document("equations")
-    equations = [shared[given] if isinstance(given, str) else given for given in block["equations"]]
-    words = (block["title"], block["what"], block["study"], block["page"])
-    return ExhibitEntry(block["id"], key, *words, tuple((equation, what) for equation, what in equations))
-
-
-def _values(block: Mapping[str, Any]) -> tuple[Published, ...]:
-    single = (_value(block["id"], block.get("place", ""), entry) for entry in block.get("values", ()))
-    tables = (value for table in block.get("tables", ()) for value in _table_values(block["id"], table))
-    return (*single, *tables)
-
-
-def _value(exhibit: str, place: str, entry: Mapping[str, Any]) -> Published:
-    place, note = entry.get("place", place), entry.get("note", "")
-    if "text" in entry:
-        return Published(exhibit, entry["quantity"], entry["text"], entry["unit"], place, note)
-    return _number(exhibit, entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
-
-
-def _table_values(exhibit: str, table: Mapping[str, Any]) -> Iterator[Published]:
-    """One value per cell; its quantity is the column's name with the row's name in brackets."""
-    notes = table.get("notes", {})
-    for label, *cells in table["rows"]:
-        for (name, unit), cell in zip(table["columns"], cells, strict=True):
-            quantity = f"{name}[{label}]"
-            note = notes.get(quantity, "")
-            if unit == "text":
-                yield Published(exhibit, quantity, cell, "text", table["place"], note)
-            else:
-                yield _number(exhibit, quantity, cell, unit, table["place"], note)
+def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
+    """The printed numbers of an exhibit: single ones, then those of tables, a value per cell. The quantity of a cell is
+    the column's name with the row's name in brackets."""
+    for entry in block.get("values", ()):
+        place, note = entry.get("place", block.get("place", "")), entry.get("note", "")
+        if "text" in entry:
+            yield Published(block["id"], entry["quantity"], entry["text"], entry["unit"], place, note)
+        else:
+            yield _number(block["id"], entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
+    for table in block.get("tables", ()):
+        for label, *cells in table["rows"]:
+            for (name, unit), cell in zip(table["columns"], cells, strict=True):
+                quantity = f"{name}[{label}]"
+                note = table.get("notes", {}).get(quantity, "")
+                if unit == "text":
+                    yield Published(block["id"], quantity, cell, "text", table["place"], note)
+                else:
+                    yield _number(block["id"], quantity, cell, unit, table["place"], note)
 
 
 def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
-    if printed == _NOTHING:
+    if printed == "-":  # a dash in a printed table: no number
         unit = parse_printed("0", default_unit).unit
         return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))
     number = parse_printed(printed, default_unit)
@@ -234,4 +203,4 @@ def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place:
     return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))
 
 
-PAPERS: Final[Mapping[str, Paper]] = {key: _read_paper(key) for key in _KEYS}
+PAPERS: Final[Mapping[str, Paper]] = {key: _read_paper(key) for key in ("car11", "don15", "kun19", "mad17", "pat19")}

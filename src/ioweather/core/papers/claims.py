@@ -38,7 +38,6 @@ STANDINGS: Final[Mapping[Standing, str]] = {
 LEGEND: Final = (
     "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
 )
-NO_INTERVAL: Final = "no interval asked for"
 # Quantities that cannot be negative: their intervals are made of logarithms.
 POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
 # [ours] On our side of a criterion of ours is agreement from this part of the paper's own distance from it on.
@@ -104,16 +103,8 @@ class Judgement:
 
     @property
     def finding(self) -> Finding:
-        return Finding(_sentence(self), _KINDS[self.standing], self.claim.id.partition(".")[2], self.claim.id)
-
-
-_KINDS: Final[Mapping[Standing, Literal["supported", "refuted", "undecided"]]] = {
-    "supported": "supported",
-    "weaker": "undecided",
-    "refuted": "refuted",
-    "undecided": "undecided",
-    "untestable": "undecided",
-}
+        kind = self.standing if self.standing == "supported" or self.standing == "refuted" else "undecided"
+        return Finding(_sentence(self), kind, self.claim.id.partition(".")[2], self.claim.id)
 
 
 @cache
@@ -147,12 +138,6 @@ def printed_value(claim: Claim) -> str:
     return as_printed(value) if value else ""
 
 
-@cache
-def error_rate() -> float:
-    """The level of each test: of all claims together, less than one is decided wrongly on average."""
-    return 1 / len(claims())
-
-
 def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     """`estimates` are those of the claim's exhibit, by name."""
     estimate = estimates.get(claim.estimate)
@@ -171,11 +156,10 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     if claim.exact:
         p_value = None
     elif estimate.low is None or estimate.high is None:
-        why = NO_INTERVAL if estimate.method == NO_INTERVAL else "too few data for an interval"
-        return Judgement(claim, "undecided", estimate, limit, why)
+        return Judgement(claim, "undecided", estimate, limit, "too few data for an interval")
     else:
         p_value = _p_value(estimate, limit)
-        if p_value > error_rate():
+        if p_value > 1 / len(claims()):
             inside = estimate.low <= limit <= estimate.high
             why = "" if inside else f"not sure enough where {len(claims())} claims are tested"
             return Judgement(claim, "undecided", estimate, limit, why, p_value)
@@ -193,11 +177,10 @@ def judged(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]
 def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
     """Whether the estimate is compatible with what the paper prints, where the criterion itself is ours."""
     printed = _printed(claim)
-    if not claim.ours or printed is None or isinstance(printed.value, str) or printed.value is None:
+    if not claim.ours or printed is None or not isinstance(printed.value, (int, float)):
         return True
-    if printed.note.partition(";")[0] in (
-        {"at most", "less than"} if claim.above is not None else {"at least", "more than"}
-    ):
+    bounds = ("at most", "less than") if claim.above is not None else ("at least", "more than")
+    if printed.note.partition(";")[0] in bounds:
         return True  # a bound on the other side
     needed = limit + _AGREES * (printed.value - limit)
     ends = [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
@@ -207,10 +190,7 @@ def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
 def _p_value(estimate: Estimate, limit: float) -> float:
     """One-sided p of an estimate at the limit, from the half of its interval on that side as if it were normal, on
     the scale that the interval was made on."""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    assert value is not None
-    assert low is not None
-    assert high is not None
+    value, low, high = estimate.value or 0.0, estimate.low or 0.0, estimate.high or 0.0
     reach = NormalDist().inv_cdf(0.5 + (estimate.level or 0.9) / 2)
     end = low if limit < value else high
     if not math.isfinite(end):
@@ -254,64 +234,42 @@ _COLUMNS: Final = columns_of(
 )
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One printed value and the same quantity here."""
-
-    published: Published
-    here: Estimate
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the interval has the printed value; None without one of them."""
-        printed, low, high = self.published.value, self.here.low, self.here.high
-        if low is None or high is None or not isinstance(printed, (int, float)) or isinstance(printed, bool):
-            return None
-        return low <= printed <= high
-
-
-def compare(exhibit: Exhibit) -> tuple[Compared, ...]:
-    """Printed values that have a counterpart here, in the order of the paper."""
-    names = {estimate.name: estimate for estimate in exhibit.estimates if estimate.value is not None}
-    other = _beside(exhibit.id)
-    pairs = (
-        (value, names.get(value.quantity) or names.get(other.get(value.quantity, ""))) for value in exhibit.published
+def compare(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
+    """Printed values that have a counterpart here, with it, in the order of the paper."""
+    key = exhibit.id.partition(".")[0]
+    blocks: list[dict[str, Any]] = document(key)["exhibit"] if key in PAPERS else []
+    other_names: Mapping[str, str] = next(
+        (block.get("beside", {}) for block in blocks if block["id"] == exhibit.id), {}
     )
-    return tuple(Compared(value, here) for value, here in pairs if here is not None)
-
-
-@cache
-def _beside(exhibit: str) -> Mapping[str, str]:
-    """Published quantities that have another name here."""
-    key = exhibit.partition(".")[0]
-    if key not in PAPERS:
-        return {}
-    blocks: list[dict[str, Any]] = document(key)["exhibit"]
-    return next((block.get("beside", {}) for block in blocks if block["id"] == exhibit), {})
+    names = {estimate.name: estimate for estimate in exhibit.estimates if estimate.value is not None}
+    pairs = (
+        (value, names.get(value.quantity) or names.get(other_names.get(value.quantity, "")))
+        for value in exhibit.published
+    )
+    return tuple((value, here) for value, here in pairs if here is not None)
 
 
 def comparison_table(exhibit: Exhibit, *, places: bool = True) -> ResultTable | None:
     """What is shown; None where nothing that the paper prints has a counterpart here."""
-    rows = tuple(_row(item) for item in compare(exhibit))
+    rows = tuple(_row(*pair) for pair in compare(exhibit))
     if not rows:
         return None
     kept = len(_COLUMNS) if places else len(_COLUMNS) - 1
     return ResultTable("published", _COLUMNS[:kept], tuple(row[:kept] for row in rows), "Paper and here")
 
 
-def _row(item: Compared) -> tuple[Cell, ...]:
-    printed, here = item.published, item.here
-    ends = [format_value(end, here.unit) for end in (here.low, here.high) if end is not None]
-    holds = "" if item.holds is None else "yes" if item.holds else "no"
-    label, note = quantity_label(printed.quantity, printed.unit), filter(None, [printed.place, printed.note])
-    shown = format_value(here.value, here.unit), " to ".join(ends) if len(ends) == 2 else ""
-    return label, as_printed(printed), *shown, _difference(printed, here), holds, "; ".join(note)
-
-
-def _difference(printed: Published, here: Estimate) -> str:
-    theirs, value, unit = printed.value, here.value, here.unit
-    if value is None or not isinstance(theirs, (int, float)) or isinstance(theirs, bool) or printed.unit != unit:
-        return ""
-    if unit in _ADDITIVE:
-        return f"{100 * (value - theirs):+.3g} points" if unit == "ratio" else f"{value - theirs:+.3g}"
-    return f"{value / theirs:.3g}x" if theirs else ""
+def _row(printed: Published, here: Estimate) -> tuple[Cell, ...]:
+    label, unit = quantity_label(printed.quantity, printed.unit), here.unit
+    shown, low, high = (format_value(each, unit) for each in (here.value, here.low, here.high))
+    interval = f"{low} to {high}" if here.low is not None and here.high is not None else ""
+    difference, holds, theirs = "", "", printed.value
+    if isinstance(theirs, (int, float)) and not isinstance(theirs, bool):
+        if here.low is not None and here.high is not None:
+            holds = "yes" if here.low <= theirs <= here.high else "no"
+        if here.value is not None and printed.unit == unit:
+            gap = here.value - theirs
+            difference = f"{here.value / theirs:.3g}x" if theirs else ""
+            if unit in _ADDITIVE:
+                difference = f"{100 * gap:+.3g} points" if unit == "ratio" else f"{gap:+.3g}"
+    place = "; ".join(filter(None, [printed.place, printed.note]))
+    return label, as_printed(printed), shown, interval, difference, holds, place

@@ -12,8 +12,9 @@ import bz2
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -26,6 +27,7 @@ from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
+from ioweather.core.words import names_of
 from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
 from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC, NO_JOB_ID, read_version_2
 from ioweather.readers.darshan.format import LAYOUTS
@@ -66,7 +68,7 @@ def read_log(
     try:
         log = _read(path.read_bytes(), None, modules) if content is None else _read(*content, modules)
         if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(path.name)):
-            log = log._replace(job=log.job._replace(job_id=int(named[1])))
+            log = replace(log, job=log.job._replace(job_id=int(named[1])))
         return log
     except SourceError as error:
         raise error.reworded(f"{path}: {error.message}") from error
@@ -83,53 +85,53 @@ def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> D
 
 
 _STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})
-# Path, mount, library, and whether it is a standard stream; stripes, bytes of one, and OSTs.
-_Location: TypeAlias = tuple[str | None, str | None, str | None, bool]
-_Layout: TypeAlias = tuple[int | None, int | None, str | None]
-_NO_LOCATION: Final[_Location] = (None, None, None, False)
-_NO_LAYOUT: Final[_Layout] = (None, None, None)
+# What follows from the id of a record.
+_PLACE_COLUMNS: Final = names_of("path mount library standard_stream stripe_count stripe_bytes osts")
+_NO_PLACE: Final = (None, None, None, False, None, None, None)
 
 
-def _locations(log: DarshanLog, paths: PathPolicy) -> dict[int, _Location]:
-    """Where each named record of a log is."""
+def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
+    """The values of `_PLACE_COLUMNS` of each record with a name or a Lustre layout."""
     mounts = {path.rstrip("/") or "/" for path, _ in log.job.mounts}
-    libraries = _libraries(log)
-    of_folder: dict[str, str | None] = {}
-    found: dict[int, _Location] = {}
+    libraries, layouts = _libraries(log), _layouts(log.modules.get("LUSTRE"))
+    mount_of: dict[str, str | None] = {}
+    found = {record_id: (*_NO_PLACE[:4], *layout) for record_id, layout in layouts.items()}
     for record_id, name in log.names.items():
         mount = None
         if name.startswith("/"):
             folder = name.rpartition("/")[0]
-            if folder not in of_folder:
-                of_folder[folder] = _find_mount(folder, mounts)
-            mount = name if name in mounts else of_folder[folder]
+            if folder not in mount_of:
+                above = accumulate(folder.split("/")[1:], lambda parent, step: f"{parent}/{step}", initial="")
+                mount_of[folder] = next((place for place in reversed(list(above)) if (place or "/") in mounts), None)
+            mount = name if name in mounts else mount_of[folder]
+            mount = "/" if mount == "" else mount
         path = None if paths == "drop" else path_hash(name) if paths == "hash" else name
-        found[record_id] = (path, mount, libraries.get(record_id), name in _STREAMS)
+        about = (path, mount, libraries.get(record_id), name in _STREAMS)
+        found[record_id] = (*about, *layouts.get(record_id, _NO_PLACE[4:]))
     return found
 
 
-def _layouts(module: Module | None) -> dict[int, _Layout]:
-    """Lustre stripes by record. Of several components in use the widest shows. [ours]"""
+def _layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
+    """Stripe count, bytes of a stripe and OSTs by record. Of several components in use the widest shows. [ours]"""
     if module is None:
         return {}
-    osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"].tolist()]
-    widest: Iterable[tuple[int, int]]
-    if "components" in module.ragged:
-        widest = map(_widest, module.ragged["components"])
-    else:
-        columns = (module.records[f"LUSTRE_STRIPE_{word}"].tolist() for word in ("WIDTH", "SIZE"))
-        widest = zip(*columns, strict=True)
-    ids = module.records["id"].tolist()
-    return {record_id: (*layout, ost) for record_id, layout, ost in zip(ids, widest, osts, strict=True)}
-
-
-def _find_mount(folder: str, mounts: set[str]) -> str | None:
-    """Longest mount point at or above a folder."""
-    while folder:
-        if folder in mounts:
-            return folder
-        folder = folder.rpartition("/")[0]
-    return "/" if "/" in mounts else None
+    found: dict[int, tuple[int, int, str]] = {}
+    ids, osts = module.records["id"].tolist(), module.ragged["ost_ids"].tolist()
+    if "components" not in module.ragged:
+        widths, sizes = (module.records[f"LUSTRE_STRIPE_{word}"].tolist() for word in ("WIDTH", "SIZE"))
+    for place, (record_id, targets) in enumerate(zip(ids, osts, strict=True)):
+        width = size = 0
+        if "components" not in module.ragged:
+            width, size = widths[place], sizes[place]
+        elif len(components := module.ragged["components"][place]):
+            # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain ones have no
+            # flags.
+            in_use = components[(components["LUSTRE_COMP_FLAGS"] & 0x10) > 0]
+            components = in_use if len(in_use) else components
+            widest = components[np.argmax(components["LUSTRE_COMP_STRIPE_COUNT"])]
+            width, size = int(widest["LUSTRE_COMP_STRIPE_COUNT"]), int(widest["LUSTRE_COMP_STRIPE_SIZE"])
+        found[record_id] = width, size, ",".join(map(str, targets))
+    return found
 
 
 def _libraries(log: DarshanLog) -> dict[int, str]:
@@ -146,16 +148,6 @@ def _libraries(log: DarshanLog) -> dict[int, str]:
         found.update(dict.fromkeys(raw.records["id"][opens > 0].tolist(), "PnetCDF"))
         found.update(dict.fromkeys(raw.records["id"][raw.records["CP_HDF5_OPENS"] > 0].tolist(), "HDF5"))
     return found
-
-
-def _widest(components: NDArray[Any]) -> tuple[int, int]:
-    # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain ones have no flags.
-    in_use = components[(components["LUSTRE_COMP_FLAGS"] & 0x10) > 0]
-    components = in_use if len(in_use) else components
-    if not len(components):
-        return 0, 0
-    place = int(np.argmax(components["LUSTRE_COMP_STRIPE_COUNT"]))
-    return int(components["LUSTRE_COMP_STRIPE_COUNT"][place]), int(components["LUSTRE_COMP_STRIPE_SIZE"][place])
 
 
 # (module, its records), end to end.
@@ -448,41 +440,31 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         **{name: time_column(name, pieces) for name in TIMES},
         **{name: span_column(name, pieces, start_ns) for name in SPANS},
     }
-    _only_shared(columns, rank)
+    own = rank >= 0  # fastest and slowest rank mean nothing in a record of one rank
+    for name in ("fastest_rank", "fastest_rank_bytes", "slowest_rank", "slowest_rank_bytes"):
+        columns[name] = np.ma.MaskedArray(columns[name], mask=np.ma.getmaskarray(columns[name]) | own)
+    for name in ("fastest_rank_seconds", "slowest_rank_seconds"):
+        columns[name] = np.where(own, np.nan, columns[name])
     for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
         size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
         size[np.ma.filled(count == 0, False)] = 0
-    columns |= _location_columns(batches, paths)
+    columns |= _place_columns(batches, paths)
     columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
     return FILES.frame(columns, rows=rows)
 
 
-def _location_columns(batches: Sequence[_Batch], paths: PathPolicy) -> dict[str, Any]:
-    """Columns of `files` that follow from the id of a record. Each name and layout is looked up once per log."""
-    known: dict[int, tuple[dict[int, _Location], dict[int, _Layout]]] = {}
+def _place_columns(batches: Sequence[_Batch], paths: PathPolicy) -> dict[str, Any]:
+    known: dict[int, dict[int, tuple[Any, ...]]] = {}
     rows: list[tuple[Any, ...]] = []
     for batch in batches:
         ids, first = batch.records["id"].tolist(), 0
         for log, length in batch.members:
             if id(log) not in known:
-                known[id(log)] = _locations(log, paths), _layouts(log.modules.get("LUSTRE"))
-            locations, layouts = known[id(log)]
-            for record in ids[first : first + length]:
-                rows.append((*locations.get(record, _NO_LOCATION), *layouts.get(record, _NO_LAYOUT)))
+                known[id(log)] = _places(log, paths)
+            rows += [known[id(log)].get(record, _NO_PLACE) for record in ids[first : first + length]]
             first += length
-    path, mount, library, streams, stripes, stripe_bytes, osts = map(list, zip(*rows, strict=True))
-    texts = {"path": path, "mount": mount, "library": library, "osts": osts}
-    numbers = {"standard_stream": streams, "stripe_count": stripes, "stripe_bytes": stripe_bytes}
-    return {name: encode_text(values) for name, values in texts.items()} | numbers
-
-
-def _only_shared(columns: dict[str, Any], rank: Ints) -> None:
-    """Fastest and slowest rank mean nothing in a record of one rank."""
-    own = rank >= 0
-    for name in ("fastest_rank", "fastest_rank_bytes", "slowest_rank", "slowest_rank_bytes"):
-        columns[name] = np.ma.MaskedArray(columns[name], mask=np.ma.getmaskarray(columns[name]) | own)
-    for name in ("fastest_rank_seconds", "slowest_rank_seconds"):
-        columns[name] = np.where(own, np.nan, columns[name])
+    columns = dict(zip(_PLACE_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+    return columns | {name: encode_text(columns[name]) for name in ("path", "mount", "library", "osts")}
 
 
 def _sizes_at_open(batches: Sequence[_Batch], rows: int) -> Ints:

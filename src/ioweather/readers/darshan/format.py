@@ -274,10 +274,6 @@ class HeaderLayout:
     job_words: int
     name_lengths: bool
 
-    @property
-    def job_bytes(self) -> int:
-        return 8 * self.job_words + METADATA_BYTES
-
     def module_name(self, number: int) -> str:
         return self.modules[number] if number < len(self.modules) else f"module {number}"
 

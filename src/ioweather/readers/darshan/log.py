@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, field
 from itertools import pairwise
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,10 +67,8 @@ class Ragged:
         return [values[first:last] for first, last in pairwise(offsets)]
 
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class Module(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Module:
     """One module's records: a structured array with `id`, `rank` (-1: all ranks share the record) and the counters.
 
     Records of variable length have their lists in `ragged`: LUSTRE `ost_ids` (v2 also `components`), HEATMAP
@@ -85,14 +81,8 @@ class Module(NamedTuple):
     version: int
     partial: bool
     records: NDArray[Any]
-    ragged: Mapping[str, Ragged] = _NOTHING
+    ragged: Mapping[str, Ragged] = field(default_factory=dict)
     segments: NDArray[Any] | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __repr__(self) -> str:
         traced = "" if self.segments is None else f", {len(self.segments):,} traced operations"
@@ -121,13 +111,12 @@ class Module(NamedTuple):
             return columns | {name: list(lists) for name, lists in self.ragged.items()}
         record = self.segments["record"]
         traced = [name for name in self.segments.dtype.names or () if name != "record"]
-        return {
-            **{name: columns[name][record] for name in ("id", "rank", "hostname")},
-            **{name: self.segments[name].copy() for name in traced},
-        }
+        about = {name: columns[name][record] for name in ("id", "rank", "hostname")}
+        return about | {name: self.segments[name].copy() for name in traced}
 
 
-class DarshanLog(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DarshanLog:
     """One log. `names` maps a record id to its path (or to what the module names so); `digest` is of the file's bytes.
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
@@ -149,12 +138,6 @@ class DarshanLog(NamedTuple):
     longer_records: tuple[str, ...] = ()
     form: Form = "log"
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
     def to_pandas(self, module: str = "POSIX") -> Any:
         """The module's records as a pandas.DataFrame, with the `path` of each."""
         frame = self.modules[module].to_pandas()
@@ -173,20 +156,6 @@ class DarshanLog(NamedTuple):
             f"<DarshanLog {self.version}: job {self.job.job_id}, {self.job.nprocs:,} processes, "
             f"{self.job.run_seconds:,.1f} s; records: {records or 'none'}>"
         )
-
-    def _repr_html_(self) -> str:
-        job = self.job
-        lines = {
-            "program": job.exe[:200],
-            "job": job.job_id,
-            "processes": f"{job.nprocs:,}",
-            "run time": f"{job.run_seconds:,.1f} s",
-            "files named": f"{len(self.names):,}",
-            "log version": self.version,
-            **{f"{name} records": f"{len(module.records):,}" for name, module in self.modules.items()},
-        }
-        body = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in lines.items())
-        return f"<table><tbody>{body}</tbody></table>"
 
 
 def column(module: Module, name: str) -> NDArray[Any] | None:

@@ -7,13 +7,12 @@ Its records are read, one counter a line; floats have six decimals, and the star
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.units import NS
 from ioweather.readers.darshan.binary import check_job, check_ranks, decode_text, digest_of, sort_mounts
@@ -31,6 +30,16 @@ from ioweather.readers.darshan.format import (
 )
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
 
+FIRST_LINE: Final = b"# darshan log version:"
+_MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})")
+_INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
+_SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
+_RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
+# Lines of --total, --file, --perf and darshan-dxt-parser, with records or without.
+_OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
+# A line of --file-list: id, path, times of the file; what it says is in the records too.
+_FILE_LIST: Final = re.compile(r"\d{1,20}\t")
+
 # Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
 # system, one counter a line. LUSTRE and HEATMAP print their lists so too, an item a line.
 
@@ -43,64 +52,120 @@ _LINK: Final = "_FILE_REC_ID"  # the file of a dataset or variable, 64 bits unsi
 _WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")  # of components, printed as words
 
 Value = float | int | str
-Key = tuple[str, int, int]
-Records = Mapping[Key, Mapping[str, Value]]
+Records = Mapping[tuple[int, int], Mapping[str, Value]]  # by rank and record id
 
 
-def modules_of_records(
-    lines: Sequence[tuple[int, str]], versions: Mapping[str, int], partial: Sequence[str]
-) -> tuple[dict[str, Module], dict[int, str], tuple[str, ...]]:
-    """Modules, names of records, and modules that are not read."""
-    records: dict[Key, dict[str, Value]] = {}
+def is_darshan_text(data: bytes) -> bool:
+    """Whether the bytes are text of darshan-parser; messages of a shell or a loader may come first."""
+    return data.startswith(FIRST_LINE) or b"\n" + FIRST_LINE in data[: 64 << 10]
+
+
+def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    """The log that a text of darshan-parser is of, with the `wanted` modules (None: all)."""
+    facts, metadata, versions = dict[str, str](), dict[str, str](), dict[str, int]()
+    mounts, partial, other_form = list[tuple[str, str]](), list[str](), ""
+    records: dict[str, dict[tuple[int, int], dict[str, Value]]] = {}
     names: dict[int, str] = {}
-    unknown: dict[str, None] = {}
-    for module, rank, record_id, counter, value, name in _counters(lines):
-        if (module, versions.get(module, -1)) not in FIXED and module not in _LISTS:
-            unknown[module] = None
+    began = in_modules = False
+    for number, line in enumerate(decode_text(data).split("\n"), 1):
+        began = began or line.startswith(FIRST_LINE.decode())
+        if not began or not line or line.isspace():
             continue
-        records.setdefault((module, rank, record_id), {})[counter] = value
-        names.setdefault(record_id, name)
-    made: dict[str, Module] = {}
-    for module in dict.fromkeys(key[0] for key in records):
-        own = {key: values for key, values in records.items() if key[0] == module}
-        if module in _LISTS:
-            made[module] = _LISTS[module](own, module in partial)
-        else:
-            version = printed_version(module, versions[module], next(iter(own.values())))
-            made[module] = Module(module, version, module in partial, _table(module, version, own))
-    return made, names, tuple(unknown)
-
-
-def _counters(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[str, int, int, str, Value, str]]:
-    for number, line in lines:
-        parts = line.rstrip("\r").split("\t", 5)
-        rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
-        if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
+        if _OTHER_FORM.match(line):
+            other_form = line
+        elif line.startswith("#"):
+            line = line.rstrip("\r")
+            name, _, value = line[1:].strip().partition(": ")
+            if line.startswith("# mount entry:"):
+                path, _, kind = line.partition(":")[2].strip().partition("\t")
+                mounts.append((path, kind))
+            elif name == "metadata":
+                key, _, setting = value.partition(" = ")
+                metadata[key] = setting
+            elif match := _MODULE.match(line):
+                versions[match[1]] = int(match[2])
+            elif match := _INCOMPLETE.match(line):
+                partial.append(match[1])
+            elif _SECTION.match(line):
+                in_modules = True
+            elif not in_modules:
+                facts.setdefault(name, value.strip())
+        elif _RECORD.match(line):
+            module, record, counter, count, file_name = _parse_counter(number, line)
+            records.setdefault(module, {}).setdefault(record, {})[counter] = count
+            names.setdefault(record[1], file_name)
+        elif not _FILE_LIST.match(line):
             raise TruncatedInput(
                 f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
             )
-        value: Value
-        try:
-            value = float(parts[4]) if "_F_" in parts[3] else int(parts[4])
-        except ValueError:
-            value = parts[4] if parts[3].endswith(_WORDS) else 1 << 64
-        record_id = int(parts[2])
-        most = 1 << 64 if parts[3].endswith(_LINK) else _MOST
-        if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < most):
-            raise CorruptInput(f"Line {number}: {parts[3][:60]} is {parts[4][:40]!r}, not a number.")
-        name = parts[5].rsplit("\t", 2)[0]
-        yield parts[0], -rank if parts[1].startswith("-") else rank, record_id, parts[3], value, name
+    job = _job(facts, metadata, mounts)
+    if not records and (versions or in_modules):
+        hint = "Print all records: darshan-parser JOB.darshan > job.txt"
+        if other_form.lstrip("# ").startswith(("X_", "DXT")):
+            raise UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not read.", hint=hint)
+        if other_form:
+            raise UnsupportedVersion("This has sums of darshan-parser, but no records.", hint=hint)
+        raise TruncatedInput("The text names modules, but has no counter of them: it was cut.", hint=hint)
+    modules: dict[str, Module] = {}
+    unknown: list[str] = []
+    for module, own in records.items():
+        version, cut = versions.get(module, -1), module in partial
+        if module == "LUSTRE":
+            modules[module] = _lustre(own, cut)
+        elif module == "HEATMAP":
+            modules[module] = _heat_map(own, cut)
+        elif (module, version) in FIXED:
+            version = printed_version(module, version, next(iter(own.values())))
+            modules[module] = Module(module, version, cut, _table(module, version, own))
+        else:
+            unknown.append(module)
+    known = {record_id for module in modules for _, record_id in records[module]}
+    for made in modules.values():
+        check_ranks(made, job.nprocs)
+    return DarshanLog(
+        facts["darshan log version"],
+        NATIVE,
+        "none",
+        job,
+        {name: module for name, module in modules.items() if wanted is None or name in wanted},
+        {record_id: name for record_id, name in names.items() if record_id in known},
+        tuple(partial),
+        tuple(unknown),
+        digest_of(data),
+        tuple(name for name in modules if wanted is not None and name not in wanted),
+        form="text" if records else "log",
+    )
+
+
+def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, Value, str]:
+    """Module, (rank, record id), counter, value and name of a line."""
+    parts = line.rstrip("\r").split("\t", 5)
+    rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
+    if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
+        raise TruncatedInput(
+            f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
+        )
+    value: Value
+    try:
+        value = float(parts[4]) if "_F_" in parts[3] else int(parts[4])
+    except ValueError:
+        value = parts[4] if parts[3].endswith(_WORDS) else 1 << 64
+    record_id = int(parts[2])
+    most = 1 << 64 if parts[3].endswith(_LINK) else _MOST
+    if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < most):
+        raise CorruptInput(f"Line {number}: {parts[3][:60]} is {parts[4][:40]!r}, not a number.")
+    key = -rank if parts[1].startswith("-") else rank, record_id
+    return parts[0], key, parts[3], value, parts[5].rsplit("\t", 2)[0]
 
 
 def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
-    dtype = fixed_dtype(module, version, NATIVE)
-    assert dtype is not None
-    table = np.zeros(len(records), dtype)
-    for place, ((_, rank, record_id), values) in enumerate(records.items()):
+    names = FIXED[module, version]
+    table = np.zeros(len(records), fixed_dtype(module, version, NATIVE))
+    for place, ((rank, record_id), values) in enumerate(records.items()):
         table[place]["id"], table[place]["rank"] = record_id, rank
-        if FIXED[module, version].links:
+        if names.links:
             table[place]["file_id"] = next((value for name, value in values.items() if name.endswith(_LINK)), 0)
-        for counter in (*FIXED[module, version].counters, *FIXED[module, version].fcounters):
+        for counter in (*names.counters, *names.fcounters):
             table[place][counter] = _known(values, counter, module, record_id)
     table.flags.writeable = False
     return table
@@ -119,7 +184,7 @@ def _lustre(records: Records, partial: bool) -> Module:
     """Darshan 3.4.5 and later print components; before, a file had one layout."""
     osts = [[int(v) for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()]
     if all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
-        made = [_components(record_id, values) for (_, _, record_id), values in records.items()]
+        made = [_components(record_id, values) for (_, record_id), values in records.items()]
         table = np.zeros(len(records), LUSTRE_V2_DTYPE)
         table["components"], table["stripes"] = [len(each) for each in made], [len(each) for each in osts]
         offsets = np.concatenate([[0], np.cumsum(table["components"])])
@@ -127,7 +192,7 @@ def _lustre(records: Records, partial: bool) -> Module:
     else:
         table = np.zeros(len(records), LUSTRE_V1_DTYPE)
         for counter in LUSTRE_V1:
-            table[counter] = [_known(values, counter, "LUSTRE", key[2]) for key, values in records.items()]
+            table[counter] = [_known(values, counter, "LUSTRE", key[1]) for key, values in records.items()]
         ragged = {"ost_ids": Ragged.of(osts)}
     return _placed("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
 
@@ -150,7 +215,7 @@ def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, 
 def _heat_map(records: Records, partial: bool) -> Module:
     bins: dict[str, list[list[int]]] = {"READ": [], "WRITE": []}
     table = np.zeros(len(records), HEATMAP_DTYPE)
-    for place, ((_, _, record_id), values) in enumerate(records.items()):
+    for place, ((_, record_id), values) in enumerate(records.items()):
         table[place]["bin_width_seconds"] = _known(values, "HEATMAP_F_BIN_WIDTH_SECONDS", "HEATMAP", record_id)
         count = 1 + max((int(match[2]) for name in values if (match := _BIN.fullmatch(name))), default=-1)
         table[place]["bins"] = count
@@ -163,110 +228,10 @@ def _heat_map(records: Records, partial: bool) -> Module:
 def _placed(
     name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
 ) -> Module:
-    table["id"] = np.array([record_id for _, _, record_id in records], np.uint64)
-    table["rank"] = [rank for _, rank, _ in records]
+    table["id"] = np.array([record_id for _, record_id in records], np.uint64)
+    table["rank"] = [rank for rank, _ in records]
     table.flags.writeable = False
     return Module(name, version, partial, table, ragged)
-
-
-_LISTS: Final = {"LUSTRE": _lustre, "HEATMAP": _heat_map}
-
-
-FIRST_LINE: Final = b"# darshan log version:"
-_MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})")
-_INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
-_SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
-_RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
-# Lines of --total, --file, --perf and darshan-dxt-parser, with records or without.
-_OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
-# A line of --file-list: id, path, times of the file; what it says is in the records too.
-_FILE_LIST: Final = re.compile(r"\d{1,20}\t")
-_WHOLE: Final = "darshan-parser JOB.darshan > job.txt"
-
-
-def is_darshan_text(data: bytes) -> bool:
-    """Whether the bytes are text of darshan-parser; messages of a shell or a loader may come first."""
-    return data.startswith(FIRST_LINE) or b"\n" + FIRST_LINE in data[: 64 << 10]
-
-
-@dataclass
-class _Parts:
-    """The lines of a text, by what they are. `other_form` is a line of a form that is not read."""
-
-    facts: dict[str, str] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
-    mounts: list[tuple[str, str]] = field(default_factory=list)
-    versions: dict[str, int] = field(default_factory=dict)
-    partial: list[str] = field(default_factory=list)
-    records: list[tuple[int, str]] = field(default_factory=list)
-    in_modules: bool = False
-    other_form: str = ""
-
-    def comment(self, line: str) -> None:
-        name, _, value = line[1:].strip().partition(": ")
-        if line.startswith("# mount entry:"):
-            path, _, kind = line.partition(":")[2].strip().partition("\t")
-            self.mounts.append((path, kind))
-        elif name == "metadata":
-            key, _, setting = value.partition(" = ")
-            self.metadata[key] = setting
-        elif match := _MODULE.match(line):
-            self.versions[match[1]] = int(match[2])
-        elif match := _INCOMPLETE.match(line):
-            self.partial.append(match[1])
-        elif _SECTION.match(line):
-            self.in_modules = True
-        elif not self.in_modules:
-            self.facts.setdefault(name, value.strip())
-
-
-def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
-    """The log that a text of darshan-parser is of, with the `wanted` modules (None: all)."""
-    parts = _parts(decode_text(data))
-    job = _job(parts.facts, parts.metadata, parts.mounts)
-    log = DarshanLog(
-        parts.facts["darshan log version"], NATIVE, "none", job, {}, {}, tuple(parts.partial), (), digest_of(data)
-    )
-    if parts.records:
-        modules, names, unknown = modules_of_records(parts.records, parts.versions, parts.partial)
-        log = log._replace(modules=modules, names=names, unknown_modules=unknown, form="text")
-    elif parts.versions or parts.in_modules:
-        raise _without_records(parts.other_form)
-    for module in log.modules.values():
-        check_ranks(module, job.nprocs)
-    if wanted is not None:
-        chosen = {name: module for name, module in log.modules.items() if name in wanted}
-        log = log._replace(modules=chosen, skipped_modules=tuple(name for name in log.modules if name not in wanted))
-    return log
-
-
-def _parts(whole: str) -> _Parts:
-    parts = _Parts()
-    began = False
-    for number, line in enumerate(whole.split("\n"), 1):
-        began = began or line.startswith(FIRST_LINE.decode())
-        if not began or not line or line.isspace():
-            continue
-        if _OTHER_FORM.match(line):
-            parts.other_form = line
-        elif line.startswith("#"):
-            parts.comment(line.rstrip("\r"))
-        elif _RECORD.match(line):
-            parts.records.append((number, line))
-        elif not _FILE_LIST.match(line):
-            raise TruncatedInput(
-                f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
-            )
-    return parts
-
-
-def _without_records(other_form: str) -> SourceError:
-    hint = f"Print all records: {_WHOLE}"
-    if other_form.lstrip("# ").startswith(("X_", "DXT")):
-        return UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not read.", hint=hint)
-    if other_form:
-        return UnsupportedVersion("This has sums of darshan-parser, but no records.", hint=hint)
-    return TruncatedInput("The text names modules, but has no counter of them: it was cut.", hint=hint)
 
 
 def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:

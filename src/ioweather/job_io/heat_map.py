@@ -1,0 +1,231 @@
+"""The activity of a run by rank and time: bytes of each group of ranks in each stretch of the run.
+
+It comes from Darshan's heat map module, which counts bytes in bins of time, or from its traces (DXT). Each bin, or
+traced operation, is spread evenly over its time. Processes without MPI, and launches one after the other, write a log
+each: their heat map is made from all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.results import Cell, Chart, ResultColumn, ResultTable
+from ioweather.core.units import NS
+from ioweather.readers.darshan.log import DarshanLog
+
+Origin: TypeAlias = Literal["heat map", "trace"]
+_TRACES: Final = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
+_NAMES: Final = {"MPIIO": "MPI-IO"}
+# Modules of a log that heat maps are made from.
+HEAT_MODULES: Final = ("HEATMAP", *_TRACES.values())
+# Operations of a trace per chunk: each may cover every column.
+_CHUNK = 1 << 18
+# Part of a bin: rounding must not move a bin over the edge of a column.
+_MARGIN: Final = 1e-10
+_SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
+
+
+class Resolution(NamedTuple):
+    """Maximum number of rows (groups of ranks) and columns (stretches of time)."""
+
+    rows: int
+    columns: int
+
+
+SCREEN = Resolution(rows=8, columns=66)
+# A drawn cell takes some 130 bytes, and a page has up to twelve drawings: two modules, two operations, two widths.
+PAGE = Resolution(rows=24, columns=48)
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """Row i has ranks [i * rank_step, (i + 1) * rank_step), column j the time [j, j + 1) * column_seconds since the
+    start. `unrecorded_ranks` have no record of it although Darshan ran out of memory for it."""
+
+    module: str
+    origin: Origin
+    nprocs: int
+    rank_step: int
+    column_seconds: float
+    read_bytes: Floats
+    write_bytes: Floats
+    unrecorded_ranks: tuple[int, ...] = ()
+
+    @property
+    def total_bytes(self) -> float:
+        return float(self.read_bytes.sum() + self.write_bytes.sum())
+
+
+class Operations(NamedTuple):
+    """Ranks and segments (write, length, start_seconds, end_seconds) of one module of a log; the width and number of
+    its bins, 0 for a trace; and ranks without a record."""
+
+    ranks: Ints
+    segments: NDArray[Any]
+    bin_seconds: float = 0.0
+    bins: int = 0
+    unrecorded_ranks: tuple[int, ...] = ()
+
+
+def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[HeatMap, ...]:
+    """Return one heat map per module, over all logs of a job. Time is since the first log's start.
+
+    Logs that overlap in time have their own rows, in order of start; launches one after the other share rows by rank.
+    The columns of a single log are whole bins of its heat map.
+    """
+    if not logs:
+        return ()
+    logs = sorted(logs, key=lambda log: (log.job.start_ns, log.digest))
+    start_ns = logs[0].job.start_ns
+    seconds = (max(log.job.end_ns for log in logs) - start_ns) / NS if len(logs) > 1 else logs[0].job.run_seconds
+    processes = [log.job.nprocs for log in logs]
+    ends = np.maximum.accumulate([log.job.end_ns for log in logs]).tolist()
+    at_once = any(log.job.start_ns < end for log, end in zip(logs[1:], ends[:-1], strict=True))
+    first_rows = [0, *np.cumsum(processes)[:-1].tolist()] if at_once else [0] * len(logs)
+    parts: dict[str, list[Operations]] = {}
+    for log, first_row in zip(logs, first_rows, strict=True):
+        for module, operations in _operations(log, 2 if len(logs) == 1 else 1).items():
+            later = (log.job.start_ns - start_ns) / NS
+            operations.segments["start_seconds"] += later
+            operations.segments["end_seconds"] += later
+            inside = (operations.ranks >= 0) & (operations.ranks < log.job.nprocs)
+            ranks, segments = operations.ranks[inside] + first_row, operations.segments[inside]
+            parts.setdefault(module, []).append(operations._replace(ranks=ranks, segments=segments))
+    rows = sum(processes) if at_once else max(processes)
+    found = []
+    for module, several in sorted(parts.items()):
+        merged = several[0]
+        if len(logs) > 1:
+            ranks, segments = (np.concatenate([part[column] for part in several]) for column in (0, 1))
+            merged = Operations(ranks, segments)
+        origin: Origin = "heat map" if all(part.bins for part in several) else "trace"
+        found.append(spread_operations(module, rows, seconds, merged, resolution, origin))
+    return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
+
+
+def _operations(log: DarshanLog, least_bins: int) -> dict[str, Operations]:
+    """Return operations by module: each bin of its heat map as one operation, else those of its trace."""
+    found: dict[str, Operations] = {}
+    heat = log.modules.get("HEATMAP")
+    if heat is not None:
+        records = heat.records
+        lengths = records["bins"].astype(np.int64)
+        of_record = np.repeat(np.arange(len(records)), lengths)
+        number = np.arange(len(of_record)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        for record_id in np.unique(records["id"]).tolist():
+            mine = records["id"] == record_id
+            width, bins = float(records["bin_width_seconds"][mine][0]), int(lengths[mine].max())
+            if bins < least_bins or not (np.isfinite(width) and width > 0):
+                continue
+            parts, ranks = [], []
+            for write, name in ((False, "read_bins"), (True, "write_bins")):
+                values = heat.ragged[name].values
+                there = mine[of_record] & (values > 0)
+                start = (number[there] + _MARGIN) * width
+                end = (number[there] + 1 - _MARGIN) * width
+                # The last bin reaches beyond the run; what is in it happened before its end.
+                end = np.where(start < log.job.run_seconds, np.minimum(end, log.job.run_seconds), end)
+                segments = np.zeros(len(start), _SEGMENT)
+                segments["write"], segments["length"] = write, values[there]
+                segments["start_seconds"], segments["end_seconds"] = start, end
+                parts.append(segments)
+                ranks.append(records["rank"][of_record][there])
+            if any(map(len, parts)):
+                module = log.names.get(record_id, "").removeprefix("heatmap:") or "unnamed"
+                lost = np.setdiff1d(np.arange(log.job.nprocs), records["rank"][mine]).tolist() if heat.partial else ()
+                operations = Operations(np.concatenate(ranks), np.concatenate(parts), width, bins, tuple(lost))
+                found[_NAMES.get(module, module)] = operations
+    for module, trace in _TRACES.items():
+        part = log.modules.get(trace)
+        if module not in found and part is not None and part.segments is not None and len(part.segments):
+            segments = np.zeros(len(part.segments), _SEGMENT)
+            for name, _ in _SEGMENT:
+                segments[name] = part.segments[name]
+            found[module] = Operations(part.records["rank"][part.segments["record"]], segments)
+    return found
+
+
+def spread_operations(
+    module: str, nprocs: int, run_seconds: float, operations: Operations, wanted: Resolution, origin: Origin
+) -> HeatMap | None:
+    """Make a heat map from operations of one rank each; None without any. Its columns are whole bins, if there are."""
+    ranks, segments, bin_seconds, bins, unrecorded = operations
+    start, end = (np.asarray(segments[name], np.float64) for name in ("start_seconds", "end_seconds"))
+    known = np.isfinite(start) & np.isfinite(end) & (start >= 0) & (end >= start) & (ranks >= 0) & (ranks < nprocs)
+    if not known.any():
+        return None
+    start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
+    length = np.maximum(segments["length"][known], 0).astype(np.float64)
+    rank_step, rows = _group(nprocs, wanted.rows)
+    columns, column_seconds = wanted.columns, max(run_seconds, float(end.max()), 1e-9) / wanted.columns
+    if bins:
+        bins_of_column, columns = _group(bins, wanted.columns)
+        column_seconds = bins_of_column * bin_seconds
+    grids = np.zeros((2, rows * columns))
+    for first in range(0, len(start), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        operation, column, share = _columns_of(start[part], end[part], column_seconds, columns)
+        cell = ranks[part][operation] // rank_step * columns + column
+        amount, wrote = length[part][operation] * share, write[part][operation]
+        for kind in (0, 1):
+            grids[kind] += np.bincount(cell[wrote == kind], amount[wrote == kind], minlength=rows * columns)
+    read, written = grids.reshape(2, rows, columns)
+    return HeatMap(module, origin, nprocs, rank_step, column_seconds, read, written, unrecorded)
+
+
+def _columns_of(start: Floats, end: Floats, width: float, columns: int) -> tuple[Ints, Ints, Floats]:
+    """Return operation, column and share: each operation is spread evenly over the columns of its time."""
+    first, last = (np.minimum((each / width).astype(np.int64), columns - 1) for each in (start, end))
+    touched = last - first + 1
+    operation = np.repeat(np.arange(len(start)), touched)
+    column = np.arange(len(operation)) - np.repeat(np.cumsum(touched) - touched, touched) + first[operation]
+    inside = np.minimum(end[operation], (column + 1) * width) - np.maximum(start[operation], column * width)
+    share = np.ones(len(operation))
+    np.divide(np.maximum(inside, 0.0), (end - start)[operation], out=share, where=touched[operation] > 1)
+    return operation, column, share
+
+
+def _group(count: int, most: int) -> tuple[int, int]:
+    """Return members per group and number of groups."""
+    step = max(1, -(-count // most))
+    return step, max(1, -(-count // step))
+
+
+def busiest(maps: tuple[HeatMap, ...]) -> HeatMap | None:
+    """Return the map of the highest layer with nearly all of the bytes: the layer that the application called."""
+    order = ("MPI-IO", "POSIX", "STDIO")
+    most = max((each.total_bytes for each in maps), default=0.0)
+    full = [each for each in maps if each.total_bytes >= 0.9 * most > 0]
+    return min(full, key=lambda heat: order.index(heat.module) if heat.module in order else len(order), default=None)
+
+
+def heat_chart(heat: HeatMap, title: str, *, split: bool) -> Chart:
+    """Return the chart of a heat map; `split`: reads and writes side by side. A single process has a row for each."""
+    if lost := heat.unrecorded_ranks:
+        which = f"rank {lost[0]:,}" if len(lost) == 1 else f"{len(lost):,} of {heat.nprocs:,} ranks"
+        title = f"{title}; not recorded: {which}"
+    parts = [("read", heat.read_bytes), ("written", heat.write_bytes)]
+    used = [(name, values) for name, values in parts if values.sum() > 0] or parts[:1]
+    facet = split and len(used) > 1 and heat.nprocs > 1
+    if not facet and heat.nprocs > 1:
+        used = [("", heat.read_bytes + heat.write_bytes)]
+    rows: list[tuple[Cell, ...]] = []
+    for name, values in used:
+        for row, amounts in enumerate(values.tolist()):
+            rank = name if heat.nprocs == 1 else row * heat.rank_step
+            cells = ((place * heat.column_seconds, rank, amount) for place, amount in enumerate(amounts))
+            rows += [(*cell, name) for cell in cells] if facet else cells
+    ranks = ResultColumn("rank", "rank" if heat.rank_step == 1 else f"first of {heat.rank_step:,} ranks", "count")
+    if heat.nprocs == 1:
+        ranks = ResultColumn("rank", "", "text")
+    columns = [ResultColumn("seconds", "time since the start", "seconds"), ranks, ResultColumn("moved", "", "bytes")]
+    columns += [ResultColumn("operation", "", "text")] if facet else []
+    encoding = {"x": "seconds", "y": "rank", "value": "moved"}
+    table = ResultTable("activity", tuple(columns), tuple(rows))
+    return Chart("heatmap", table, encoding, title, facet="operation" if facet else None)
