@@ -28,7 +28,7 @@ from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _PICTURE_PX: Final = 200
-_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # before somebody asks for more
+_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
 _MOST_WANTED: Final = 500
 _LISTED_BY: Final = "car11.fig4"
 # Groups of facts that are about the file; the answer is that of the job restricted to this file.
