@@ -284,7 +284,7 @@ def _asked(question: Question) -> Callable[..., Any]:
         return answered(view.ask(question.name, typed, period))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
-    put.__name__, put.__doc__ = f"ask_{question.name}", TITLES[question.name]
+    put.__name__, put.__doc__ = f"ask_{question.name}", TITLES.get(question.name, question.help)
     return put
 
 
