@@ -233,11 +233,8 @@ def demo(out: Path | None) -> None:
     help="Random seed; another seed gives another facility of this kind.",
 )
 @path_option("--out", "PATH", "A new directory for the files.")
-@engine_options("none, in one process")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
-def simulate(
-    preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool, engine: dict[str, Any]
-) -> None:
+def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool) -> None:
     """Make a facility whose truth is known: files as real tools write them."""
     if list_presets:
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
@@ -247,8 +244,8 @@ def simulate(
         raise UsageError("Say where to make it: --out DIR.")
     chosen = preset_named(preset)
     chosen = for_days(chosen, days) if days else chosen
-    with working(engine, None) as (pool, progress):
-        made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
+    with progress_bar() as progress:
+        made = generate(chosen, out, seed=seed, progress=progress)
     say(
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."
