@@ -23,7 +23,7 @@ from ioweather.agent.status import (
     keep_status,
     write_status,
 )
-from ioweather.ingestion.queue_metrics import _of_verdicts, collect_queue
+from ioweather.ingestion.queue import collect_queue
 from ioweather.ui.web.live import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -130,18 +130,6 @@ def test_an_agent_that_is_gone_leaves_no_numbers(tmp_path):
     assert samples(tmp_path) == {("ioweather_up", ()): 0.0}
 
 
-def test_labels_are_bounded(tmp_path):
-    many = tuple(replace(TARGET, target=f"/fs{n}") for n in range(200))
-    sizes = tuple(replace(READ, request_bytes=n) for n in range(200))
-    write_status(replace(STATUS, targets=(*many, replace(TARGET, operations=sizes))), tmp_path)
-    found = samples(tmp_path)
-    targets = {dict(labels).get("target") for _, labels in found} - {None}
-    assert len(targets) == 64
-    assert value(found, "ioweather_targets_left_out") == 137
-    write_status(replace(STATUS, targets=(replace(TARGET, operations=sizes),)), tmp_path)
-    assert sum(name == "ioweather_expected_seconds" for name, _ in samples(tmp_path)) == 64
-
-
 JUDGED = {"kinds_last_day": {}, "made_ns": 0, "left_verdicts": 0, "left_files": 0}
 
 
@@ -149,8 +137,15 @@ def metric_names(expression: str) -> set[str]:
     return set(re.findall(r"\bioweather[a-z_:0-9]+", expression))
 
 
-def test_rules_and_dashboard_use_metrics_that_exist(found):
-    of_lake = (*_of_components(Seen(), 0), *_of_users({}, named=True), *_of_verdicts(JUDGED, 0))
+@pytest.fixture
+def judged(tmp_path):
+    """Metrics of the last pass over watched directories."""
+    (tmp_path / "catch_up.json").write_text(json.dumps({"version": 1, "last": JUDGED}))
+    return list(collect_queue(tmp_path, lambda: 0))
+
+
+def test_rules_and_dashboard_use_metrics_that_exist(found, judged):
+    of_lake = (*_of_components(Seen(), 0), *_of_users({}, named=True), *judged)
     exported = {name for name, _ in found} | {metric.name for metric in of_lake}
     rules = (DOCS / "prometheus/rules.yml").read_text()
     recorded = set(re.findall(r"record: (\S+)", rules))
@@ -173,9 +168,8 @@ def test_the_dashboard_is_well_formed():
     assert all(panel["description"] for panel in dashboard["panels"])
 
 
-def test_every_metric_is_documented(found):
+def test_every_metric_is_documented(found, judged):
     page = (DOCS / "how-to/prometheus.md").read_text()
-    judged = _of_verdicts(JUDGED, 0)
     for name in {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in found} | {metric.name for metric in judged}:
         assert f"`{name}`" in page, name
 

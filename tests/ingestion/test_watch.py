@@ -12,9 +12,9 @@ import pytest
 
 from ioweather.agent.settings import WatchSettings
 from ioweather.ingestion import watch as catching
-from ioweather.ingestion import watched
+from ioweather.ingestion.queue import caught_up_file as state_file
+from ioweather.ingestion.queue import read_caught_up
 from ioweather.ingestion.watch import catch_up
-from ioweather.ingestion.watched import read_caught_up, state_file
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 from planted_logs import write_climate
@@ -68,7 +68,7 @@ def test_killed_after_reading_and_before_its_notes(place, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(catching, "_keep", killed)
+        patch.setattr(catching, "write_whole", killed)
         with pytest.raises(KeyboardInterrupt):
             catch_up(lake, settings, clock=later)
     assert catch_up(lake, settings, clock=later).known == 1
@@ -172,7 +172,7 @@ def test_the_command_reads_facility_toml_and_tells_who_does_not_open_the_lake(pl
     (lake.root / "facility.toml").write_text(f'[watch]\ndirectories = ["{logs}"]\naccounting = false\n')
     for path in (*logs.glob("*.darshan"), *logs.glob("2026/*")):
         os.utime(path)
-    monkeypatch.setattr(watched, "_SETTLED_NS", 0)  # files of this moment are still being written
+    monkeypatch.setattr(catching, "_SETTLED_NS", 0)  # files of this moment are still being written
     assert command(["catch-up", "--lake", str(lake.root), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["read"] == 1
     told = read_caught_up(lake.root)["last"]

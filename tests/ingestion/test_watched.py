@@ -7,7 +7,8 @@ import os
 import pytest
 
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS, NS
-from ioweather.ingestion.watched import OVERLAP_NS, Changed, Watched, one_pass
+from ioweather.ingestion.queue import one_pass
+from ioweather.ingestion.watch import OVERLAP_NS, Changed, Watched
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_new_files_once_and_changed_ones_again(top):
     found = watched.candidates(at)
     assert names(found) == ["a.darshan", "b.darshan"]
     watched.hand_over(found, {}, at)
-    watched = Watched.from_json(top, watched.to_json())
+    watched = Watched.from_json(top, vars(watched))
     assert watched.candidates(at) == []
     one.write_bytes(b"longer")
     three = put(top, "c.darshan")
@@ -100,7 +101,7 @@ def test_a_quiet_folder_is_not_listed_until_it_changes(top, monkeypatch):
     watched = Watched(top)
     later = after(top / "2026/11/01/a.darshan") + 3 * DAY_NS
     watched.candidates(later)
-    watched = Watched.from_json(top, watched.to_json())
+    watched = Watched.from_json(top, vars(watched))
     listed.clear()
     watched.candidates(later)
     assert listed == ["logs", "2026", "11"]
@@ -134,7 +135,7 @@ def test_a_directory_that_is_gone_is_said_and_one_below_is_passed_over(top):
 
 def test_a_pass_is_bounded_and_takes_one_at_least():
     files = [Changed(str(number), 10, number) for number in range(5)]
-    assert one_pass(files, most_files=2) == files[:2]
-    assert one_pass(files, most_bytes=25) == files[:2]
-    assert one_pass(files, most_bytes=5) == files[:1]
-    assert one_pass([]) == []
+    assert one_pass(files, 2, 99) == files[:2]
+    assert one_pass(files, 9, 25) == files[:2]
+    assert one_pass(files, 9, 5) == files[:1]
+    assert one_pass([], 9, 9) == []

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,6 @@ from ioweather.ingestion.pushed_samples import take_samples
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE
 from ioweather.ingestion.receive import reading_of, refusal, source_of
-from ioweather.ingestion.watched import one_pass
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id, open_lake
 from ioweather.lake.workers import Serial
 
@@ -44,15 +43,11 @@ BATCH_FILES: Final = 5_000
 BATCH_BYTES: Final = 32 * MIB
 # A sender repeats soon, and rows have keys: the ledger of years is not read for every batch.
 _REPEATED_WITHIN_NS: Final = 2 * DAY_NS
-_OLD_DRAFT_NS: Final = HOUR_NS
 # A file in the batches of so many writers that died is written alone; after as many deaths again it is set aside.
 MOST_DEATHS: Final = 5
-_DEATHS: Final = ".writing"
 _SPOOL: Final = "spool"
-_NOTES, _COLUMNS = "notes", "columns"
 # A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
 _SEARCH_REST: Final = 5.0
-_SEARCHED: Final = ".searched"
 
 
 def drain(lake: Lake) -> int:
@@ -77,7 +72,7 @@ def drain(lake: Lake) -> int:
 
 def _search(lake: Lake, first_ns: dict[str, int]) -> None:
     """Search new rows for events, of this pass and of passes that left it to a later one."""
-    note = queue.queue_dir(lake.root) / _SEARCHED
+    note = queue.queue_dir(lake.root) / ".searched"
     not_before = 0.0
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         body = json.loads(note.read_bytes())
@@ -86,13 +81,10 @@ def _search(lake: Lake, first_ns: dict[str, int]) -> None:
             first_ns[table] = min(int(first), first_ns.get(table, int(first)))
     if not first_ns:
         return
-    is_due = time.time() >= not_before
-    if is_due:
-        began = time.time()
+    if (began := time.time()) >= not_before:
         search_new_rows(lake, first_ns)
-        not_before = time.time() + _SEARCH_REST * (time.time() - began)
-    left = {} if is_due else first_ns
-    write_whole(note, json.dumps({"not_before": not_before, "first_ns": left}).encode(), 0o640)
+        first_ns, not_before = {}, time.time() + _SEARCH_REST * (time.time() - began)
+    write_whole(note, json.dumps({"not_before": not_before, "first_ns": first_ns}).encode(), 0o640)
 
 
 def next_batch(lake: Lake) -> list[Queued]:
@@ -101,7 +93,7 @@ def next_batch(lake: Lake) -> list[Queued]:
     clean = [file for file in files if deaths[file.path.name] < MOST_DEATHS]
     if clean:
         quick = [file for file in clean if file.kind != queue.WIDE]
-        return one_pass(quick, BATCH_FILES, BATCH_BYTES) or clean[:1]
+        return queue.one_pass(quick, BATCH_FILES, BATCH_BYTES) or clean[:1]
     for file in files:
         count = deaths[file.path.name]
         if count < 2 * MOST_DEATHS:
@@ -112,34 +104,31 @@ def next_batch(lake: Lake) -> list[Queued]:
 
 
 def _read_deaths(root: Path) -> Counter[str]:
-    """How many writers died over each file. Version 0.2 listed the files of the current batch as `writing`."""
-    deaths: Counter[str] = Counter()
+    """How many writers died over each file."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        body = json.loads((queue.queue_dir(root) / _DEATHS).read_bytes())
-        deaths.update(body["deaths"])
-        deaths.update(body.get("writing", ()))
-    return deaths
-
-
-def _write_deaths(root: Path, deaths: Counter[str]) -> None:
-    draft = queue.queue_dir(root) / f"{_DEATHS}.new"
-    draft.write_text(json.dumps({"deaths": deaths}), encoding="utf-8")
-    draft.replace(draft.with_name(_DEATHS))
+        return Counter(json.loads((queue.queue_dir(root) / ".writing").read_bytes())["deaths"])
+    return Counter()
 
 
 @contextmanager
 def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
     """Count one death for each file while it is written. Only a kill leaves the count: after an exception the writer
     is alive."""
-    deaths, names = _read_deaths(root), {file.path.name for file in files}
-    _write_deaths(root, deaths + Counter(names))
+
+    def note(deaths: Counter[str]) -> None:
+        draft = queue.queue_dir(root) / ".writing.new"
+        draft.write_text(json.dumps({"deaths": deaths}), encoding="utf-8")
+        draft.replace(draft.with_suffix(""))
+
+    before, names = _read_deaths(root), {file.path.name for file in files}
+    note(before + Counter(names))
     try:
         yield
     except (Exception, SystemExit):
         with suppress(OSError):
-            _write_deaths(root, deaths)
+            note(before)
         raise
-    _write_deaths(root, Counter({name: count for name, count in deaths.items() if name not in names}))
+    note(Counter({name: count for name, count in before.items() if name not in names}))
 
 
 def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
@@ -160,21 +149,16 @@ def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
 
 def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write files to the tables, then to the ledger, then remove them from the queue."""
-    by_source: dict[str, list[Queued]] = {}
-    for file in files:
-        kinds = {queue.REFUSAL: _NOTES, queue.COLUMNS: _COLUMNS}
-        by_source.setdefault(kinds[file.kind] if file.kind in kinds else source_of(file.name), []).append(file)
-    if notes := by_source.pop(_NOTES, []):
+    if notes := [file for file in files if file.kind == queue.REFUSAL]:
         lake.record([LedgerEntry(**json.loads(note.path.read_bytes())) for note in notes])
         for note in notes:
             note.path.unlink(missing_ok=True)
-    for source, own in by_source.items():
-        if source == "prometheus":
-            take_samples(lake, own, report)
-        elif source == _COLUMNS:
-            _take_columns(lake, own, report)
-        else:
-            _take_rows(lake, own, report)
+    if columns := [file for file in files if file.kind == queue.COLUMNS]:
+        _take_columns(lake, columns, report)
+    rest = [file for file in files if file.kind not in (queue.REFUSAL, queue.COLUMNS)]
+    for source in sorted({source_of(file.name) for file in rest}):
+        own = [file for file in rest if source_of(file.name) == source]
+        (take_samples if source == "prometheus" else _take_rows)(lake, own, report)
 
 
 def _take_columns(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
@@ -202,23 +186,22 @@ def _take_columns(lake: Lake, files: Sequence[Queued], report: IngestReport) -> 
         ingest_id = new_ingest_id()
         for table, columns in sorted(tables.items()):
             add_rows(lake, table, TABLES[table].frame(columns), _SPOOL, ingest_id, report)
-        counts = {table: len(columns["start_ns"]) for table, columns in tables.items()}
-        lake.record([_entry(lake, read, hosts, counts, ingest_id)])
+        whose = f"{len(hosts):,} hosts" if len(hosts) > 1 else min(hosts)
+        entry = LedgerEntry(
+            digest=hashlib.sha256("".join(sorted(file.digest for file in read)).encode()).hexdigest()[:32],
+            path=str(queue.queue_dir(lake.root).absolute()),
+            bytes=sum(file.bytes for file in read),
+            source=_SPOOL,
+            status="ok",
+            rows={table: len(columns["start_ns"]) for table, columns in tables.items()},
+            message=f"{len(read):,} segment{'s' if len(read) > 1 else ''} of {whose}",
+            rows_ingest_ids=ingest_id,
+        )
+        lake.record([entry])
     for file in read:
         file.path.unlink(missing_ok=True)
     if unreadable:
         raise LakeError(unreadable)
-
-
-def _entry(
-    lake: Lake, files: Sequence[Queued], hosts: Set[str], rows: Mapping[str, int], ingest_id: str
-) -> LedgerEntry:
-    digest = hashlib.sha256("".join(sorted(file.digest for file in files)).encode()).hexdigest()[:32]
-    whose = f"{len(hosts):,} hosts" if len(hosts) > 1 else min(hosts)
-    note = f"{len(files):,} segment{'s' if len(files) > 1 else ''} of {whose}"
-    place = str(queue.queue_dir(lake.root).absolute())
-    size = sum(file.bytes for file in files)
-    return LedgerEntry(digest, place, size, _SPOOL, "ok", rows, message=note, rows_ingest_ids=ingest_id)
 
 
 def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
@@ -234,17 +217,18 @@ def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> Non
     )
     report.add(found)
     bad = {outcome.path: outcome for outcome in found.bad}
-    unreadable = {path: outcome.message or "" for path, outcome in bad.items() if outcome.reason == UNREADABLE}
+    unreadable = []
     for file in files:
-        if file.path in unreadable:
-            continue  # the disk failed, not the file: it stays in the queue
-        if file.path in bad and bad[file.path].status == "quarantined":
-            message = bad[file.path].message
-            _LOG.error("%s was pushed and cannot be read now: %s", _move_aside(lake.root, file), message)
+        outcome = bad.get(file.path)
+        if outcome is not None and outcome.reason == UNREADABLE:
+            unreadable.append(outcome.message or "")  # the disk failed, not the file: it stays in the queue
+        elif outcome is not None and outcome.status == "quarantined":
+            place = _move_aside(lake.root, file)
+            _LOG.error("%s was pushed and cannot be read now: %s", place, outcome.message)
         else:
             file.path.unlink(missing_ok=True)
     if unreadable:
-        raise LakeError("; ".join([*unreadable.values()][:3]))
+        raise LakeError("; ".join(unreadable[:3]))
 
 
 def _move_aside(root: Path, file: Queued) -> Path:
@@ -289,7 +273,7 @@ def run_pass(root: Path) -> int:
     """Drain the queue unless another writer does; the exit code. An error is logged and shown with the queue."""
     with suppress(OSError):
         for entry in os.scandir(queue.queue_dir(root)):  # drafts of a killed server: their senders send again
-            if queue.DRAFT.fullmatch(entry.name) and now_ns() - entry.stat().st_mtime_ns > _OLD_DRAFT_NS:
+            if queue.DRAFT.fullmatch(entry.name) and now_ns() - entry.stat().st_mtime_ns > HOUR_NS:
                 Path(entry.path).unlink(missing_ok=True)
     try:
         with only_writer(root) as fd:

@@ -6,21 +6,28 @@ samples (Prometheus), of servers that are read and of servers that push.
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
+
+import duckdb
+from arro3 import core, io
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, LakeError, QueryRefused, UsageError
+from ioweather.core.errors import CorruptInput, EmptyInput, LakeError, QueryRefused, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
-from ioweather.lake.sandbox import Limits, require_select
-from ioweather.lake.selected import read_select
+from ioweather.lake.database import SQL_TYPES, fetch_frame, literal
+from ioweather.lake.sandbox import Limits, locking, require_select, start_child
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
 
@@ -33,7 +40,8 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "jobs": {"step": "", "restart": 0},
     "responses": {"status": "ok"},
 }
-_DELIMITERS: Final = (",", ";", "\t", "|")
+_NULLS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+_CSV: Final = "all_varchar = true, header = true, skip = 0, comment = '', quote = '\"', escape = '\"'"
 
 
 def read_select_text(given: Path) -> str:
@@ -71,18 +79,80 @@ def check_select(table: str, sql: str) -> None:
 def read_selected(
     path: Path, table: str, sql: str, context: ReadContext, *, seconds: float, memory_bytes: int, rows: int
 ) -> Iterator[tuple[str, Frame]]:
-    """Frames of `table`, within these limits."""
+    """Frames of `table` by a SELECT over the file, within these limits. Raises SourceError.
+
+    The query runs confined (`lake.sandbox`). It sees the file as the view `input`, the variables `file` (for DuckDB's
+    own readers) and `path` (where it is), and the macros of `macros.sql`."""
+    spec, zone = TABLES[table], context.zone.key if context.zone is not None else None
     known = {**_DEFAULTS.get(table, {}), "system": context.system, "host": context.host}
     limits = Limits(rows, seconds, f"{max(1, memory_bytes // MIB)}MiB")
-    zone = context.zone.key if context.zone is not None else None
     with path.open("rb") as file:
         head = plain_bytes(file.read(64 << 10))
-    form = _form(head)
-    first = head.partition(b"\n")[0].decode("utf-8", "replace")
-    delimiter = max(_DELIMITERS, key=first.count)
+    form, options = _form(head), ""
+    if form == "csv":
+        first = head.partition(b"\n")[0].decode("utf-8", "replace")
+        delimiter = max((",", ";", "\t", "|"), key=first.count)
+        options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
+    count = 0
     with _whole(path, form) as whole:
-        for frame in read_select(path, whole, form, delimiter, sql, TABLES[table], known, zone, limits):
-            yield table, frame
+        setup = [
+            f"SET VARIABLE file = {literal(whole.name)}",
+            f"SET VARIABLE path = {literal(str(path.absolute()))}",
+            f"SET VARIABLE zone = {literal(zone)}",
+            f"SET TimeZone = {literal(zone or 'UTC')}",
+            f"SET memory_limit = {literal(limits.memory)}",
+            resources.files("ioweather.lake").joinpath("macros.sql").read_text(encoding="utf-8"),
+            f"CREATE VIEW input AS FROM read_{form}({literal(whole.name)}{options})",
+            *locking([literal(whole.name)]),
+        ]
+        body = {
+            "directory": str(whole.resolve().parent),
+            "files": [whole.name],
+            "setup": setup,
+            "sql": sql,
+            "limits": asdict(limits),
+            "table": table,
+            "columns": [(c.name, SQL_TYPES[c.type], not c.nullable, literal(known.get(c.name))) for c in spec.columns],
+        }
+        with start_child(stderr=subprocess.PIPE) as child, duckdb.connect(":memory:") as con:
+            try:
+                assert child.stdin is not None
+                assert child.stdout is not None
+                assert child.stderr is not None
+                child.stdin.write(json.dumps(body).encode())
+                child.stdin.close()
+                for batch in _batches(child.stdout):
+                    con.register("batch", core.Table.from_batches([batch]))
+                    count += batch.num_rows
+                    yield table, fetch_frame(con, "FROM batch", spec.columns)
+                message = child.stderr.read()
+                _raise_refusal(path, message, child.wait(), limits)
+            finally:
+                child.kill()
+    if not count:
+        raise EmptyInput(f"{path}: the SELECT gives no row.")
+
+
+def _batches(stream: IO[bytes]) -> Iterator[Any]:
+    try:
+        yield from io.read_ipc_stream(stream)
+    except Exception:
+        return  # the stream ended early: the child says why
+
+
+def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> None:
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise SourceError(
+            f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.", kind="TooMuchTime"
+        )
+    try:
+        refusal = json.loads(message) if message else {}
+    except ValueError:
+        refusal = {}
+    if "refused" in refusal:
+        raise CorruptInput(f"{path}: {refusal['refused']}", hint=str(refusal["hint"]))
+    if code:
+        raise SourceError(f"{path}: the SELECT took more than {limits.memory} of memory.", kind="TooMuchMemory")
 
 
 def _form(head: bytes) -> Literal["csv", "json", "parquet"]:

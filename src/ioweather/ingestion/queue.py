@@ -3,20 +3,26 @@
 A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
 kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
 `ingestion.drain` is the only process that removes files.
+
+Prometheus metrics tell how long the queue is, and what the last pass of `ingest --watch` did.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
 
+from ioweather.agent.exporter import Metric, gauge, gauges
 from ioweather.core.errors import LakeError
+from ioweather.core.outcomes import VerdictKind
 from ioweather.core.safe_files import sync_to_disk
 
 Kind = Literal["c", "n", "w", "r"]
@@ -33,8 +39,7 @@ DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
 TROUBLE_BYTES: Final = 512
 
 
-@dataclass(frozen=True)
-class Queued:
+class Queued(NamedTuple):
     path: Path
     kind: str
     digest: str
@@ -138,3 +143,57 @@ def waiting(root: Path) -> Waiting:
     with suppress(OSError):
         trouble = writer_file(root).read_bytes()[:TROUBLE_BYTES].decode(errors="replace").strip()
     return Waiting(len(files), sum(file.bytes for file in files), files[0].came_ns, trouble)
+
+
+class Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
+    """The first files within these limits, at least one."""
+    taken: list[T] = []
+    size = 0
+    for file in files[:most_files]:
+        if taken and size + file.bytes > most_bytes:
+            break
+        taken.append(file)
+        size += file.bytes
+    return taken
+
+
+def caught_up_file(root: Path) -> Path:
+    return root / "catch_up.json"
+
+
+def read_caught_up(root: Path) -> dict[str, Any]:
+    """State of `ingest --watch`. Empty where there was no pass yet, or it cannot be read: nothing depends on it."""
+    try:
+        body = json.loads(caught_up_file(root).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}
+
+
+def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[Metric]:
+    """Metrics of the queue and of the last pass. Verdicts are counted as of the ends of runs, never by job."""
+    now = now_ns()
+    if queue_dir(lake).is_dir():
+        found = waiting(lake)
+        yield gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
+        yield gauge("ioweather_queue_bytes", "Their size.", found.bytes)
+        yield gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))
+    last = read_caught_up(lake).get("last", {})
+    kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
+    if not isinstance(kinds, dict) or not isinstance(made_ns, int):
+        return
+    counted = {kind: kinds.get(kind, 0) for kind in get_args(VerdictKind)}
+    counts = [((kind,), count if isinstance(count, int) else 0) for kind, count in counted.items()]
+    yield gauges("ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", ("kind",), counts)
+    yield gauge("ioweather_catch_up_age_seconds", "Since runs were last judged.", max(0.0, (now - made_ns) / 1e9))
+    for name, text in (("left_verdicts", "Verdicts that are due."), ("left_files", "New files that were not read.")):
+        if isinstance(last.get(name), int):
+            yield gauge(f"ioweather_catch_up_{name}", text, float(last[name]))

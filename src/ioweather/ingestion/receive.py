@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from ioweather.agent.status import keep_heard
 from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
 from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
 from ioweather.ingestion.reading import (
@@ -124,24 +123,18 @@ def _columns_of_small(draft: Path, name: str, reading: Reading) -> dict[str, dic
     if size > _SMALL_BYTES or not name.endswith(".ndjson"):
         return None
     with _ONE_READER:
-        *pieces, outcome = read_file(draft, size, reading)
+        found: list[Any] = [*read_file(draft, size, reading)]
+    *pieces, outcome = found
     if not isinstance(outcome, FileOutcome) or outcome.status != "ok" or outcome.message or not pieces:
         return None
     columns: dict[str, dict[str, list[Any]]] = {}
     days: set[int] = set()
-    for piece in pieces:
-        assert not isinstance(piece, FileOutcome)
-        _, table, frame = piece
+    for _, table, frame in pieces:
         days |= days_of(table, frame)
         mine = columns.setdefault(table, {name: [] for name in frame})
         for column, values in mine.items():
-            values += _plain(frame, column)
+            values += frame[column].tolist()
     return columns if len(days) <= FEW_DAYS else None
-
-
-def _plain(frame: Frame, name: str) -> list[Any]:
-    column = frame[name]
-    return column.tolist() if isinstance(column, Text) else list(column.tolist())
 
 
 def refusal(

@@ -1,7 +1,13 @@
 """Catch up: read what is new in watched directories and in the scheduler's accounting, then judge finished runs.
 
-One pass, short and bounded; the agent or a timer repeats it. It may be killed at any moment: files are in when the
-ledger says so, verdicts are due until the table holds them, and `<lake>/catch_up.json` is only where to look first.
+One pass, short and bounded; a timer repeats it. It may be killed at any moment: files are in when the ledger says so,
+verdicts are due until the table holds them, and `<lake>/catch_up.json` is only where to look first, and what the last
+pass did (`last`), for programs that do not open the lake for it.
+
+A file is new when it changed after the newest file that was handed over, or shortly before: clients that write to one
+directory have clocks of their own. The time is that of the inode (ctime), which a file also gets when it is moved or
+copied with its old date. Folders without subfolders that have been quiet for days are not listed again until they
+change.
 """
 
 from __future__ import annotations
@@ -9,17 +15,17 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import logging
 import os
+import stat
 import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ioweather.agent.counters import has_sacct, poll_accounting
 from ioweather.agent.settings import WatchSettings
@@ -27,24 +33,117 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import write_whole
-from ioweather.core.units import DAY_NS, HOUR_NS, NS
+from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS
 from ioweather.diagnosis.recorded_verdicts import clusters_of, counts, judge_due, text_of_row
-from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.mappings import own_mapping
+from ioweather.ingestion.queue import caught_up_file, one_pass, read_caught_up
 from ioweather.ingestion.reading import UNREADABLE, context_of
-from ioweather.ingestion.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass, read_caught_up, state_file
+from ioweather.lake import layout
 from ioweather.lake.lake import Lake
-from ioweather.lake.layout import lake_directory
 from ioweather.lake.workers import Serial
 
-_LOG = logging.getLogger("ioweather.catch_up")
-_LOCK: Final = ".catch_up.lock"
+# One pass hands over so much; the rest waits for the next one.
+MOST_FILES: Final = 500
+MOST_BYTES: Final = GIB
+# Older files are history, which `ioweather ingest` reads once.
+FIRST_LOOK_NS: Final = DAY_NS
+OVERLAP_NS: Final = 30 * MINUTE_NS
+_QUIET_NS: Final = 2 * DAY_NS
+# A file that was just written to is left for the next pass.
+_SETTLED_NS: Final = 3 * NS
+# A large file that grows (a day of LMT in HDF5) is read again no more often than this.
+_LARGE_BYTES: Final = 16 * MIB
+_GROWING_NS: Final = 10 * MINUTE_NS
 # Accounting arrives late: each poll looks back further than the last one, and the lake takes no row twice.
 _FIRST_POLL_NS: Final = DAY_NS
 _POLL_OVERLAP_NS: Final = HOUR_NS
 _TELL_SECONDS: Final = 20.0
 _TOLD_NS: Final = DAY_NS
 _MOST_JUDGING_SECONDS: Final = 30.0
+
+
+class Changed(NamedTuple):
+    path: str
+    bytes: int
+    changed_ns: int
+
+
+@dataclass
+class Watched:
+    """One directory. `mark_ns`: the newest change that was handed over; `recent`: files handed over that may be
+    candidates again: size, change, and when; `quiet`: folders that need no listing while their time stays."""
+
+    top: Path
+    mark_ns: int = 0
+    recent: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    quiet: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, top: Path, body: Any) -> Watched:
+        """The stored state, or an empty one if it is damaged: the ledger knows which files are in the lake."""
+        try:
+            recent = {str(path): (int(a), int(b), int(c)) for path, (a, b, c) in body["recent"].items()}
+            quiet = {str(path): int(moment) for path, moment in body["quiet"].items()}
+            return cls(top, int(body["mark_ns"]), recent, quiet)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls(top)
+
+    def candidates(self, at_ns: int, *, everything: bool = False) -> list[Changed]:
+        """New files, the longest unchanged first."""
+        since = 0 if everything else (self.mark_ns - OVERLAP_NS if self.mark_ns else at_ns - FIRST_LOOK_NS)
+        if everything:
+            self.quiet, self.recent = {}, {}
+        found = []
+        for file in self._below(self.top, at_ns):
+            size, changed, handed = self.recent.get(file.path, (-1, -1, 0))
+            is_settled = not 0 <= at_ns - file.changed_ns < _SETTLED_NS
+            is_growing = size >= _LARGE_BYTES and at_ns - handed < _GROWING_NS
+            if file.changed_ns >= since and is_settled and not is_growing and (size, changed) != file[1:]:
+                found.append(file)
+        return sorted(found, key=lambda file: (file.changed_ns, file.path))
+
+    def hand_over(self, files: Sequence[Changed], unreadable: Collection[str], at_ns: int) -> None:
+        """Note files that were read or refused. Unreadable ones are tried again."""
+        for file in files:
+            if file.path not in unreadable:
+                self.recent[file.path] = (file.bytes, file.changed_ns, at_ns)
+        # A host whose clock is ahead must not make the files of all others old.
+        self.mark_ns = max([self.mark_ns, *(min(file.changed_ns, at_ns) for file in files)])
+        self.recent = {path: seen for path, seen in self.recent.items() if seen[1] >= self.mark_ns - OVERLAP_NS}
+
+    def _below(self, folder: Path, at_ns: int) -> Iterator[Changed]:
+        """Regular files, without hidden ones, links, lakes, files that were just removed, and logs that Darshan writes
+        at this moment: it renames them at the end."""
+        try:
+            changed = folder.stat().st_mtime_ns
+            if self.quiet.get(str(folder)) == changed:
+                return
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            if folder == self.top:
+                raise
+            return
+        if any(entry.name == layout.lake_marker(Path()).name for entry in entries):
+            return
+        newest, subfolders = changed, []
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name.endswith("_partial"):
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                subfolders.append(Path(entry.path))
+            elif stat.S_ISREG(status.st_mode):
+                newest = max(newest, status.st_ctime_ns)
+                yield Changed(entry.path, status.st_size, status.st_ctime_ns)
+        for subfolder in subfolders:
+            yield from self._below(subfolder, at_ns)
+        self.quiet.pop(str(folder), None)
+        if not subfolders and at_ns - newest > _QUIET_NS and folder != self.top:
+            self.quiet[str(folder)] = changed
 
 
 @dataclass
@@ -74,12 +173,6 @@ class _State:
     polled_digest: str = ""
     told_ns: int = 0
 
-    @classmethod
-    def of(cls, root: Path) -> _State:
-        """The stored state, without values of a wrong type."""
-        default, body = cls(), read_caught_up(root)
-        return cls(**{name: body[name] for name, value in vars(default).items() if type(body.get(name)) is type(value)})
-
 
 def catch_up(
     lake: Lake,
@@ -91,20 +184,29 @@ def catch_up(
 ) -> CaughtUp:
     """One pass. With `everything`, all files of the directories are handed to the ledger, however old they are."""
     started = time.monotonic()
-    done = CaughtUp()
     with _alone(lake.root) as is_alone:
         if not is_alone:
             return CaughtUp(busy=True)
-        state = _State.of(lake.root)
+        done, stored = CaughtUp(), read_caught_up(lake.root)
+        # Without values of a wrong type.
+        good = {key: stored[key] for key, known in vars(_State()).items() if type(stored.get(key)) is type(known)}
+        state = _State(**good)
+
+        def keep(last: Any) -> None:
+            body = {"version": 1, **asdict(state), "last": last}
+            write_whole(caught_up_file(lake.root), json.dumps(body).encode())
+
         added: Counter[str] = Counter()
+        context = context_of(lake.facility, mapping=own_mapping(lake.root))
         for top in settings.directories:
-            context = context_of(lake.facility, mapping=own_mapping(lake.root))
-            if settings.check_owner:
-                context = replace(context, believed_owners=_believed_owners(top))
-            added.update(_read_directory(lake, top, context, state, done, clock(), everything=everything))
-            _keep(lake.root, state)
+            believed = {0, os.geteuid()}
+            with suppress(OSError):  # said where it is read
+                believed.add(top.stat().st_uid)  # who fills an archive
+            of_top = replace(context, believed_owners=frozenset(believed)) if settings.check_owner else context
+            added.update(_read_directory(lake, top, of_top, state, done, clock(), everything=everything))
+            keep(stored.get("last", {}))
         if settings.accounting and has_sacct():
-            added.update(_read_accounting(lake, state, done, clock()))
+            added.update(_read_accounting(lake, context, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
         if judge:
             judged = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
@@ -112,15 +214,19 @@ def catch_up(
         if settings.tell is not None:
             tell_verdicts(lake, settings.tell, state, done, clock())
         done.seconds = round(time.monotonic() - started, 3)
-        _keep(lake.root, state, _told(lake, done, clock()))
+        at_ns = clock()
+        with lake.snapshot() as snapshot:
+            kinds = counts(snapshot, at_ns)
+        told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
+        keep({**told, "refused": len(done.refused), "kinds_last_day": kinds, "made_ns": at_ns})
     return done
 
 
 @contextmanager
 def _alone(root: Path) -> Iterator[bool]:
     """Whether no other pass over this lake is at work."""
-    with lake_directory(root) as folder:
-        fd = folder.open(_LOCK)
+    with layout.lake_directory(root) as folder:
+        fd = folder.open(".catch_up.lock")
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -129,20 +235,6 @@ def _alone(root: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(fd)
-
-
-def _told(lake: Lake, done: CaughtUp, at_ns: int) -> dict[str, Any]:
-    """The result of a pass, for programs that show it without opening the lake."""
-    with lake.snapshot() as snapshot:
-        kinds = counts(snapshot, at_ns)
-    told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
-    return {**told, "refused": len(done.refused), "kinds_last_day": kinds, "made_ns": at_ns}
-
-
-def _keep(root: Path, state: _State, told: Mapping[str, Any] | None = None) -> None:
-    before = read_caught_up(root).get("last", {})
-    body = {"version": 1, **asdict(state), "last": before if told is None else told}
-    write_whole(state_file(root), json.dumps(body).encode())
 
 
 def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_ns: int) -> None:
@@ -176,73 +268,55 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
         state.told_ns = row["judged_ns"]
 
 
-def _believed_owners(top: Path) -> frozenset[int]:
-    """Uids that are trusted: root, this user, and the owner of the directory, who fills an archive."""
-    try:
-        return frozenset({0, os.geteuid(), top.stat().st_uid})
-    except OSError:  # said where it is read
-        return frozenset({0, os.geteuid()})
-
-
 def _read_directory(
     lake: Lake, top: Path, context: ReadContext, state: _State, done: CaughtUp, at_ns: int, *, everything: bool
 ) -> Counter[str]:
     watched = Watched.from_json(top, state.watched.get(str(top)))
+    added: Counter[str] = Counter()
     try:
         waiting = watched.candidates(at_ns, everything=everything)
     except OSError as error:
         done.troubles.append(f"{top}: {error.strerror}")
-        return Counter()
-    added: Counter[str] = Counter()
+        return added
     while waiting:
         files = one_pass(waiting, MOST_FILES, MOST_BYTES)
         waiting = waiting[len(files) :]
-        report = _ingest(lake, files, context)
-        unreadable = {str(o.path): o.message or "" for o in report.bad if o.reason == UNREADABLE}
+        paths = [Path(file.path) for file in files]
+        try:
+            report = ingest(lake, paths, context=context, executor=Serial())
+        except UsageError:  # one of them just went: the rest is read
+            report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Serial())
+        bad = {str(o.path): (o.reason == UNREADABLE, o.message or o.reason or "") for o in report.bad}
+        unreadable = {path: why for path, (is_unreadable, why) in bad.items() if is_unreadable}
         watched.hand_over(files, unreadable, at_ns)
         added.update(report.rows_added)
         done.read += len(report.good)
         done.known += report.known
-        done.refused |= {str(o.path): o.message or o.reason or "" for o in report.bad if str(o.path) not in unreadable}
+        done.refused |= {path: why for path, (_, why) in bad.items() if path not in unreadable}
         if unreadable:
             path, why = next(iter(unreadable.items()))
             done.troubles.append(f"{len(unreadable)} files cannot be read, such as {path}: {why}")
         if not everything:
             break
     done.left_files += len(waiting)
-    state.watched[str(top)] = watched.to_json()
+    state.watched[str(top)] = {"mark_ns": watched.mark_ns, "recent": watched.recent, "quiet": watched.quiet}
     return added
 
 
-def _ingest(lake: Lake, files: Sequence[Changed], context: ReadContext) -> IngestReport:
-    paths = [Path(file.path) for file in files]
-    try:
-        return ingest(lake, paths, context=context, executor=Serial())
-    except UsageError:  # one of them just went: the rest is read
-        there = [path for path in paths if path.is_file()]
-        return ingest(lake, there, context=context, executor=Serial())
-
-
-def _read_accounting(lake: Lake, state: _State, done: CaughtUp, at_ns: int) -> Counter[str]:
+def _read_accounting(lake: Lake, context: ReadContext, state: _State, done: CaughtUp, at_ns: int) -> Counter[str]:
     since = state.polled_ns - _POLL_OVERLAP_NS if state.polled_ns else at_ns - _FIRST_POLL_NS
+    added: Counter[str] = Counter()
     try:
         text = poll_accounting((at_ns - since) // NS)
     except SourceError as error:
         done.troubles.append(error.message)
-        return Counter()
+        return added
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    added: Counter[str] = Counter()
     if text.count("\n") > 1 and digest != state.polled_digest:
         with tempfile.TemporaryDirectory(prefix="ioweather-accounting-") as folder:
             file = Path(folder) / f"sacct-{at_ns}.txt"
             file.write_text(text, encoding="utf-8")
-            report = ingest(
-                lake,
-                [file],
-                context=context_of(lake.facility, mapping=own_mapping(lake.root)),
-                source="sacct",
-                executor=Serial(),
-            )
+            report = ingest(lake, [file], context=context, source="sacct", executor=Serial())
         added = report.rows_added
         done.troubles += [f"accounting: {outcome.message}" for outcome in report.bad]
     state.polled_ns, state.polled_digest = at_ns, digest

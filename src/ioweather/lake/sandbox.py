@@ -1,26 +1,29 @@
-"""SQL of users over the tables of a snapshot: one SELECT, in a process of its own that cannot write.
+"""SQL of users: one SELECT, in a process of its own that can read the files it is given, and write none.
 
-    python -m ioweather.lake.sandbox < question > answer       (both JSON)
+    python -m ioweather.lake.sandbox < question > answer
 
-DuckDB's `allowed_paths` limits a query to the table files of the snapshot, but also lets it write to them. Therefore
-the child gives up its rights before it starts DuckDB: it can open these files for reading and no other file
-(`lake.confinement`), and its memory and processor time are limited. The parent kills it when its time is over.
-Paths are relative to the lake: a query that shows one does not show where the lake is.
+Either over the tables of a snapshot (the answer is JSON), or over one foreign file, for rows of a table (the answer is
+a stream of Arrow; why it is refused goes to standard error, as JSON).
+
+DuckDB's `allowed_paths` limits a query to some files, but also lets it write to them. Therefore the child gives up its
+rights before it starts DuckDB: it can open these files for reading and no other file (`lake.confinement`), and its
+memory and processor time are limited. The parent kills it when its time is over. Paths are relative: a query that shows
+one does not show where the lake is.
 """
 
 from __future__ import annotations
 
 import decimal
+import importlib
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
-import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,16 +37,26 @@ from ioweather.lake.confinement import confine
 if TYPE_CHECKING:
     from ioweather.lake.snapshot import Snapshot
 
-# They show paths of files, or run unchecked text as SQL.
-_HIDDEN_FUNCTIONS: Final = frozenset(
-    names_of("current_setting duckdb_settings duckdb_external_file_cache query query_table json_execute_serialized_sql")
-)
-_HIDDEN_TABLES: Final = frozenset({"pg_settings"})
 # DuckDB reads the limits of its container there, and aborts where it cannot.
 _READABLE: Final = ("/proc/self", "/sys/fs/cgroup")
 # Memory of Python, DuckDB's code and the stacks of its threads, on top of the query's limit.
 _OWN_BYTES: Final = 2 << 30
 _THREADS: Final = 2
+_MOST_COLUMNS: Final = 60
+# They show where the lake is, or run text as SQL.
+_HIDDEN: Final = re.compile(
+    r"\b(current_setting|duckdb_settings|pg_settings|duckdb_external_file_cache|query|query_table"
+    r"|json_execute_serialized_sql)\b",
+    re.IGNORECASE,
+)
+# Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
+# times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
+_WHOLE: Final = frozenset(
+    names_of("""
+    boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
+    varchar blob uuid enum
+""")
+)
 
 
 @dataclass(frozen=True)
@@ -74,155 +87,9 @@ class SqlResult(Tabular):
         return joined(f"<SqlResult: {len(self.rows):,} rows of {', '.join(self.columns)}{more}>")
 
 
-def _run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
-    """Run the query in this process. `setup` creates the views and ends by locking the configuration."""
-    import duckdb
-
-    con = duckdb.connect(":memory:")
-    try:
-        for line in setup:
-            con.execute(line)
-        statement = checked_statement(con, sql)
-        with _time_limit(con, limits.seconds):
-            asked = con.sql(statement)
-            columns, types = asked.columns, asked.types
-            rows = asked.project(_readable(types)).limit(limits.rows + 1).fetchall()
-    except duckdb.InterruptException:
-        raise too_long(limits) from None
-    except (duckdb.OutOfMemoryException, MemoryError):
-        raise too_large(limits) from None
-    except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
-    finally:
-        con.close()
-    return SqlResult(
-        columns=tuple(columns),
-        types=tuple(map(str, types)),
-        rows=tuple(tuple(row) for row in rows[: limits.rows]),
-        truncated=len(rows) > limits.rows,
-    )
-
-
-# Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
-# times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
-_WHOLE: Final = frozenset(
-    names_of("""
-    boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
-    varchar blob uuid enum null
-""")
-)
-
-
-def _readable(types: Sequence[Any]) -> str:
-    """The columns by position, because names may be there twice."""
-    return ", ".join(
-        f"#{place}" if _is_whole(kind) else f"CAST(#{place} AS {_textual(kind)})"
-        for place, kind in enumerate(types, start=1)
-    )
-
-
-def _is_whole(kind: Any) -> bool:
-    if kind.id in ("list", "array"):
-        return _is_whole(kind.children[0][1])
-    if kind.id == "struct":
-        return all(_is_whole(child) for _, child in kind.children)
-    return kind.id in _WHOLE
-
-
-def _textual(kind: Any) -> str:
-    """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
-    if kind.id in ("list", "array"):
-        return f"{_textual(kind.children[0][1])}[]"
-    if kind.id == "struct":
-        quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
-        return "STRUCT(" + ", ".join(f'"{name}" {_textual(child)}' for name, child in quoted) + ")"
-    return str(kind) if kind.id in _WHOLE and kind.id != "null" else "VARCHAR"
-
-
-def too_long(limits: Limits) -> QueryRefused:
-    return QueryRefused(
-        f"The query ran longer than {limits.seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
-    )
-
-
-def too_large(limits: Limits) -> QueryRefused:
-    return QueryRefused(
-        f"The query needed more than {limits.memory} of memory and was stopped.", hint="Aggregate, or filter by day."
-    )
-
-
-def checked_statement(con: Any, sql: str) -> str:
-    """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises QueryRefused otherwise.
-
-    EXPLAIN ANALYZE runs its statement, and DuckDB calls both EXPLAIN, so what follows is checked by itself.
-    """
-    import duckdb
-
-    tokens = [at for at, _ in duckdb.tokenize(sql)]
-    text = sql.encode()
-    # What follows the semicolon would become a part of a larger query.
-    end = next((at for at in tokens if text[at : at + 1] == b";"), len(text))
-    words = [text[at:].split(maxsplit=1)[0].upper() for at in tokens[:2]]
-    prefixes = 0
-    if words[:1] == [b"EXPLAIN"]:
-        prefixes = 2 if words[1:] == [b"ANALYZE"] else 1
-    start = tokens[prefixes] if len(tokens) > prefixes else len(text)
-    select = text[start:end].decode()
-    require_select(sql, select)
-    _require_visible(con, select)
-    return " ".join([*(word.decode() for word in words[:prefixes]), select])
-
-
-def require_select(sql: str, select: str) -> None:
-    """Raise QueryRefused where `sql` is not one statement, or its part `select` is no SELECT."""
-    import duckdb
-
-    try:
-        count = len(duckdb.extract_statements(sql))
-    except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
-    if count != 1:
-        raise QueryRefused(f"Expected one statement, found {count}.")
-    kinds = [
-        str(found.type).rsplit(".", 1)[-1].removesuffix("_STATEMENT") for found in duckdb.extract_statements(select)
-    ]
-    if kinds != ["SELECT"]:
-        named = kinds[0] if kinds else "An empty statement"
-        hint = "Only SELECT and EXPLAIN of a SELECT run here; the lake is read-only."
-        raise QueryRefused(f"{named} is not allowed here.", hint=hint)
-
-
-def _require_visible(con: Any, select: str) -> None:
-    """Refuse functions that list the lake's files or run text as SQL, wherever the parsed query calls them."""
-    parsed = json.loads(con.execute("SELECT json_serialize_sql(?::VARCHAR)", [select]).fetchall()[0][0])
-    stack: list[Any] = [parsed]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            called, table = str(node.get("function_name")).lower(), str(node.get("table_name")).lower()
-            if called in _HIDDEN_FUNCTIONS or table in _HIDDEN_TABLES:
-                raise QueryRefused(f"{called if called in _HIDDEN_FUNCTIONS else table} is not available here.")
-            stack.extend(node.values())
-        elif isinstance(node, list):
-            stack.extend(node)
-
-
-@contextmanager
-def _time_limit(con: Any, seconds: float) -> Iterator[None]:
-    timer = threading.Timer(seconds, con.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-# Parent and child
-
-
 def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> SqlResult:
-    """Run the query. Raises QueryRefused where it is not one SELECT, fails, or exceeds a limit."""
+    """Run the query over the tables. Raises QueryRefused where it is not one SELECT or EXPLAIN of one, fails, or
+    exceeds a limit."""
     from ioweather.lake.database import literal, quote  # not loaded by the child
     from ioweather.lake.snapshot import QUARANTINE
 
@@ -242,15 +109,30 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
         *locking([literal(path) for path in paths]),
     ]
     body = {"directory": directory, "files": paths, "setup": setup, "sql": sql, "limits": asdict(limits)}
-    child = start_child("ioweather.lake.sandbox", stderr=subprocess.DEVNULL)
+    child = start_child(stderr=subprocess.DEVNULL)
     try:
         data, _ = child.communicate(json.dumps(body).encode(), timeout=limits.seconds)
     except subprocess.TimeoutExpired:
-        raise too_long(limits) from None
+        raise QueryRefused(
+            f"The query ran longer than {limits.seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
+        ) from None
     finally:
         child.kill()
         child.communicate()
-    return _decoded(data, limits)
+    try:
+        answer = json.loads(data, object_hook=_decode)
+    except (ValueError, decimal.InvalidOperation):  # the kernel stopped it before it could say why
+        raise _too_large(limits) from None
+    if "refused" in answer:
+        raise QueryRefused(str(answer["refused"]), hint=str(answer["hint"]))
+    rows = tuple(tuple(row) for row in answer["rows"])
+    return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), rows, bool(answer["truncated"]))
+
+
+def _too_large(limits: Limits) -> QueryRefused:
+    return QueryRefused(
+        f"The query needed more than {limits.memory} of memory and was stopped.", hint="Aggregate, or filter by day."
+    )
 
 
 def locking(paths: Sequence[str]) -> list[str]:
@@ -265,10 +147,10 @@ def locking(paths: Sequence[str]) -> list[str]:
     ]
 
 
-def start_child(module: str, *, stderr: int) -> subprocess.Popen[bytes]:
-    """Start a confined child, which reads its question from its standard input."""
+def start_child(*, stderr: int) -> subprocess.Popen[bytes]:
+    """Start a child, which reads its question from its standard input."""
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", "ioweather.lake.sandbox"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
@@ -276,6 +158,41 @@ def start_child(module: str, *, stderr: int) -> subprocess.Popen[bytes]:
         env={"LANG": "C.UTF-8"},
         start_new_session=True,
     )
+
+
+def require_select(sql: str, select: str) -> None:
+    """Raise QueryRefused where `sql` is not one statement, or its part `select` is no SELECT."""
+    import duckdb
+
+    try:
+        count = len(duckdb.extract_statements(sql))
+        kinds = [str(found.type) for found in duckdb.extract_statements(select)] if count == 1 else []
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    if count != 1:
+        raise QueryRefused(f"Expected one statement, found {count}.")
+    named = kinds[0].rsplit(".", 1)[-1].removesuffix("_STATEMENT") if kinds else "An empty statement"
+    if named != "SELECT" or len(kinds) > 1:
+        hint = "Only SELECT and EXPLAIN of a SELECT run here; the lake is read-only."
+        raise QueryRefused(f"{named} is not allowed here.", hint=hint)
+
+
+def checked_statement(sql: str) -> str:
+    """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises QueryRefused otherwise.
+
+    EXPLAIN ANALYZE runs its statement, and DuckDB calls both EXPLAIN, so what follows is checked by itself.
+    """
+    import duckdb
+
+    text = sql.encode()
+    # What follows the semicolon would become a part of a larger query.
+    end = next((at for at, _ in duckdb.tokenize(sql) if text[at : at + 1] == b";"), len(text))
+    statement = text[:end].decode()
+    explained = re.match(r"\s*EXPLAIN\s+(ANALYZE\s+)?", statement, re.IGNORECASE)
+    require_select(sql, statement[explained.end() :] if explained else statement)
+    if hidden := _HIDDEN.search(statement):
+        raise QueryRefused(f"{hidden[0]} is not available here.")
+    return statement
 
 
 # JSON and not pickle: the child ran untrusted SQL. Values without a form in JSON are objects with one key.
@@ -298,30 +215,115 @@ def _decode(value: dict[str, Any]) -> Any:
     return value
 
 
-def _decoded(data: bytes, limits: Limits) -> SqlResult:
+# In the child
+
+
+def _answer(question: Mapping[str, Any], limits: Limits) -> str:
+    """The rows of a query over the lake, as JSON. The setup creates the views, and locks the configuration."""
+    import duckdb
+
+    con = duckdb.connect(":memory:")
     try:
-        body = json.loads(data, object_hook=_decode)
-    except (ValueError, decimal.InvalidOperation):  # the kernel stopped it before it could say why
-        raise too_large(limits) from None
-    if "refused" in body:
-        raise QueryRefused(str(body["refused"]), hint=str(body["hint"]))
-    rows = tuple(tuple(row) for row in body["rows"])
-    return SqlResult(tuple(body["columns"]), tuple(body["types"]), rows, bool(body["truncated"]))
+        for line in question["setup"]:
+            con.execute(line)
+        asked = con.sql(checked_statement(question["sql"]))
+        columns, types = asked.columns, asked.types
+        every = enumerate(types, start=1)  # by position, because names may be there twice
+        readable = [f"#{n}" if _is_whole(kind) else f"CAST(#{n} AS {_textual(kind)})" for n, kind in every]
+        rows = asked.project(", ".join(readable)).limit(limits.rows + 1).fetchall()
+        result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: limits.rows]}
+        data = json.dumps({**result, "truncated": len(rows) > limits.rows}, default=_encode)
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise _too_large(limits) from None
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    if len(data) > limits.answer_bytes:
+        raise QueryRefused(f"The answer is larger than {limits.answer_bytes >> 20} MiB.", hint="Ask for less.")
+    return data
 
 
-def _lower(what: int, value: int) -> None:
-    hard = resource.getrlimit(what)[1]
-    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(what, (most, most))
+def _is_whole(kind: Any) -> bool:
+    if kind.id in ("list", "array"):
+        return _is_whole(kind.children[0][1])
+    if kind.id == "struct":
+        return all(_is_whole(child) for _, child in kind.children)
+    return kind.id in _WHOLE or kind.id == "null"
+
+
+def _textual(kind: Any) -> str:
+    """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
+    if kind.id in ("list", "array"):
+        return f"{_textual(kind.children[0][1])}[]"
+    if kind.id == "struct":
+        quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
+        return "STRUCT(" + ", ".join(f'"{name}" {_textual(child)}' for name, child in quoted) + ")"
+    return str(kind) if kind.id in _WHOLE else "VARCHAR"
+
+
+def _write_rows(question: Mapping[str, Any], limits: Limits) -> None:
+    """Write the rows of a SELECT over a foreign file, with every column of the table, to standard output."""
+    import duckdb
+    from arro3 import core, io
+
+    with duckdb.connect(":memory:") as con:
+        present, unreadable = "", ""
+        try:
+            for line in question["setup"]:
+                try:
+                    con.execute(line)
+                except duckdb.Error as error:
+                    if not line.startswith("CREATE VIEW"):
+                        raise
+                    unreadable = f" The file is no table: {_brief(error)}"  # but may have lines()
+            names = [] if unreadable else con.sql("FROM input").columns
+            more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
+            present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
+            asked = con.sql(checked_statement(question["sql"]))
+            rows = asked.project(_projection(question, asked.columns)).limit(limits.rows + 1)
+            io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise QueryRefused(f"The SELECT took more than {limits.memory} of memory.") from None
+        except QueryRefused as refusal:
+            raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
+        except Exception as error:  # of DuckDB, or of the stream that its rows go through
+            raise QueryRefused(f"DuckDB says: {_brief(error)}{unreadable}", hint=present) from None
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:600]
+
+
+def _projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
+    """Every column of the table, in its type. Raises QueryRefused where the SELECT does not fit the table."""
+    table, columns = question["table"], question["columns"]
+    names = [name for name, *_ in columns]
+    if unknown := [name for name in given if name not in names]:
+        raise QueryRefused(f"{table} has no column {', '.join(unknown)}.", hint=f"It has: {', '.join(names)}.")
+    if missing := [name for name, _, needed, known in columns if needed and known == "NULL" and name not in given]:
+        raise QueryRefused(f"The SELECT gives no {', '.join(missing)}, which a row of {table} must have.")
+    parts = []
+    for name, kind, needed, known in columns:
+        column = f'"{name}"'
+        value = f"CAST({column if name in given else known} AS {kind})"
+        if needed and name in given:
+            value = f"CASE WHEN {column} IS NULL THEN error('{name} is null in a row.') ELSE {value} END"
+        parts.append(f"{value} AS {column}")
+    return ", ".join(parts)
 
 
 def give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None:
-    import duckdb  # noqa: F401  its code cannot be read later
-
-    _lower(resource.RLIMIT_AS, _OWN_BYTES + parse_size(limits.memory))
-    _lower(resource.RLIMIT_CPU, math.ceil(limits.seconds) * _THREADS + 1)
-    _lower(resource.RLIMIT_FSIZE, 0)
-    _lower(resource.RLIMIT_CORE, 0)
+    for module in ("duckdb", "arro3.core", "arro3.io"):
+        importlib.import_module(module)  # code cannot be read later
+    for what, value in (
+        (resource.RLIMIT_AS, _OWN_BYTES + parse_size(limits.memory)),
+        (resource.RLIMIT_CPU, math.ceil(limits.seconds) * _THREADS + 1),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (most, most))
     os.chdir(directory)
     if not confine(files, _READABLE) and limits.must_confine:
         hint = "SQL over HTTP needs Landlock or seccomp. `ioweather sql` works without."
@@ -330,18 +332,19 @@ def give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None
 
 def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
-    limits = Limits(**question["limits"])
+    limits, is_file = Limits(**question["limits"]), "table" in question
     try:
-        give_up_rights(question["directory"], question["files"], limits)
-        data = json.dumps(vars(_run(question["setup"], question["sql"], limits)), default=_encode)
-        if len(data) > limits.answer_bytes:
-            raise QueryRefused(f"The answer is larger than {limits.answer_bytes >> 20} MiB.", hint="Ask for less.")
+        try:
+            give_up_rights(question["directory"], question["files"], limits)
+            if is_file:
+                _write_rows(question, limits)
+            else:
+                sys.stdout.write(_answer(question, limits))
+        except MemoryError:
+            raise _too_large(limits) from None
     except QueryRefused as error:
-        data = json.dumps({"refused": error.message, "hint": error.hint})
-    except MemoryError:
-        refusal = too_large(limits)
-        data = json.dumps({"refused": refusal.message, "hint": refusal.hint})
-    sys.stdout.write(data)
+        refusal = json.dumps({"refused": error.message, "hint": error.hint.strip()})
+        (sys.stderr if is_file else sys.stdout).write(refusal)
     sys.stdout.flush()
 
 

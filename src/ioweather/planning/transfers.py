@@ -106,7 +106,7 @@ def request_times(
     place = largest_place(wanted)
     mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
-    fitted, refused = fit_samples(mine, params, select="aic", laws=True)
+    fitted, refused = fit_samples(mine, params, select="aic")
     if not fitted:
         return Lacking(f"no sample can be fitted: {refused[0]}", samples.coverage)
     targets = set().union(*(targets_of(item.sample) for item in fitted))

@@ -17,14 +17,14 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from markupsafe import Markup
 
-from ioweather.agent.command import FIRST_SHIPMENT_NS
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
 from ioweather.agent.status import read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import NS, format_time_ns, format_value, parse_duration_ns
-from ioweather.ingestion.queue_metrics import collect_queue
+from ioweather.ingestion.queue import collect_queue
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
 from ioweather.topics.ask import ask
