@@ -19,7 +19,7 @@ from ioweather.core.tables import RESPONSES, TABLES, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.forecast import history
+from ioweather.planning.forecast_model import history
 from ioweather.stats.forecast import expected_load
 from ioweather.stats.rollups import all_intervals
 from ioweather.ui.cli.main import run
@@ -223,7 +223,7 @@ def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(
     asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
     found = []
     for most in (10**9, 0):
-        monkeypatch.setattr("ioweather.planning.forecast._MOST_MINUTES", most)
+        monkeypatch.setattr("ioweather.planning.forecast_model._MOST_MINUTES", most)
         with saving.snapshot() as snapshot:
             jobs = history(snapshot, asked).jobs
         assert jobs is not None

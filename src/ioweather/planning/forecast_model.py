@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from ioweather.core import choices
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import Inventory, Param, Params, Question
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Chart,
     Coverage,
@@ -31,7 +38,10 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
+    largest,
 )
+from ioweather.core.tables import Quality
+from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -42,6 +52,10 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
+from ioweather.facts.system_activity import monitored_mounts
+from ioweather.lake import grid
+from ioweather.lake.database import fetch_frame
+from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.bootstrap import BlockBootstrap
 from ioweather.stats.climatology import (
     HOURS,
@@ -57,15 +71,20 @@ from ioweather.stats.forecast import (
     CANDIDATES,
     COMBINED,
     LEVEL,
+    Jobs,
     Rolling,
     Timed,
     Work,
     expected_load,
+    laid_out,
     rolling_forecasts,
     rolling_intervals,
 )
-from ioweather.stats.grid import facility_zone, local_clock
+from ioweather.stats.grid import facility_zone, local_clock, steps_of
+from ioweather.stats.rollups import ROLLUP_COLUMNS
+from ioweather.stats.slowdown import operation_series
 from ioweather.stats.summary_tables import table
+from ioweather.topics.source import DataSource
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 AHEAD_NS: Final = HORIZONS_NS[-1]
@@ -594,3 +613,245 @@ def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
     )
     chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))
+
+
+WINDOW_NS = 5 * MINUTE_NS
+_TABLES: Final = {
+    "load": frozenset({"files", "job_operations", "jobs", "series"}),
+    "slowdown": frozenset({"response_rollups"}),
+}
+
+
+def run(source: DataSource, params: Params) -> Answer:
+    """Forecast load or slowdown of one file system."""
+    source.tables = _TABLES[params["of"]]
+    seen = history(source.snapshot, params)
+    horizon, duration = params["horizon"], params["duration"]
+    if params["window"] < WINDOW_NS:
+        raise UsageError("--window must be 5 minutes or more.", hint="Shorter windows are too noisy to forecast.")
+    if horizon is not None and not 0 < horizon <= 2 * HOUR_NS:
+        raise UsageError("--horizon must be between 5 and 120 minutes.")
+    if not 0 < duration <= DAY_NS:
+        raise UsageError("--for must be at most 24 hours.")
+    return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
+
+
+def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
+    return "load" if choices.busiest_filesystem(inventory) is not None else "slowdown"
+
+
+def _screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What is expected, and when to start."""
+    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (finding for finding in answer.findings if finding.name == "knows")
+
+
+QUESTION = Question(
+    name="forecast",
+    result=ForecastOutcome,
+    run=run,
+    tables=_TABLES["load"] | _TABLES["slowdown"],
+    params=(
+        Param("filesystem", "File system to forecast (default: the busiest).", metavar="NAME"),
+        Param(
+            "of",
+            "What to forecast (default: load, if sampled).",
+            choose=_load_or_slowdown,
+            choices=("load", "slowdown"),
+        ),
+        Param("op", "read or write; for slowdown, any probe operation.", metavar="OP"),
+        Param("horizon", "The horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
+        Param("window", "Length of a window.", "duration", "5min", metavar="TIME"),
+        Param("at", "As of this time (default: of the newest data).", "time", metavar="TIME"),
+        Param("duration", "How long the planned job does I/O.", "duration", "1h", option="for", metavar="TIME"),
+    ),
+    help="""Forecast load or slowdown for the next two hours, and the best time to start a job.
+
+    Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
+    epilog="""\b
+Load comes from server samples, slowdown from the probe. Running and queued
+jobs come from server counters, or from accounting and logs. Skill is how much
+smaller the errors were than those of 'as now' and 'as usual'.
+
+\b
+Example: ioweather forecast --filesystem scratch --op write --for 2h
+""",
+    seen_by="public",
+    period=False,
+    table="forecast",
+    blocks=_screen,
+)
+
+
+# [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
+HISTORY_NS: Final = 182 * DAY_NS
+_LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
+_OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
+_NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
+
+_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
+# [ours] Minutes of all jobs together: more would take seconds, and hundreds of megabytes.
+_MOST_MINUTES: Final = 2_000_000
+_ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
+
+
+def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
+    """Return load or slowdown (`of`) as of `at`, or of the newest data."""
+    at_ns, window_ns = values["at"], values["window"]
+    read = _load if values["of"] == "load" else _slowdown
+    quantity, seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
+    notes, jobs = [], None
+    age = (at_ns or now_ns()) - seen.end_ns
+    if age > 2 * seen.window_ns:
+        notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
+    if quantity.of == "load":
+        if others := sorted(set(snapshot.filesystems()) - {quantity.filesystem}):
+            notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
+        operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
+        jobs = known_jobs(snapshot, quantity.filesystem, operations, seen)
+    return Seen(quantity, seen, tuple(notes), jobs)
+
+
+def _load(
+    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
+) -> tuple[Quantity, History]:
+    name = filesystem or choices.busiest_filesystem(snapshot)
+    groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
+    if name is None:
+        raise DataUnavailable("No server load in the lake.", hint=_NEITHER)
+    if name not in {group.filesystem for group in groups}:
+        known = ", ".join(sorted({group.filesystem for group in groups})) or "none"
+        raise DataUnavailable(f"No load of {name} in the lake.", hint=f"File systems with load: {known}.")
+    metrics = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}.get(op or "all")
+    if metrics is None:
+        hint = "Use --op read or --op write; for other operations, --of slowdown."
+        raise UsageError(f"No load for operation {op!r}.", hint=hint)
+    kind = choices.traffic_kind(snapshot, {"filesystem": name})
+    own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
+    # If samples are longer than the window, the window becomes a whole number of samples.
+    sample = max((g.interval_ns for g in own), default=window_ns)
+    step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample
+    end = min(until_ns, max(g.end_ns for g in own))
+    period = ((end - HISTORY_NS) // step * step, end // step * step)
+    selection = snapshot.selection(name, kind, metrics, step, period_ns=period, excluded_quality=_LEFT_OUT)
+    steps = steps_of(grid.rollup(selection, metrics), metrics, step, (0, 2**62))
+    total = np.sum([steps.values[metric] for metric in metrics], axis=0) / (step / 1e9)
+    return Quantity(name, "load", op or "all"), History(steps.start_ns, step, np.asarray(total, np.float64))
+
+
+def _slowdown(
+    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
+) -> tuple[Quantity, History]:
+    # Timed operations by file system and kind.
+    counts: dict[str, Counter[str]] = {}
+    newest = 0
+    if snapshot.pinned["response_rollups"].uris:
+        sql = f"SELECT system, op, sum(count) FROM response_rollups WHERE interval_ns = {HOUR_NS} GROUP BY system, op"
+        for system, kind, count in snapshot.query(sql).fetchall():
+            counts.setdefault(snapshot.facility.filesystem_of(system), Counter())[kind] += int(count)
+        newest = int(snapshot.scalar("SELECT max(start_ns) FROM response_rollups") or 0) + MINUTE_NS
+    if not counts:
+        raise DataUnavailable("No probe response times in the lake.", hint=_NEITHER)
+    name = filesystem or max(sorted(counts), key=lambda each: counts[each].total())
+    if name not in counts:
+        hint = f"Probed file systems: {', '.join(sorted(counts))}."
+        raise DataUnavailable(f"No probe has measured {name}.", hint=hint)
+    known = sorted(counts[name])
+    chosen = op or next((kind for kind in _OPS if kind in known), known[0])
+    if chosen not in known:
+        raise UsageError(f"No probe has timed {chosen!r} on {name}.", hint=f"Operations there: {', '.join(known)}.")
+    end, step = min(until_ns, newest), -(-window_ns // MINUTE_NS) * MINUTE_NS
+    period = ((end - HISTORY_NS) // step * step, end // step * step)
+    where: dict[str, Cell] = {"interval_ns": MINUTE_NS, "op": chosen, "filesystem": name}
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, where, period)
+    names = {str(system): name for system in rows.text("system").categories}
+    series = max(operation_series(rows, names, step), key=lambda s: int(s.count.sum()), default=None)
+    if series is None:
+        raise DataUnavailable(f"No probe has timed {chosen} on {name} in this period.", hint="Try a later --at.")
+    # On a complete grid: windows without an operation are missing.
+    first = int(series.start_ns[0])
+    slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
+    slowdown[(series.start_ns - first) // step] = series.slowdown("median")
+    return Quantity(name, "slowdown", chosen), History(first, step, slowdown)
+
+
+def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History) -> KnownJobs | None:
+    """Return jobs as the servers count them, else by accounting and the logs of ended jobs; None without any.
+
+    The jobs are those of all users, like the load.
+    """
+    whole = snapshot.whole
+    period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
+    accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
+    accounts = [row for row in accounts if row["raw_job_id"] is not None and (row["end_ns"] or 2**62) > period[0]]
+    where: dict[str, Any] = {"filesystem": filesystem, "operation": operations, "interval_ns <=": seen.window_ns}
+    counts = whole.rows("job_operations", where, period) if whole.filled(["job_operations"]) else ""
+    step, moved = _counted(whole, counts, accounts, seen) if counts else (seen.window_ns, None)
+    live = moved is not None and moved.rows > 0
+    if not live:
+        step, moved = seen.window_ns, _logged(whole, filesystem, operations, seen, period) if accounts else None
+    if moved is None or not moved.rows:
+        return None
+    numbers = {str(row["raw_job_id"]): place for place, row in enumerate(accounts)}
+    programs = [(row["user"] or row["uid"], row["name"] or "") for row in accounts]
+    for key, exe in zip(moved.text("key").tolist(), moved.text("exe").tolist(), strict=True):
+        if str(key) not in numbers and live:
+            numbers[str(key)] = len(programs)
+            programs.append((None, exe or ""))
+    codes = {program: code for code, program in enumerate(dict.fromkeys(programs))}
+    job = np.array([numbers.get(str(key), -1) for key in moved.text("key").tolist()], np.int64)
+    rows = np.flatnonzero(job >= 0)
+    # Jobs without accounting have no known times.
+    submitted, began, ended = np.full((3, len(programs)), np.nan)
+    for name, times in (("submit_ns", submitted), ("start_ns", began), ("end_ns", ended)):
+        since = [np.inf if row[name] is None else float(row[name] - seen.start_ns) for row in accounts]
+        times[: len(accounts)] = np.array(since) / step
+    jobs = Jobs(submitted, began, ended, np.array([codes[program] for program in programs], np.int64))
+    amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (step / 1e9)
+    work = laid_out(jobs, amounts, len(seen.values) * (seen.window_ns // step), AHEAD_NS // step, live=live)
+    return KnownJobs(work, step)
+
+
+def _counted(
+    snapshot: Snapshot, counts: str, accounts: Sequence[Mapping[str, Any]], seen: History
+) -> tuple[int, Frame]:
+    """Return the step and the counts, each in the step of its middle. The step is the minute if counts are as frequent,
+    and jobs do not wait, run, and may still do I/O for too many minutes together; else the window."""
+    usual = snapshot.bare.execute(f"SELECT median(interval_ns) FROM ({counts})").fetchall()[0][0]
+    often = usual is not None and usual <= MINUTE_NS and seen.window_ns % MINUTE_NS == 0
+    spans = (min(row["end_ns"] or seen.end_ns, seen.end_ns) - row["submit_ns"] + AHEAD_NS for row in accounts)
+    step = MINUTE_NS if often and sum(spans) / MINUTE_NS <= _MOST_MINUTES else seen.window_ns
+    sql = f"""SELECT coalesce(job_id::VARCHAR, job_key) AS key, any_value(exe) AS exe,
+            (start_ns + interval_ns // 2 - {seen.start_ns}) // {step} AS slot, sum(bytes)::DOUBLE AS bytes
+        FROM ({counts})
+        WHERE quality & {int(Quality.WHOLE_LIFE)} = 0 AND bytes > 0 GROUP BY 1, 3 ORDER BY 1, 3"""
+    return step, fetch_frame(snapshot.bare, sql, _MOVED)
+
+
+def _logged(
+    snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History, period: tuple[int, int]
+) -> Frame | None:
+    """Return bytes of files moved by system calls, spread evenly from the first to the last call. Files of a run that
+    were read, or written, in the same windows are added up."""
+    if not snapshot.filled(["files"]):
+        return None
+    where: dict[str, Any] = {"module": ("POSIX", "STDIO"), "standard_stream": False}
+    mounts = monitored_mounts(snapshot.frame("files", ("mount",), period_ns=period), snapshot.facility, filesystem)
+    if mounts is not None:
+        where["mount"] = tuple(sorted(mounts))
+    files = snapshot.rows("files", where, period)
+    spans = " UNION ALL ".join(
+        f"""SELECT log_digest, min(first_{op}_ns) AS first_ns, max(last_{op}_ns) + 1 AS last_ns,
+            sum({op}_bytes) AS moved
+        FROM ({files}) WHERE {op}_bytes > 0 AND last_{op}_ns >= first_{op}_ns
+        GROUP BY log_digest, (first_{op}_ns - {seen.start_ns}) // {seen.window_ns},
+            (last_{op}_ns - {seen.start_ns}) // {seen.window_ns}"""
+        for op in operations
+    )
+    begin = f"({seen.start_ns} + slot * {seen.window_ns})"
+    sql = f"""SELECT job_id::VARCHAR AS key, NULL::VARCHAR AS exe, slot, sum(moved / (last_ns - first_ns)::DOUBLE
+            * (least(last_ns, {begin} + {seen.window_ns}) - greatest(first_ns, {begin})))::DOUBLE AS bytes
+        FROM (SELECT *, unnest(range((first_ns - {seen.start_ns}) // {seen.window_ns},
+            (last_ns - 1 - {seen.start_ns}) // {seen.window_ns} + 1)) AS slot FROM ({spans}))
+        JOIN ({snapshot.rows("applications", period_ns=period)}) USING (log_digest) GROUP BY 1, 3 ORDER BY 1, 3"""
+    return fetch_frame(snapshot.bare, sql, _MOVED)
