@@ -21,8 +21,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
     Answer,
     Block,
@@ -41,7 +40,6 @@ from ioweather.core.results import (
     largest,
 )
 from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -52,31 +50,22 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
-from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake import grid
-from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.bootstrap import BlockBootstrap
-from ioweather.stats.climatology import (
-    HOURS,
-    MEMORY_DAYS,
-    SLOTS,
-    HourlyMeans,
-    climate_replicates,
-    climate_tables,
-    hourly_means,
-)
-from ioweather.stats.estimates import Intervals, surely
+from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (
     CANDIDATES,
     COMBINED,
+    HOURS,
     LEVEL,
-    Jobs,
+    MEMORY_DAYS,
+    SLOTS,
+    HourlyMeans,
     Rolling,
     Timed,
-    Work,
-    expected_load,
-    laid_out,
+    climate_replicates,
+    climate_tables,
+    hourly_means,
     rolling_forecasts,
     rolling_intervals,
 )
@@ -85,6 +74,37 @@ from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
 from ioweather.stats.summary_tables import table
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """`by`: what the value is made from (combined, persistence, climatology). `coverage`: how often such intervals
+    held the actual value."""
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Amount
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class ForecastOutcome(Outcome):
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+    unit: str
+    window_ns: int
+    now: float | None
+    now_ns: int
+    horizons: tuple[Horizon, ...] = ()
+    best_start_ns: int | None = None
+
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 AHEAD_NS: Final = HORIZONS_NS[-1]
@@ -149,21 +169,12 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownJobs:
-    """Jobs and the bytes per second of each, in steps of `step_ns`, a whole fraction of the history's windows."""
-
-    work: Work
-    step_ns: int
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """Input of a forecast, and notes on it: its age, other file systems."""
 
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
-    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)
@@ -250,8 +261,7 @@ def forecast_answer(
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, windows[-1] * window_ns)
-    known = by_jobs(given.jobs, seen, quantity, windows)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
@@ -265,8 +275,8 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *([start_exhibit(start, quantity)] if start is not None and pays else []),
         ),
-        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
+        findings=(*_findings(outlooks), _knows(seen), start_finding),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name)),
         result=ForecastOutcome(
             *name,
             tuple(
@@ -302,22 +312,11 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
 
 
-def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
-    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
-    if jobs is None:
-        return None
-    work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
-    own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
-    rest = np.maximum(history.values - own, 0.0)
-    amount = expected_load(work, windows * every, horizons, every=every)
-    return np.asarray(quantity.forward(amount + rest))
-
-
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
     n = int(scored.sum())
-    intervals = Intervals(scored, history.window_ns, on=True)
+    intervals = Intervals(scored, history.window_ns)
     error = np.abs(rolling.point - rolling.truth)
     amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
     sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
@@ -336,7 +335,7 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
     bands = rolling_intervals(rolling, by)
     judged = np.isfinite(bands.inside)
-    covered = Intervals(judged, history.window_ns, on=True)
+    covered = Intervals(judged, history.window_ns)
     coverage = covered.estimate(
         f"coverage {label}",
         "ratio",
@@ -370,17 +369,18 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     typical = run_means(climate_tables(recent)[-1], slot, hours)
     if not np.isfinite(typical).all():
         return None
-    bootstrap = BlockBootstrap(len(recent.means), level=LEVEL, unit_name="day")
-    again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
-    bounds = [bootstrap.interval(again[:, place]) for place in range(len(typical))]
-    low, high = (np.array([np.nan if b[side] is None else b[side] for b in bounds], np.float64) for side in (0, 1))
+    bootstrap = BlockBootstrap(len(recent.means))
+    low = high = np.full(len(typical), np.nan)
+    if bootstrap.blocks >= MIN_BLOCKS:
+        again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
+        low, high = np.quantile(again, expanded_levels(LEVEL, bootstrap.blocks), axis=0)
     clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
     gained = past_gains(hourly, hours)
     judged = np.isfinite(gained)
     gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be evaluated")
     if judged.any():
-        intervals = Intervals(judged, DAY_NS, on=True, unit=1, unit_name="day")
+        intervals = Intervals(judged, DAY_NS, unit=1, unit_name="day")
         sums = intervals.sums(judged, gained)
         gain = intervals.estimate(
             gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=int(judged.sum())
@@ -494,28 +494,21 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+def _knows(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    known = "no jobs"
-    if jobs is not None:
-        work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
-        now = work.present & (work.window == steps - 1)
-        running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
-    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
+    return Finding(f"The forecast uses the last {days:.0f} days.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
-    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. Jobs are not known to "
         "the forecast.",
     ]
 
@@ -599,25 +592,20 @@ def describe_start(found: BestStart | None, quantity: Quantity) -> tuple[tuple[F
 def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
     """Return typical values by start in the next 24 hours."""
     what, unit, back = quantity.of, quantity.unit, quantity.back
-    rows = table(
-        "starts",
-        {
-            "start": ("start", "time_ns", found.start_ns),
-            "clock": (f"local ({found.zone})", "text", found.clock),
-            "typical": (f"typical {what}", unit, np.asarray(back(found.typical))),
-            "low": ("90% from", unit, np.asarray(back(found.low))),
-            "high": ("90% to", unit, np.asarray(back(found.high))),
-            "ratio": ("against all hours", "factor", np.exp(found.typical - found.typical.mean())),
-        },
-        f"Typical {what} of {found.hours} h from each start",
+    columns = (
+        f"start: start [time_ns]; clock: local ({found.zone}) [text]; typical: typical {what} [{unit}]; "
+        f"low: 90% from [{unit}]; high: 90% to [{unit}]; ratio: against all hours [factor]"
     )
+    shown = (np.asarray(back(each)) for each in (found.typical, found.low, found.high))
+    ratio, title = np.exp(found.typical - found.typical.mean()), f"Typical {what} of {found.hours} h from each start"
+    rows = table("starts", columns, found.start_ns, found.clock, *shown, ratio, title=title)
     chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))
 
 
 WINDOW_NS = 5 * MINUTE_NS
 _TABLES: Final = {
-    "load": frozenset({"files", "job_operations", "jobs", "series"}),
+    "load": frozenset({"series"}),
     "slowdown": frozenset({"response_rollups"}),
 }
 
@@ -669,8 +657,7 @@ QUESTION = Question(
 
     Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
     epilog="""\b
-Load comes from server samples, slowdown from the probe. Running and queued
-jobs come from server counters, or from accounting and logs. Skill is how much
+Load comes from server samples, slowdown from the probe. Skill is how much
 smaller the errors were than those of 'as now' and 'as usual'.
 
 \b
@@ -689,27 +676,20 @@ _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
 _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
 _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
 
-_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
-# [ours] Minutes of all jobs together: more would take seconds, and hundreds of megabytes.
-_MOST_MINUTES: Final = 2_000_000
-_ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
-
 
 def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
     """Return load or slowdown (`of`) as of `at`, or of the newest data."""
     at_ns, window_ns = values["at"], values["window"]
     read = _load if values["of"] == "load" else _slowdown
     quantity, seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
-    notes, jobs = [], None
+    notes = []
     age = (at_ns or now_ns()) - seen.end_ns
     if age > 2 * seen.window_ns:
         notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
-    if quantity.of == "load":
-        if others := sorted(set(snapshot.filesystems()) - {quantity.filesystem}):
-            notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
-        operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
-        jobs = known_jobs(snapshot, quantity.filesystem, operations, seen)
-    return Seen(quantity, seen, tuple(notes), jobs)
+    others = sorted(set(snapshot.filesystems()) - {quantity.filesystem}) if quantity.of == "load" else []
+    if others:
+        notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
+    return Seen(quantity, seen, tuple(notes))
 
 
 def _load(
@@ -773,85 +753,3 @@ def _slowdown(
     slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
     slowdown[(series.start_ns - first) // step] = series.slowdown("median")
     return Quantity(name, "slowdown", chosen), History(first, step, slowdown)
-
-
-def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History) -> KnownJobs | None:
-    """Return jobs as the servers count them, else by accounting and the logs of ended jobs; None without any.
-
-    The jobs are those of all users, like the load.
-    """
-    whole = snapshot.whole
-    period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
-    accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
-    accounts = [row for row in accounts if row["raw_job_id"] is not None and (row["end_ns"] or 2**62) > period[0]]
-    where: dict[str, Any] = {"filesystem": filesystem, "operation": operations, "interval_ns <=": seen.window_ns}
-    counts = whole.rows("job_operations", where, period) if whole.filled(["job_operations"]) else ""
-    step, moved = _counted(whole, counts, accounts, seen) if counts else (seen.window_ns, None)
-    live = moved is not None and moved.rows > 0
-    if not live:
-        step, moved = seen.window_ns, _logged(whole, filesystem, operations, seen, period) if accounts else None
-    if moved is None or not moved.rows:
-        return None
-    numbers = {str(row["raw_job_id"]): place for place, row in enumerate(accounts)}
-    programs = [(row["user"] or row["uid"], row["name"] or "") for row in accounts]
-    for key, exe in zip(moved.text("key").tolist(), moved.text("exe").tolist(), strict=True):
-        if str(key) not in numbers and live:
-            numbers[str(key)] = len(programs)
-            programs.append((None, exe or ""))
-    codes = {program: code for code, program in enumerate(dict.fromkeys(programs))}
-    job = np.array([numbers.get(str(key), -1) for key in moved.text("key").tolist()], np.int64)
-    rows = np.flatnonzero(job >= 0)
-    # Jobs without accounting have no known times.
-    submitted, began, ended = np.full((3, len(programs)), np.nan)
-    for name, times in (("submit_ns", submitted), ("start_ns", began), ("end_ns", ended)):
-        since = [np.inf if row[name] is None else float(row[name] - seen.start_ns) for row in accounts]
-        times[: len(accounts)] = np.array(since) / step
-    jobs = Jobs(submitted, began, ended, np.array([codes[program] for program in programs], np.int64))
-    amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (step / 1e9)
-    work = laid_out(jobs, amounts, len(seen.values) * (seen.window_ns // step), AHEAD_NS // step, live=live)
-    return KnownJobs(work, step)
-
-
-def _counted(
-    snapshot: Snapshot, counts: str, accounts: Sequence[Mapping[str, Any]], seen: History
-) -> tuple[int, Frame]:
-    """Return the step and the counts, each in the step of its middle. The step is the minute if counts are as frequent,
-    and jobs do not wait, run, and may still do I/O for too many minutes together; else the window."""
-    usual = snapshot.bare.execute(f"SELECT median(interval_ns) FROM ({counts})").fetchall()[0][0]
-    often = usual is not None and usual <= MINUTE_NS and seen.window_ns % MINUTE_NS == 0
-    spans = (min(row["end_ns"] or seen.end_ns, seen.end_ns) - row["submit_ns"] + AHEAD_NS for row in accounts)
-    step = MINUTE_NS if often and sum(spans) / MINUTE_NS <= _MOST_MINUTES else seen.window_ns
-    sql = f"""SELECT coalesce(job_id::VARCHAR, job_key) AS key, any_value(exe) AS exe,
-            (start_ns + interval_ns // 2 - {seen.start_ns}) // {step} AS slot, sum(bytes)::DOUBLE AS bytes
-        FROM ({counts})
-        WHERE quality & {int(Quality.WHOLE_LIFE)} = 0 AND bytes > 0 GROUP BY 1, 3 ORDER BY 1, 3"""
-    return step, fetch_frame(snapshot.bare, sql, _MOVED)
-
-
-def _logged(
-    snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History, period: tuple[int, int]
-) -> Frame | None:
-    """Return bytes of files moved by system calls, spread evenly from the first to the last call. Files of a run that
-    were read, or written, in the same windows are added up."""
-    if not snapshot.filled(["files"]):
-        return None
-    where: dict[str, Any] = {"module": ("POSIX", "STDIO"), "standard_stream": False}
-    mounts = monitored_mounts(snapshot.frame("files", ("mount",), period_ns=period), snapshot.facility, filesystem)
-    if mounts is not None:
-        where["mount"] = tuple(sorted(mounts))
-    files = snapshot.rows("files", where, period)
-    spans = " UNION ALL ".join(
-        f"""SELECT log_digest, min(first_{op}_ns) AS first_ns, max(last_{op}_ns) + 1 AS last_ns,
-            sum({op}_bytes) AS moved
-        FROM ({files}) WHERE {op}_bytes > 0 AND last_{op}_ns >= first_{op}_ns
-        GROUP BY log_digest, (first_{op}_ns - {seen.start_ns}) // {seen.window_ns},
-            (last_{op}_ns - {seen.start_ns}) // {seen.window_ns}"""
-        for op in operations
-    )
-    begin = f"({seen.start_ns} + slot * {seen.window_ns})"
-    sql = f"""SELECT job_id::VARCHAR AS key, NULL::VARCHAR AS exe, slot, sum(moved / (last_ns - first_ns)::DOUBLE
-            * (least(last_ns, {begin} + {seen.window_ns}) - greatest(first_ns, {begin})))::DOUBLE AS bytes
-        FROM (SELECT *, unnest(range((first_ns - {seen.start_ns}) // {seen.window_ns},
-            (last_ns - 1 - {seen.start_ns}) // {seen.window_ns} + 1)) AS slot FROM ({spans}))
-        JOIN ({snapshot.rows("applications", period_ns=period)}) USING (log_digest) GROUP BY 1, 3 ORDER BY 1, 3"""
-    return fetch_frame(snapshot.bare, sql, _MOVED)

@@ -128,7 +128,7 @@ def request_times(
     place = largest_place(wanted)
     mine = [sample for sample in wanted if (sample.filesystem, sample.mode, sample.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
-    fitted, refused = fit_samples(mine, params, select="aic", laws=True)
+    fitted, refused = fit_samples(mine, params, select="aic")
     if not fitted:
         raise _NoAnswerError(f"no sample can be fitted: {refused[0]}", samples.coverage)
     return RequestTimes(samples, tuple(fitted), (choices(fitted[0].fit), *refused))

@@ -17,19 +17,80 @@ each of its tasks (pe_taskid), which become its steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables import UNNAMED_CLUSTER
+from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS
-from ioweather.readers.frame_rows import Job, job_frames, moment_ns, numbered_lines, state_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import plain_head
+from ioweather.readers.text_files import line_blocks, plain_head
+
+# A row of `jobs` by its columns; what is not known may be left out.
+Job: TypeAlias = dict[str, Any]
+_BATCH = 100_000
+END_NS: Final = 1 << 63  # beyond the int64 of the tables
+
+
+def _jobs_frame(jobs: Sequence[Job]) -> Frame:
+    return JOBS.frame({name: [job.get(name) for job in jobs] for name in JOBS.names}, rows=len(jobs))
+
+
+def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
+    batch: list[Job] = []
+    trouble: SourceError | None = None
+    try:
+        for record in records:
+            batch.append(record)
+            if len(batch) >= _BATCH:
+                yield "jobs", _jobs_frame(batch)
+                batch = []
+    except SourceError as error:
+        trouble = error
+    if batch:
+        yield "jobs", _jobs_frame(batch)
+    if trouble is not None:
+        raise trouble
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """(where, line) of lines that say something. A last line without its end is not trusted: accounting is appended to
+    while it is read, and half a number is a number too."""
+    for block in line_blocks(path):
+        if block.torn and not block.lines[0].isspace():
+            raise TruncatedInput(
+                f"{path}, line {block.first}: the last line has no line end and was left out.",
+                hint="Ingest the file again when it is whole.",
+            )
+        for number, line in enumerate(block.lines, block.first):
+            if line and not line.startswith("#") and not line.isspace():
+                yield f"{path}, line {number}", line
+
+
+def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
+    """An epoch; 0, and nothing at all, is never."""
+    if text in ("", "0"):
+        return None
+    count = whole_number(text)
+    if count is None or count * (NS // per_second) >= END_NS:
+        raise CorruptInput(f"{where}: {name} is {text[:40]!r}, not seconds since 1970.")
+    return count * (NS // per_second)
+
+
+def state_of(exit_status: str | None) -> str:
+    """In the words of Slurm, which the table has."""
+    if not exit_status:
+        return "UNKNOWN"
+    return "COMPLETED" if exit_status == "0" else "FAILED"
+
+
+# PBS
 
 _LINE = re.compile(r"(\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2});([A-Za-z]{1,2});([^;]*);(.*)")
 _JOB = re.compile(r"([0-9]{1,18})(?:\[([0-9]{0,18})\])?(?:\.(.*))?")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ioweather.ui.web.pages import data, jobs, overview, storage, studies
+from ioweather.ui.web.pages import data, jobs, storage, studies
 
-ROUTERS: Final = tuple(module.router for module in (overview, jobs, storage, studies, data))
+ROUTERS: Final = tuple(module.router for module in (storage, jobs, studies, data))
