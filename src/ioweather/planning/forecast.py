@@ -19,8 +19,7 @@ from ioweather.lake import grid
 from ioweather.lake.snapshot import Snapshot
 from ioweather.planning.forecast_model import History, Quantity, Seen, forecast_answer
 from ioweather.stats.grid import steps_of
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import operation_series
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.topics.source import DataSource
 
 WINDOW_NS = 5 * MINUTE_NS

@@ -124,7 +124,8 @@ class Scans:
         """The histogram of each project. Projects by path and group were found by the scan; users whom no rule named
         then are mapped now, with what the facility file and accounting say by now."""
         rows = self._rows(self._project_bins, scan, name)
-        owners, codes = rows.text("owner"), {}
+        owners = rows.text("owner")
+        codes: dict[str, list[int]] = {}
         for code in np.unique(owners.codes).tolist():
             project = owners.categories[code]
             number = project.removeprefix(_UNNAMED)

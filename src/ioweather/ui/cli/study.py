@@ -40,7 +40,6 @@ from ioweather.ui.report.write import Audience, write_report
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
 @path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
-@click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
 @click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
@@ -52,7 +51,6 @@ def show(
     assignments: tuple[str, ...],
     out: Path | None,
     fresh: bool,
-    exact: bool,
     engine: dict[str, Any],
     list_params: bool,
     ready: bool,
@@ -73,7 +71,7 @@ def show(
         return
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
-    params = {"exact": "yes"} if exact else {}
+    params = {}
     for pair in assignments:
         name, equals, value = pair.partition("=")
         if not equals:
