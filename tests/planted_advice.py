@@ -352,6 +352,11 @@ PLANTED: tuple[Planted, ...] = (
         shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", F_WRITE_END_TIMESTAMP=20.0))]}),
     Planted("blocking", None, {"MPI-IO": [
         shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", NB_WRITES=9))]}),
+    # One of four nodes has an aggregator.
+    Planted("aggregators", 7.5, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                 "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),
+    Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                  "POSIX": [own(r, file=1, **MPIIO_BELOW) for r in range(4)]}, processes_per_node=1),
     # Large requests: 50 s on one target; three quarters of that go on four targets.
     Planted("striping", 37.5, {
         "POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
@@ -374,6 +379,22 @@ PLANTED: tuple[Planted, ...] = (
             job={"mounts": (("/scratch", "lustre"),)}),
     Planted("unused_targets", None, {"POSIX": [shared(**requests("WRITE", 16, LARGE, 200.0, OPENS=4))]},
             job={"mounts": (("/scratch", "gpfs"),)}),
+    # Four processes of 20 s; three files on target 0, one on target 1: the first has 1.5 times the mean, then more.
+    Planted("uneven_targets", None, {
+        "POSIX": each(**requests("WRITE", 100, LARGE, 20.0)), "LUSTRE": placed(0, 0, 0, 1)}),
+    Planted("uneven_targets", 20.0 * (1.0 - 300 / 500), {
+        "POSIX": [own(0, **requests("WRITE", 500, LARGE, 20.0)), own(1, **requests("WRITE", 100, LARGE, 5.0))],
+        "LUSTRE": placed(0, 1)}, nprocs=2),
+    # Six targets, three files each of 100 MiB; those on target 0 took 50 s, the others 5.
+    Planted("slow_target", 45.0, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, 50.0 if rank % 6 == 0 else 5.0)) for rank in range(18)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(18)))}, nprocs=18),
+    # Four times as long; two files; one file there was quick.
+    *(Planted("slow_target", None, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, seconds(rank))) for rank in range(count)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(count)))}, nprocs=count) for count, seconds in (
+            (18, lambda rank: 20.0 if rank % 6 == 0 else 5.0), (12, lambda rank: 50.0 if rank % 6 == 0 else 5.0),
+            (18, lambda rank: 50.0 if rank in (0, 6) else 5.0))),
     Planted("redundant_reads", 7.5, {"POSIX": [
         shared(**requests("READ", 100, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=100 * MIB - 1))]}),
     Planted("redundant_reads", None, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),
@@ -410,6 +431,11 @@ PLANTED: tuple[Planted, ...] = (
                               "POSIX": [shared(4.0, 3.0, **requests("READ", 100, LARGE, 14.0))]}),
     Planted("exchange", None, {"MPI-IO": [shared(**requests("READ", 100, LARGE, 40.0, "MPI-IO"))],
                                "POSIX": [shared(7.0, 3.0, **requests("READ", 100, LARGE, 26.0))]}),
+    # Two threads of one process wait for a pipe for the whole run.
+    Planted("waiting_opens", 0.0, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, SMALL, 0.1, F_META_TIME=90.0)) for i in range(2)]}, nprocs=1),
+    Planted("waiting_opens", None, {"POSIX": [
+        own(0, file=1, **requests("READ", 1, SMALL, 0.1, F_META_TIME=90.0))]}, nprocs=1),
     *DECLARED,
 )  # fmt: skip
 

@@ -79,11 +79,8 @@ class ScriptedChild:
         if self.hangs_in is None:
             self.has_ended = True
 
-    def abandon(self, *, kill: bool = True) -> None:
-        self.abandoned = True
-        self.has_ended = True
-
-    def release(self) -> None:
+    def release(self, *, kill: bool = False) -> None:
+        self.abandoned = self.abandoned or kill
         self.has_ended = True
 
 

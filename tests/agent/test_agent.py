@@ -79,24 +79,6 @@ def test_one_hanging_target_does_not_hold_up_the_other(scripted, tmp_path):
     assert second.missed_ticks == 0
 
 
-def test_a_hang_is_in_the_status_within_two_seconds(scripted, tmp_path):
-    clock, nursery, make = scripted
-    agent = make()
-    steps(agent, clock, 3)
-    nursery.children[0].hangs_in = "read"
-    began = None
-    for _ in range(60):
-        agent.step()
-        if nursery.children[0].hangs_in and len(nursery.children[0].ticks) == 4 and began is None:
-            began = clock.monotonic_ns
-        in_flight = read_status(tmp_path).targets[0].in_flight
-        if in_flight is not None:
-            break
-        clock.pass_seconds(0.1)
-    assert in_flight.op == "read"
-    assert clock.monotonic_ns - began <= S // 2, "told of between two statuses"
-
-
 def test_annotation_and_the_time_it_covers(scripted, tmp_path):
     clock, _, make = scripted
     agent = make(annotation="io500", duration_ns=3 * S)
@@ -137,13 +119,13 @@ def test_the_baseline_survives_the_agent(scripted, tmp_path):
     clock, _, make = scripted
     agent = make()
     steps(agent, clock, 70)
-    before = read_status(tmp_path).targets[0].operation("read")
+    before = read_status(tmp_path).targets[0].operations[0]
     assert before.expected_ns is not None
-    agent._save_baselines()
+    agent._tidy()
     agent._spool.close(clock.wall_ns)
     again = make()
     steps(again, clock, 2)
-    after = read_status(tmp_path).targets[0].operation("read")
+    after = read_status(tmp_path).targets[0].operations[0]
     assert after.expected_ns == before.expected_ns
     assert after.expected_count > before.expected_count
     assert after.ok_count < before.ok_count

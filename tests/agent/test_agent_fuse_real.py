@@ -193,13 +193,13 @@ def test_a_storm_of_errors_is_survived_and_counted(mount, probe):
     running = probe(mount.path)
     names = ("read", "write", "open", "create", "unlink", "getattr")
     mount.disturb({name: {"errno": errno.EIO} for name in names})
-    running.wait_until(lambda status: status.targets[0].operation("read").error_count >= 10)
+    running.wait_until(lambda status: status.targets[0].operations[0].error_count >= 10)
     stormy = running.status().targets[0]
     assert stormy.state in ("waiting", "running")
-    assert stormy.operation("read").errors["EIO"] >= 10
+    assert stormy.operations[0].errors["EIO"] >= 10
     mount.disturb({})
-    before = running.status().targets[0].operation("create").ok_count
-    running.wait_until(lambda status: status.targets[0].operation("create").ok_count > before + 5)
+    before = running.status().targets[0].operations[6].ok_count
+    running.wait_until(lambda status: status.targets[0].operations[6].ok_count > before + 5)
     rows = running.stop()
     counts = Counter(row["op"] for row in rows)
     assert len(set(counts.values())) == 1, "errors are rows too"
@@ -211,9 +211,9 @@ def test_a_storm_of_errors_is_survived_and_counted(mount, probe):
 def test_other_errors_by_name(mount, probe, number):
     running = probe(mount.path)
     mount.disturb({"write": {"errno": number}, "create": {"errno": number}})
-    running.wait_until(lambda status: status.targets[0].operation("write").error_count >= 3)
+    running.wait_until(lambda status: status.targets[0].operations[1].error_count >= 3)
     mount.disturb({})
-    assert errno.errorcode[number] in running.status().targets[0].operation("write").errors
+    assert errno.errorcode[number] in running.status().targets[0].operations[1].errors
     rows = running.stop()
     assert {row["errno"] for row in rows if row["status"] == "error"} <= {number, errno.ENOENT}
 
@@ -245,13 +245,13 @@ def test_a_file_system_that_goes_away_and_comes_back(tmp_path, probe):
             if subprocess.run(["fusermount3", "-u", str(mount.path)], check=False).returncode == 0:
                 break
             time.sleep(0.03)
-        running.wait_until(lambda status: status.targets[0].operation("read").error_count >= 2)
+        running.wait_until(lambda status: status.targets[0].operations[0].error_count >= 2)
         assert running.status().targets[0].missed_ticks <= 2
     (tmp_path / "backing").rename(tmp_path / "kept")
     (tmp_path / "mount").rmdir()
     with disturbed_mount(tmp_path):
-        before = running.status().targets[0].operation("read").ok_count
-        running.wait_until(lambda status: status.targets[0].operation("read").ok_count > before + 3, 40)
+        before = running.status().targets[0].operations[0].ok_count
+        running.wait_until(lambda status: status.targets[0].operations[0].ok_count > before + 3, 40)
         rows = running.stop()
     counts = Counter(row["op"] for row in rows)
     assert len(set(counts.values())) == 1
@@ -372,9 +372,9 @@ def test_nothing_is_written_below_a_mount_that_is_not_there(tmp_path):
         wait_until(lambda found: "is not mounted" in found.message)
         assert list(target.iterdir()) == []
         with disturbed_mount(tmp_path) as mount:
-            wait_until(lambda found: found.operation("read").ok_count > 3)
+            wait_until(lambda found: found.operations[0].ok_count > 3)
             subprocess.run(["fusermount3", "-u", "-z", str(mount.path)], check=True)
-            wait_until(lambda found: found.operation("read").error_count > 3)
+            wait_until(lambda found: found.operations[0].error_count > 3)
             assert list(target.iterdir()) == []
     finally:
         agent.terminate()

@@ -63,13 +63,6 @@ def test_devices_below_count_and_what_lies_on_them_does_not(root):
     assert (row["system"], row["component_kind"], row["quality"]) == ("n1:sda", "device", 0)
 
 
-def test_stacked_takes_the_top_instead(root):
-    clock = HandClock()
-    block = source(root, clock, stacked=True)
-    heard = cycles(block, clock, root, [dict.fromkeys(NAMES, 100), dict.fromkeys(NAMES, 130)])
-    assert [row[0] for row in read_ops(heard)] == ["dm-0", "nvme0n1"]
-
-
 def test_without_sysfs_all_that_stores_counts(root):
     import shutil
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -129,18 +128,3 @@ def test_a_wrong_request_ends_with_one_line(agent, tmp_path):
         process = agent(*arguments)
         _, complained = process.communicate(timeout=60)
         assert (process.returncode, complained.count("\n")) == (2, 1), complained
-
-
-@pytest.mark.slow
-def test_the_wheel_installs_a_command_and_needs_no_package(tmp_path):
-    assert run(["agent", "bundle", "--wheel", "--out", str(tmp_path)]) == 0
-    (wheel,) = tmp_path.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    pip = [tmp_path / "venv/bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    subprocess.run([*pip, "install", "--no-index", "--quiet", str(wheel)], check=True)
-    checked = subprocess.run([*pip, "check"], capture_output=True, text=True, check=True)
-    assert "No broken requirements" in checked.stdout
-    command = tmp_path / "venv/bin/ioweather-agent"
-    assert subprocess.run([command, "--version"], capture_output=True, check=True).stdout.startswith(
-        b"ioweather-agent "
-    )

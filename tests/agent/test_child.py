@@ -163,7 +163,7 @@ def test_leaving_a_hanging_child_behind_writes_what_it_was_doing(world):
     nursery.children[0].hangs_in = "read"
     turn(child, clock)
     child.poll()
-    child.stop()
+    child.stop(None)
     child.leave_behind()
     assert nursery.children[0].abandoned
     assert child.has_left

@@ -130,18 +130,6 @@ def test_an_agent_that_is_gone_leaves_no_numbers(tmp_path):
     assert samples(tmp_path) == {("ioweather_up", ()): 0.0}
 
 
-def test_labels_are_bounded(tmp_path):
-    many = tuple(replace(TARGET, target=f"/fs{n}") for n in range(200))
-    sizes = tuple(replace(READ, request_bytes=n) for n in range(200))
-    write_status(replace(STATUS, targets=(*many, replace(TARGET, operations=sizes))), tmp_path)
-    found = samples(tmp_path)
-    targets = {dict(labels).get("target") for _, labels in found} - {None}
-    assert len(targets) == 64
-    assert value(found, "ioweather_targets_left_out") == 137
-    write_status(replace(STATUS, targets=(replace(TARGET, operations=sizes),)), tmp_path)
-    assert sum(name == "ioweather_expected_seconds" for name, _ in samples(tmp_path)) == 64
-
-
 JUDGED = {"kinds_last_day": {}, "made_ns": 0, "left_verdicts": 0, "left_files": 0}
 
 

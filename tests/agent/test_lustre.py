@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.counters import LustreServer, entry_pieces
+from ioweather.agent.counters import LustreServer
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
 
@@ -112,14 +112,6 @@ def test_jobs_that_moved_are_told_and_no_others(tmp_path):
     server.cycle(0, heard)
     back = [row for row in heard.of("job_operations") if row["job_key"] == "7"][-1]
     assert (back["start_ns"], back["count"], back["quality"]) == (1090 * 10**9, 2, 2)
-
-
-@pytest.mark.parametrize("size", [1, 7, 64, 1000, 1 << 20])
-def test_a_list_in_pieces_of_any_size_is_the_same_list(size):
-    entries = [f' "job{n}"\n  snapshot_time:   {1000 + n}\n  read: {{ samples: 1, unit: usecs }}' for n in range(20)]
-    text = ("job_stats:\n- job_id:" + "\n- job_id:".join(entries) + "\n\0\0").encode()
-    pieces = (text[at : at + size] for at in range(0, len(text), size))
-    assert [part.decode() for part in entry_pieces(pieces)] == entries
 
 
 def test_an_entry_without_end_is_refused(tmp_path):

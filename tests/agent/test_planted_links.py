@@ -83,7 +83,7 @@ def a_probe(town: Town, *, keep: bool = False) -> Probe:
         ("ln -s {v} {f}", "is a link"),
         ("mkdir {f}; chmod 700 {f}", "belongs to uid"),
         ("mkfifo {f}", "is a pipe"),
-        ("echo > {f}", "is a file"),
+        ("echo > {f}", "is a regular file"),
     ],
 )
 def test_a_folder_that_somebody_planted_is_refused(fresh, uid, planted, reason):

@@ -307,18 +307,3 @@ class TestResidency:
             assert probe_files.resident_pages(fd, 1 << 19, 4096) == 1
         finally:
             os.close(fd)
-
-    def test_without_mincore_a_read_that_does_not_wait_tells(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(probe_files, "_LIBC", None)
-        path = tmp_path / "file"
-        path.write_bytes(os.urandom(8192))
-        fd = os.open(path, os.O_RDWR)
-        try:
-            os.pread(fd, 8192, 0)
-            assert probe_files.resident_pages(fd, 0, 8192) in (1, None)
-        finally:
-            os.close(fd)
-        reader, writer = os.pipe()
-        assert probe_files.resident_pages(reader, 0, 4096) is None
-        os.close(reader)
-        os.close(writer)

@@ -10,6 +10,7 @@ import pytest
 
 from ioweather.agent import sampler
 from ioweather.agent.sampler import Sampler, SamplerSettings
+from ioweather.agent.sensor import Timing
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
 
@@ -57,13 +58,14 @@ def test_it_rests(tmp_path, monkeypatch):
     def clock():
         return now
 
-    def measure(step, scheduled_ns, reporter):
+    def fail_after_a_while(opener, *arguments):
         nonlocal now, busy
         now += 1000
         busy += 1000
+        return Timing(0, 1000, True, errno.EIO), -1
 
     monkeypatch.setattr(sampler.time, "monotonic_ns", clock)
-    monkeypatch.setattr(source, "_measure", measure)
+    monkeypatch.setattr(sampler, "timed_open", fail_after_a_while)
     while not heard.is_done:
         source.cycle(0, heard)
         now += 100

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.counters import LustreServer, ServerCpu
+from ioweather.agent.counters import LustreServer, ServerLoad
 from ioweather.core.counters.growth import Target
 from live_reporter import HandClock, Heard
 
@@ -18,7 +18,7 @@ OST, MDT, CLIENT = Target("fs1", "ost", "fs1-OST0000"), Target("fs1", "mdt", "fs
 def told(folder: Path, texts: list[str], targets: set[Target], steps: tuple[int, ...] = ()) -> list[dict[str, object]]:
     (folder / "proc").mkdir(exist_ok=True)
     clock, heard = HandClock(wall_ns=1000 * NS), Heard()
-    cpu = ServerCpu(folder, "server1", clock.clocks)
+    cpu = ServerLoad(folder, "server1", clock.clocks)
     for number, text in enumerate(texts):
         (folder / "proc/stat").write_text(text)
         cpu.cycle(targets, heard)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.agent.counters import ServerCpu
+from ioweather.agent.counters import ServerLoad
 from ioweather.core.counters.growth import Clocks, Target
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES
@@ -23,7 +23,7 @@ BUSY = {"oss1": lambda step: 2, "oss2": lambda step: 40 if step % 4 == 0 else 4}
 def rows_of_agent(folder, host, busy) -> list[dict[str, object]]:
     (folder / "proc").mkdir(parents=True)
     moment, used, heard = [0], 0, Heard()
-    cpu = ServerCpu(folder, host, Clocks(wall_ns=lambda: DAY + moment[0], monotonic_ns=lambda: moment[0]))
+    cpu = ServerLoad(folder, host, Clocks(wall_ns=lambda: DAY + moment[0], monotonic_ns=lambda: moment[0]))
     for step in range(STEPS + 1):
         moment[0] = step * STEP_NS
         (folder / "proc/stat").write_text(f"cpu {used} 0 0 {100 * step - used} 0 0 0 0 0 0\n")

@@ -31,7 +31,7 @@ def test_one_of_many_hosts_probes_ten_times_less_often():
 def test_keys_are_read_with_their_units():
     settings = settings_from({
         "probe_period": "5s", "probe_file": "2GiB", "probe_pool": 1000, "probe_request": "4MiB", "block_period": "1s",
-        "block_stacked": True, "root": "/copy", "ship_every": "1min", "spool_limit": "10MiB",
+        "probe_targets": True, "root": "/copy", "ship_every": "1min", "spool_limit": "10MiB",
         "slurm_period": "10min", "lustre_period": "30s", "probe_name": "shared", "probe_fill_rate": "50MiB",
     })  # fmt: skip
     assert (settings.probe.period_ns, settings.probe.file_bytes, settings.probe.pool_files) == (
@@ -39,14 +39,14 @@ def test_keys_are_read_with_their_units():
         2 << 30,
         1000,
     )
-    assert (settings.block_period_ns, settings.block_stacked, settings.root) == (10**9, True, Path("/copy"))
-    assert (settings.spool_limit_bytes, settings.ship_period_ns) == (10 << 20, 60 * 10**9)
+    assert (settings.block_period_ns, settings.probe_targets, settings.root) == (10**9, True, Path("/copy"))
+    assert (settings.spool_limit_bytes, settings.ship_every_ns) == (10 << 20, 60 * 10**9)
 
 
 @pytest.mark.parametrize(
     ("section", "named"),
     [({"perod": "1s"}, "perod"), ({"probe_period": "soon"}, "probe_period"), ({"probe_pool": "many"}, "probe_pool"),
-     ({"block_stacked": "yes"}, "block_stacked"),
+     ({"probe_targets": "yes"}, "probe_targets"),
      ({"probe_file": "1MiB"}, "two requests")],
 )  # fmt: skip
 def test_mistakes_are_named(section, named):

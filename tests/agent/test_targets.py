@@ -142,7 +142,7 @@ def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
     for _ in range(2):
         source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=True), "r", host="here"), Heard()
         source.prepare(heard)
-        assert [each.component for each in source.placed] == ["10.0.0.1:9422", "10.0.0.2:9422"]
+        assert list(source.placed.values()) == ["10.0.0.1:9422", "10.0.0.2:9422"]
         source.finish(heard)
         (lustre.parent / "stalled").touch()
 

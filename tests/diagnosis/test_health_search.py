@@ -9,13 +9,15 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
-from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
+from ioweather.core.frames import Text
+from ioweather.core.outcomes import HealthOutcome, Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, MINUTE_NS, NS
 from ioweather.diagnosis.health_incidents import Incident, UsingRuns
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.planning.transfers import StripeOutcome
 from ioweather.stats.order_statistics import BySize
 from ioweather.topics.ask import ask
 from planted_responses import SIZES, START_NS, law_of, rows
@@ -160,20 +162,23 @@ def test_a_run_as_usual_on_a_silent_target_says_that_only_its_collector_failed(s
     assert not UsingRuns().any_unharmed(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {})
 
 
-def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("names", "word"), [("OST{:04x}", "OST"), ("brick{}", "brick"), ("10.0.0.{}", "target")])
+def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path, names: str, word: str) -> None:
     lake = open_lake(tmp_path / "lake", create=True)
     assert ask("health", lake).headline.startswith("Not known")
     rng = np.random.default_rng(3)
     for metric in ("read_bytes", "write_bytes"):
-        lake.append("series", series_frame(rng.exponential(1e9, (180, 4)), metric=metric), source="test")
+        frame = series_frame(rng.exponential(1e9, (180, 4)), metric=metric)
+        named_so = Text(frame.text("component").codes, tuple(names.format(number) for number in range(4)))
+        lake.append("series", frame.with_columns(component=named_so), source="test")
     answer = ask("health", lake)
     assert isinstance(answer.result, HealthOutcome)
     (searched,) = answer.result.searched
-    assert searched.components == {"target": 4}
+    assert searched.components == {word: 4}
     assert (searched.slow_seconds, searched.silent_seconds, searched.limited_seconds) == (None, 180.0, 3 * 3600.0)
     assert any(text.startswith("slow targets (no request times") for text in searched.unseen)
     assert answer.headline == "No unhealthy component was found."
     assert answer.coverage == ()
     (said,) = [finding.text for finding in answer.findings]
-    assert said.startswith("Searched 4 targets of scratch")
+    assert said.startswith(f"Searched 4 {word}s of scratch")
     assert "silence from 3 min" in said

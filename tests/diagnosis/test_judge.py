@@ -10,9 +10,7 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.core.outcomes import Reason
-from ioweather.core.units import DAY_NS
-from ioweather.diagnosis.comparison_pool import MEASURES, _exceeds_day_limit, find_patterns
-from ioweather.diagnosis.time_model import _quantile, _typical_effect
+from ioweather.diagnosis.comparison_pool import MEASURES, find_patterns
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -209,33 +207,6 @@ def test_patterns_of_no_runs():
     assert find_patterns(frame.take(np.zeros(1, bool))).shape == (0, len(MEASURES))
 
 
-@pytest.mark.parametrize("runs", [1, 2, 3, 4, 7])
-def test_a_typical_run_of_few(runs):
-    """Of an even number none may lie in the middle fifth."""
-    beyond = np.arange(2.0 * runs).reshape(runs, 2)
-    late, spread = beyond.sum(axis=1), np.full((2, runs), 0.1)
-    effects, state, effect, _ = _typical_effect(beyond, np.ones(2), late, *spread)
-    assert state == pytest.approx(np.median(beyond, axis=0))
-    assert effects == pytest.approx(late)
-    assert effect == pytest.approx(np.median(late))
-
-
-def test_what_a_state_did_to_usual_runs_is_put_right_by_how_late_they_were():
-    """Half of the runs meet a state that does three times what it is thought to do; a hidden cause at a quiet time is
-    not the state's."""
-    rng = np.random.default_rng(5)
-    busy = np.arange(60) < 33
-    late = np.where(busy, 0.6, 0.0) + 0.05 * rng.standard_normal(60)
-    late[-3:] += 1.0
-    beyond, spread = np.where(busy, 1.0, 0.0)[:, None], np.array([[0.05] * 60, [0.3] * 60])
-    effects, _, effect, error = _typical_effect(beyond, np.array([0.2]), late, *spread)
-    assert effects[~busy] == pytest.approx(0.0)
-    assert effect == pytest.approx(0.55, abs=0.1)
-    assert error > 0.2  # one run in twenty less, and the middle one is quiet
-    *_, effect, error = _typical_effect(0.0 * beyond, np.array([0.2]), late, *spread)
-    assert (effect, error) == (0.0, 0.0)
-
-
 def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():
     """Measures that do nothing to such runs do not outvote the one that does."""
     rng = np.random.default_rng(3)
@@ -250,13 +221,6 @@ def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():
     found = judge(replace(pool, io_seconds=seconds, loads=loads, slowness={"probe_targets": slow}), 0)
     assert (found.kind, found.reason) == ("system", None)
     assert found.system.value == pytest.approx(100 * math.expm1(0.6), rel=0.4)
-
-
-def test_of_a_day_full_of_similar_runs_only_some_count():
-    day = np.repeat([5, 3, 5, 9], [20, 2, 30, 1]) * 86_400 * 10**9
-    beyond = _exceeds_day_limit(day)
-    assert [int((~beyond & (day == each)).sum()) for each in np.unique(day)] == [2, 16, 1]
-    assert not beyond[:16].any(), "the nearest come first"
 
 
 def test_load_beside_a_changed_run_is_not_its_own():
@@ -281,41 +245,3 @@ def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():
     assert found.kind == "system"
     # Slower than it was for anybody is not explained by that.
     assert judge(replace(pool, slowness={"probe_targets": 0.2 * slow}), 0).kind == "unexplained"
-
-
-@pytest.mark.parametrize("count", [1, 2, 5, 64])
-@pytest.mark.parametrize("q", [0.0, 0.25, 0.5, 0.9, 1.0])
-def test_quantiles_of_groups_are_numpys(count, q):
-    values = np.random.default_rng(count).standard_normal(count)
-    assert _quantile(values, q) == pytest.approx(np.quantile(values, q), abs=1e-14)
-
-
-def released(days, *, slower_from=None, **run):
-    """Run 0 and six others of its program changed from day `days` on; of all others half ran before."""
-    pool = planted_pool(n=40, changed=6, cost=0.5, seconds=165.0, request=-3.0, **run)
-    day = np.arange(pool.rows) % 10
-    changed = np.arange(7)
-    mine = np.flatnonzero(pool.group == 0)
-    day[mine] = np.where(np.isin(mine, changed), 12, np.arange(len(mine)) % days)
-    seconds = pool.io_seconds
-    if slower_from is not None:
-        others = pool.group > 0
-        day[others] = np.arange(others.sum()) % 20
-        seconds = np.where(others & (day >= slower_from), 1.6 * seconds, seconds)
-    return replace(pool, start_ns=day * DAY_NS, io_seconds=seconds)
-
-
-def test_a_change_on_the_day_when_all_programs_became_slower_is_not_held_against_the_run():
-    asked = judge(released(10, slower_from=12), 0)
-    assert asked.level.factor == pytest.approx(1.6, rel=0.1)
-    assert asked.probability <= 0.7
-    asked = judge(released(10), 0)  # no other program ran since
-    assert (asked.level.factor, asked.probability <= 0.7) == (None, True)
-
-
-def test_a_change_is_held_against_the_run_if_unchanged_runs_lie_between_or_the_level_stood_still():
-    between = judge(released(20), 0)
-    assert (between.level, between.kind, between.probability > 0.9) == (None, "you", True)
-    pool = released(10, slower_from=99)  # other programs ran on and were as fast as before
-    still = judge(pool, 0)
-    assert (still.level, still.kind, still.probability > 0.9) == (None, "you", True)

@@ -120,7 +120,6 @@ def test_a_storm_on_one_file_system_is_no_verdict_for_a_run_on_another(two_syste
     assert answer.result.likeliest == "unexplained", answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
-    assert "others' runs" not in facts, "those beside it ran on the other file system"
     assert (answer.result.filesystem, answer.result.unhealthy, answer.result.n) == ("project", (), 12)
 
 
@@ -134,7 +133,6 @@ def test_a_sick_target_is_the_system(lake):
     assert answer.headline.startswith("The system"), answer.headline
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"].value).split("x")[0]) == pytest.approx(3.0, rel=0.15)
-    assert float(str(facts["others' runs"].value).split("x")[0]) == pytest.approx(3.0, rel=0.3)
     assert facts["unhealthy components"].value == 1  # the other one is not a target of this run
     assert facts["on its targets"].value == pytest.approx(120e9 / 60, rel=0.3)
     assert facts["the system"].value == pytest.approx(600, rel=0.1)
@@ -148,7 +146,7 @@ def test_each_measure_is_a_row_among_the_like_runs(lake):
     (chart,) = answer.exhibits[0].charts
     assert chart.table.name == "among_like_runs"
     rows = set(chart.table.column("metric"))
-    assert {"probe, data [x usual]", "probe, targets [x usual]", "others' runs [x usual]"} <= rows
+    assert {"probe, data [x usual]", "probe, targets [x usual]"} <= rows
     assert "unhealthy components [count]" in rows
 
 

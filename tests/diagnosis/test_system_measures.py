@@ -29,9 +29,8 @@ def test_measures_follow_the_planted_load():
 def test_load_on_targets_is_shown_only_if_known_for_all_runs():
     data = association_data(planted_association(days=4), site(), PARAMS)
     rate = np.linspace(1.0, 2.0, data.runs.rows)
-    found = measures(data, data.system.with_columns(target_bytes_per_s=rate, neighbours=np.log(rate)))
+    found = measures(data, data.system.with_columns(target_bytes_per_s=rate))
     assert found["own_targets"] == pytest.approx(rate)
-    assert found["neighbours"] == pytest.approx(rate)
     rate[np.flatnonzero(np.isfinite(found["others_read"]))[0]] = np.nan
     assert "own_targets" not in measures(data, data.system.with_columns(target_bytes_per_s=rate))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.diagnosis.time_model import Split, effect_on_part, find_split, split_similarity
+from ioweather.diagnosis.time_model import Split, effect_on_part, find_split
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -23,7 +23,7 @@ def test_a_shift_is_from_the_middle_of_the_usual_runs():
     found = find_split(column(at=-0.7), USUAL, 0)
     assert found is not None
     assert found.shift == pytest.approx(-0.7, abs=0.02)
-    assert found.metadata_ratio == pytest.approx(1 / (1 + np.exp(4.0)), rel=0.02)
+    assert found.data_ratio == pytest.approx(1 / (1 + np.exp(-4.0)), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,9 @@ def test_a_part_that_takes_longer_makes_the_whole_longer(share):
 
 def test_what_slows_data_alone_moves_the_split_and_what_slows_both_does_not():
     effect, nothing = np.array([0.7]), np.zeros(1)
-    alike, data = Split(0.0, 0.1, 0.01), Split(-0.7, 0.1, 0.01)
-    assert alike.likelihood(nothing, nothing) > 2 * alike.likelihood(nothing, effect)
-    assert data.likelihood(nothing, effect) > 2 * data.likelihood(nothing, nothing)
-
-
-def test_a_quiet_run_is_faster_than_usual_where_quiet_runs_are():
-    """Where the system usually slows runs by 40%, one with the split of the quiet runs met 40% less than is usual."""
-    effects, nothing = np.linspace(-0.8, 0.8, 161), np.zeros(161)
-    found = Split(0.0, 0.1, 0.01, offset=0.4).likelihood(effects, nothing)
-    assert effects[found.argmax()] == pytest.approx(-0.4, abs=0.02)
+    alike, data = Split(0.0, 0.1, 0.99), Split(-0.7, 0.1, 0.99)
+    assert alike.likelihood(nothing) > 2 * alike.likelihood(effect)
+    assert data.likelihood(effect) > 2 * data.likelihood(nothing)
 
 
 @pytest.mark.parametrize(("longer", "kind"), [("data", "system"), ("both", "unexplained")])
@@ -71,42 +64,6 @@ def test_slow_in_a_quiet_system_is_the_systems_where_data_alone_took_longer(long
     split[0] = -4.0 - (np.log(2.0) if longer == "data" else 0.0)
     assert judge(replace(pool, split=split), 0).kind == kind
     assert judge(pool, 0).kind == "unexplained"
-
-
-def test_kernel_of_parts_is_one_of_a_process():
-    rng = np.random.default_rng(3)
-    group, changed = np.repeat([0, 1], 30), np.arange(60) % 3 == 0
-    split = -4.0 + 0.1 * rng.standard_normal(60) - np.where(changed, rng.uniform(-4, 4, 60), 0.0)
-    found = split_similarity(split, group, changed, rng.random(60), 0)
-    assert np.linalg.eigvalsh(found).min() > -1e-9
-    assert (found[~changed][:, ~changed] == 1.0).all()
-
-
-def told(*, shift: float, seconds: float, seed=1):
-    """Of the changes of a kind one half cost nothing, the other half three times the time, all of it in data."""
-    pool = planted_pool(n=50, seed=seed, changed=12, cost=0.0, request=-3.0, seconds=seconds)
-    rng = np.random.default_rng(seed)
-    costly = (pool.pattern[:, 0] < np.log(2.0**20) - 1) & (np.arange(pool.rows) % 2 == 0)
-    costly[0] = False
-    load = (pool.loads["bytes"].amount - 100.0) / 1000.0
-    split = -4.0 + 0.05 * rng.standard_normal(pool.rows) - np.where(costly, np.log(3.0), 0.0) - load
-    split[0] = -4.0 + shift
-    return replace(pool, io_seconds=np.where(costly, 3.0, 1.0) * pool.io_seconds, split=split)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_harmless_change_beside_a_hidden_incident_is_not_yours(seed):
-    pool = told(shift=0.0, seconds=300.0, seed=seed)
-    assert judge(pool, 0).kind == "unexplained"
-    assert judge(replace(pool, split=np.zeros(0)), 0).kind != "unexplained"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_costly_change_is_yours(seed):
-    said = judge(told(shift=-np.log(3.0), seconds=300.0, seed=seed), 0)
-    assert said.kind == "you"
-    assert said.own is not None
-    assert said.own.low < 200.0 < said.own.high
 
 
 def test_split_that_nobody_knows_changes_nothing():

@@ -19,7 +19,6 @@ from ioweather.facts.run_targets import (
     probe_slowdowns,
     probe_that_stands_out,
     queue_that_stands_out,
-    runs_beside,
     sick_during,
     target_number,
 )
@@ -113,15 +112,6 @@ def test_of_probed_places_on_unknown_targets_the_slowest_counts():
     seen = probe_that_stands_out(means(first, places))
     assert (seen.name, round(seen.value, 3), round(seen.next_value, 3)) == ("/gv/b", 8.0, 1.1)
     assert probe_that_stands_out(means(first)) is None  # one place alone has no peer
-
-
-def test_runs_of_other_programs_at_that_time():
-    first, last, program = np.array([100, 1000]), np.array([200, 1100]), np.array([7, 7])
-    others = (
-        np.array([150, 0, 205, 90, 500, 160]), np.array([160, 95, 300, 400, 600, 170]), np.array([1, 2, 3, 7, 1, 4])
-    )  # fmt: skip
-    found = runs_beside((first, last, program), others, np.array([10, 10]))
-    assert {run: sorted(rows.tolist()) for run, rows in found} == {0: [0, 1, 2, 5], 1: []}
 
 
 def traffic(rows):

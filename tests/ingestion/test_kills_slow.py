@@ -38,8 +38,7 @@ from fault_scenarios import (
     wait_until_written,
     write_segments,
 )
-from ioweather.agent.delivery import Server, Shipper
-from ioweather.agent.push import push
+from ioweather.agent.delivery import Server, Shipper, push
 from ioweather.core.clock import now_ns
 from ioweather.core.units import HOUR_NS
 from ioweather.ingestion.queue import draft_in, waiting

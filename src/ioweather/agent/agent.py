@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ioweather._version import __version__
 from ioweather.agent.child import Child, StartWorker, Worker
-from ioweather.agent.delivery import Shipment, Shipper
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.live_baseline import load_baselines, save_baselines
 from ioweather.agent.sensor import LiveSource, Origin, event_row
 from ioweather.agent.spool import Spool, row_line
@@ -32,9 +32,6 @@ from ioweather.core.units import MINUTE_NS, NS
 _LAST_SHIP_NS = 2 * MINUTE_NS
 _BASELINE_NS = MINUTE_NS
 _STATUS_LEAD_NS = 20_000_000  # long enough to write it on a busy machine
-# Busy children are polled between two statuses, so that a hang is published at once and not with the next status.
-_POLL_NS = NS // 2
-_LATE_NS = NS // 4
 _PROBES = ("probe", "sample")
 
 
@@ -74,12 +71,8 @@ class Agent:
         self._started_ns = self._clocks.wall_ns()
         self._next_status_ns = self._clocks.monotonic_ns()
         self._next_baseline_ns = self._next_status_ns + _BASELINE_NS
-        self._poll_ns = 0
-        self._deadline_ns: int | None = None
+        self._deadline_ns: int | None = None  # set once all sources are ready
         self._stopping = 0
-        self._shipped = self._refused = 0
-        self._refused_why = ""
-        self._last_ship: tuple[int, Shipment] | None = None
         self._annotation: dict[str, object] | None = None
         self._boot_id = boot_id()
         self._baselines = load_baselines(spool.directory)
@@ -103,6 +96,21 @@ class Agent:
         system = system_of(source.label) if source.name in _PROBES else self._settings.host
         return Origin(self._settings.host, source.label, system, self._settings.run_id)
 
+    def _write_gap(self) -> None:
+        """Write the time since the previous agent as a gap."""
+        if not self._settings.record_gap:
+            return
+        try:
+            before = read_status(self._spool.directory)
+        except IoweatherError:
+            return
+        if before.written_ns < self._started_ns:
+            label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
+            details = {"run_id": before.run_id, "rebooted": before.boot_id != self._boot_id}
+            name, span = f"gap:{before.host}:agent:{before.written_ns}", (before.written_ns, self._started_ns)
+            gap = event_row(name, "gap", label, *span, host=before.host, details=details)
+            self.add(row_line("events", gap))
+
     def add(self, line: str) -> None:
         """Add a row, as `row_line` makes it."""
         self._spool.add(line)
@@ -124,23 +132,25 @@ class Agent:
     def step(self) -> None:
         """Do one turn: read messages, hand out ticks; every status period also write rows and status."""
         now = self._clocks.monotonic_ns()
-        writes, late = now >= self._next_status_ns, False
         for child in self.children:
-            # A child that waits has sent everything; a busy one may have become free for the tick that is due.
-            if writes or child.is_busy:
-                child.poll()
-            late = late or child.is_in_flight_since(now - _LATE_NS)
+            child.poll()
             child.tick()
-            if child.is_busy and self._poll_ns <= now:
-                self._poll_ns = now + _POLL_NS
         self._begin_measuring(now)
-        if late and not writes:
+        if now >= self._next_status_ns:
+            self._next_status_ns = max(self._next_status_ns, now - 1) + self._settings.status_period_ns
+            wall = self._clocks.wall_ns()
+            self._spool.flush(wall)
+            with self._noting_errors():
+                self._spool.rotate(wall)
+                if self._shipper is not None:
+                    self._shipper.poll(now, wall)
+                    if self._shipper.is_due(now):
+                        self._spool.rotate(wall, force=True)
+                        self._start_shipment(now, "running")
+            if now >= self._next_baseline_ns:
+                self._next_baseline_ns = now + _BASELINE_NS
+                self._tidy()
             self._publish()
-        if writes:
-            self._next_status_ns += self._settings.status_period_ns
-            if self._next_status_ns <= now:
-                self._next_status_ns = now + self._settings.status_period_ns
-            self._write()
 
     def _begin_measuring(self, now: int) -> None:
         """Once all children are ready, over or failed: start the time given by --for, and the annotation."""
@@ -151,9 +161,8 @@ class Agent:
         first = max([child.ready_ns or 0 for child in self.children], default=0) or now
         self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else first + self._settings.duration_ns
         # Shortly before the first source's ticks: its operations have ended, and the tick finds warm caches.
-        self._next_status_ns = (
-            first + self._settings.status_period_ns - min(_STATUS_LEAD_NS, self._settings.status_period_ns // 2)
-        )
+        period_ns = self._settings.status_period_ns
+        self._next_status_ns = first + period_ns - min(_STATUS_LEAD_NS, period_ns // 2)
         if self._settings.annotation is not None:
             name = f"annotation:{self._settings.host}:{self._settings.run_id}"
             text, at_ns = self._settings.annotation, self._clocks.wall_ns()
@@ -166,24 +175,17 @@ class Agent:
         return all(child.is_over for child in self.children)
 
     def _wait(self, wakeup: int) -> None:
-        ticks = [child.next_tick_ns for child in self.children if child.next_tick_ns is not None]
-        if self._poll_ns > self._clocks.monotonic_ns():
-            ticks.append(self._poll_ns)
-        until = min([self._next_status_ns, *ticks, *([self._deadline_ns] if self._deadline_ns else [])])
-        _sleep(wakeup, max(0, until - self._clocks.monotonic_ns()) / NS)
+        now = self._clocks.monotonic_ns()
+        times = [self._next_status_ns, *(child.next_tick_ns for child in self.children if child.next_tick_ns)]
+        if self._deadline_ns is not None:
+            times.append(self._deadline_ns)
+        _sleep(wakeup, max(0, min(times) - now) / NS)
 
-    def _write(self) -> None:
-        wall, now = self._clocks.wall_ns(), self._clocks.monotonic_ns()
-        self._spool.flush(wall)
+    def _tidy(self) -> None:
         with self._noting_errors():
-            self._spool.rotate(wall)
-            self._ship(wall, now)
-        if now >= self._next_baseline_ns:
-            self._next_baseline_ns = now + _BASELINE_NS
-            with self._noting_errors():
-                self._spool.keep_within_limit()
-            self._save_baselines()
-        self._publish()
+            self._spool.keep_within_limit()
+        with self._noting_errors("baseline.json"):
+            save_baselines(self._baselines, self._spool.folder)
 
     @contextlib.contextmanager
     def _noting_errors(self, name: str = "") -> Iterator[None]:
@@ -200,26 +202,9 @@ class Agent:
         if self._on_status is not None:
             self._on_status(status)
 
-    def _save_baselines(self) -> None:
-        with self._noting_errors("baseline.json"):
-            save_baselines(self._baselines, self._spool.folder)
-
-    def _ship(self, wall: int, now: int) -> None:
-        if self._shipper is None:
-            return
-        outcome = self._shipper.poll(now)
-        if outcome is not None:
-            self._note(outcome, wall)
-            self._spool.keep_within_limit()
-        if self._shipper.is_due(now):
-            self._spool.rotate(wall, force=True)
-            self._shipper.start(self._spool.closed_files(), now, status_bytes(self.status("running")))
-
-    def _note(self, outcome: Shipment, wall: int) -> None:
-        self._shipped += outcome.shipped
-        self._refused += outcome.refused
-        self._refused_why = outcome.refused_why or self._refused_why
-        self._last_ship = (wall, outcome)
+    def _start_shipment(self, now: int, state: str) -> None:
+        assert self._shipper is not None
+        self._shipper.start(self._spool.closed_files(), now, status_bytes(self.status(state)))
 
     def _ship_the_rest(self, wakeup: int) -> None:
         """Ship what is left, until the lake refuses, the time is over, or a second signal arrives."""
@@ -228,16 +213,13 @@ class Agent:
         until = self._clocks.monotonic_ns() + _LAST_SHIP_NS
         started = False
         while self._stopping < 2 and (now := self._clocks.monotonic_ns()) < until:
-            outcome = self._shipper.poll(now)
-            if outcome is not None:
-                self._note(outcome, self._clocks.wall_ns())
-                if not outcome.ok:
-                    break
+            outcome = self._shipper.poll(now, self._clocks.wall_ns())
+            if outcome is not None and not outcome.ok:
+                break
             if not self._shipper.is_busy:
-                files = self._spool.closed_files()
-                if started and (not files or outcome is None):
+                if started and (outcome is None or not self._spool.closed_files()):
                     break
-                self._shipper.start(files, now, status_bytes(self.status("stopped")))
+                self._start_shipment(now, "stopped")
                 started = True
             _sleep(wakeup, 0.05)
         self._spool.keep_within_limit()
@@ -247,14 +229,13 @@ class Agent:
         now = self._clocks.monotonic_ns()
         for child in self.children:
             child.poll()
-            if self._deadline_ns is not None:
-                child.miss_until(min(now, self._deadline_ns))
-            child.stop()
+            child.stop(None if self._deadline_ns is None else min(now, self._deadline_ns))
         while any(not child.has_left for child in self.children):
             now = self._clocks.monotonic_ns()
             for child in self.children:
                 child.poll()
-                patience = self._settings.grace_ns * (15 if child.is_cleaning else 1)
+                is_cleaning = child.begun is not None and child.begun.op == "clean up"
+                patience = self._settings.grace_ns * (15 if is_cleaning else 1)
                 if not child.has_left and (self._stopping > 1 or now - child.last_message_ns > patience):
                     child.leave_behind()
             _sleep(wakeup, 0.02)
@@ -264,9 +245,7 @@ class Agent:
         self._spool.flush(wall)
         self._spool.flush(wall, last=True)  # once more: a short fault must not lose rows
         self._spool.close_segment()
-        self._save_baselines()
-        with self._noting_errors():
-            self._spool.keep_within_limit()
+        self._tidy()
         self._publish("stopped")
         with self._noting_errors():
             self._ship_the_rest(wakeup)
@@ -295,7 +274,7 @@ class Agent:
 
     def status(self, state: str) -> Status:
         """Return the status as of now."""
-        spool, (ship_ns, ship) = self._spool, self._last_ship or (None, None)
+        spool, shipper = self._spool, self._shipper
         return Status(
             host=self._settings.host,
             pid=os.getpid(),
@@ -312,37 +291,17 @@ class Agent:
                 limit_bytes=spool.limit_bytes,
                 written_rows=spool.written_rows,
                 dropped_rows=spool.dropped_rows,
-                shipped_files=self._shipped,
-                refused_files=self._refused,
-                last_ship_ns=ship_ns,
-                last_ship_ok=ship.ok if ship else None,
-                message=spool.message or (ship.message if ship else ""),
                 dropped_why=spool.dropped_why,
-                refused_why=self._refused_why,
+                **{"message": spool.message, **(shipper.totals(spool.message) if shipper else {})},
             ),
             targets=tuple(child.target_status() for child in self.children if child.source.name in _PROBES),
             sources=tuple(child.source_status() for child in self.children),
             software_version=__version__,
-            ship_period_ns=self._shipper.every_ns if self._shipper and self._shipper.server else None,
+            ship_period_ns=shipper.every_ns if shipper and shipper.server else None,
         )
-
-    def _write_gap(self) -> None:
-        """Write the time since the previous agent as a gap."""
-        if not self._settings.record_gap:
-            return
-        try:
-            before = read_status(self._spool.directory)
-        except IoweatherError:
-            return
-        if before.written_ns < self._started_ns:
-            label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
-            details = {"run_id": before.run_id, "rebooted": before.boot_id != self._boot_id}
-            name, span = f"gap:{before.host}:agent:{before.written_ns}", (before.written_ns, self._started_ns)
-            gap = event_row(name, "gap", label, *span, host=before.host, details=details)
-            self.add(row_line("events", gap))
 
 
 def _sleep(wakeup: int, seconds: float) -> None:
-    """Sleep until a signal arrives."""
+    """Wait, or until a signal arrives."""
     if select.select([wakeup], [], [], seconds)[0]:
-        os.read(wakeup, 4096)
+        os.read(wakeup, 64)

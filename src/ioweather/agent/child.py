@@ -46,20 +46,13 @@ class Dismissed(Exception):
 
 class PipeReporter(Reporter):
     """The child's end of the pipe: one JSON line per message. If the agent is gone, the child runs until its next
-    tick."""
+    tick. While `ticks` is set, `progress` raises Dismissed once that pipe is closed."""
 
     def __init__(self, fd: int, documents: Path) -> None:
         self._fd = fd
         self._documents = documents
         self._last_progress_ns = 0
-        self._ticks: select.poll | None = None
-
-    def watch(self, ticks: int | None) -> None:
-        """From now on `progress` raises Dismissed once this pipe is closed; with None it does not."""
-        self._ticks = None
-        if ticks is not None:
-            self._ticks = select.poll()
-            self._ticks.register(ticks, 0)  # a closed pipe is always reported
+        self.ticks: int | None = None
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
         self.send("begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns())
@@ -70,10 +63,10 @@ class PipeReporter(Reporter):
     def document(self, name: str, text: str) -> None:
         with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
             folder.replace(name, text.encode())
-        self.send("document", name)
 
     def progress(self, done: int, total: int | None, what: str) -> None:
-        if self._ticks is not None and self._ticks.poll(0):
+        # No tick comes before the child is ready: what can be read is the end of the pipe.
+        if self.ticks is not None and select.select([self.ticks], [], [], 0)[0]:
             raise Dismissed
         now = time.monotonic_ns()
         if now - self._last_progress_ns > _PROGRESS_NS or done == total:
@@ -118,15 +111,11 @@ class Worker:
 
     def lines(self) -> list[str]:
         """Return the complete messages since the last call; sets `has_ended` when the child is gone."""
-        while not self.has_ended:
-            try:
+        with suppress(BlockingIOError):
+            while not self.has_ended:
                 data = os.read(self._reports, _READ_BYTES)
-            except BlockingIOError:
-                break
-            self._buffer += data
-            self.has_ended = not data
-            if len(data) < _READ_BYTES:
-                break
+                self._buffer += data
+                self.has_ended = not data
         *lines, self._buffer = self._buffer.split(b"\n")
         return [line.decode() for line in lines]
 
@@ -136,17 +125,13 @@ class Worker:
             os.close(self._ticks)
             self._ticks = -1
 
-    def abandon(self, *, kill: bool = True) -> None:
-        """Kill the child if possible, and do not wait. One that is left alive ends by itself."""
+    def release(self, *, kill: bool = False) -> None:
+        """Close the pipes, kill the child if asked, and reap it if it is dead; otherwise init does when the agent is
+        gone. One that is left alive ends by itself."""
         self.dismiss()
-        if kill:
-            with suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
+            if kill:
                 os.kill(self.pid, signal.SIGKILL)
-        self.release()
-
-    def release(self) -> None:
-        """Reap the child if it is dead; otherwise init does when the agent is gone."""
-        self.dismiss()
         if self._reports >= 0:
             os.close(self._reports)
             self._reports = -1
@@ -184,24 +169,24 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
 
 def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
     try:
-        reporter.watch(ticks)
+        reporter.ticks = ticks
         try:
             ready = source.prepare(reporter)
         except (Dismissed, OSError, IoweatherError):  # a source that cannot start, or need not, leaves nothing behind
-            reporter.watch(None)
+            reporter.ticks = None
             with suppress(OSError, IoweatherError):
                 source.finish(reporter)
             raise
-        reporter.watch(None)
-        reporter.send("ready", ready.system, ready.access, ready.message)
+        reporter.ticks = None
+        reporter.send("ready", *ready)
         cycles = 0
         while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
-            started, ok, message = time.monotonic_ns(), True, ""
+            started, message = time.monotonic_ns(), ""
             try:
                 source.cycle(_TICK.unpack(data)[0], reporter)
             except (OSError, IoweatherError) as error:
-                ok, message = False, str(error)
-            reporter.send("end", time.monotonic_ns() - started, ok, message)
+                message = str(error) or type(error).__name__
+            reporter.send("end", time.monotonic_ns() - started, not message, message)
             cycles += 1
             if cycles % _CYCLES_PER_COLLECTION == 0:
                 gc.collect()
@@ -256,16 +241,13 @@ class Child:
         self._worker: Worker | None = None
         self.next_tick_ns: int | None = None
         self.ready_ns: int | None = None  # the first tick is up to a period later
-        self._begun: _Begun | None = None
-        self.is_busy = False
+        self.begun: _Begun | None = None
+        self.is_busy = self.is_over = self.failed = False
         self._owed: dict[Operation, int] = {}  # operations of the running cycle without a row yet, and their tick
         self._restart_ns, self._wait_ns = 0, _FIRST_WAIT_NS
         self._observed: dict[Operation, ObservedOperation] = {}
         self._ready: Ready | None = None
-        self.message = ""
-        self.is_over = False
-        self.failed = False
-        self._progress = ""
+        self.message = self._progress = ""
         self.last_message_ns = 0
         self._ticks = self._missed = self._runs = self._failed_runs = self._rows = 0
         self._cycle_start: tuple[int, int] | None = None  # wall and monotonic time
@@ -283,17 +265,9 @@ class Child:
         return self._worker is None
 
     @property
-    def is_cleaning(self) -> bool:
-        return self._begun is not None and self._begun.op == "clean up"
-
-    @property
-    def _handles_files(self) -> bool:
-        return self._ready is None or (self._begun is not None and self._begun.op in _FILE_WORK)
-
-    def is_in_flight_since(self, monotonic_ns: int) -> bool:
-        """Return whether one operation has been in flight since before that moment; making files does not count."""
-        begun = self._begun
-        return begun is not None and begun.op not in _FILE_WORK and begun.monotonic_ns <= monotonic_ns
+    def handles_files(self) -> bool:
+        """Whether it makes or removes its files, which may take long."""
+        return self._ready is None or (self.begun is not None and self.begun.op in _FILE_WORK)
 
     def start(self) -> None:
         """Start the worker."""
@@ -311,8 +285,19 @@ class Child:
         for line in self._worker.lines():
             self.last_message_ns = now
             self._read(line, now)
-        if self._worker.has_ended:
-            self._worker_ended(self._worker, now)
+        if not self._worker.has_ended:
+            return
+        self._write_pending()
+        self._worker.release()
+        self._worker, self.is_busy = None, True
+        if self.is_over:
+            return
+        if not self.failed:  # else it gave the reason
+            last = self._progress or self.message
+            self.failed, self.message = True, "the child ended without a word" + (f" ({last})" if last else "")
+        self._progress = ""
+        self._restart_ns, self._wait_ns = now + self._wait_ns, min(2 * self._wait_ns, _LONGEST_WAIT_NS)
+        self.is_over = not self._retry
 
     def _read(self, line: str, now: int) -> None:
         body = json.loads(line)
@@ -321,24 +306,24 @@ class Child:
             self._add(line)
             if body["table"] == "responses":
                 operation = Operation(body["op"], body["request_bytes"], body["mode"])
-                self._begun = None
+                self.begun = None
                 self._owed.pop(operation, None)
                 self._observe(operation).add(body, now)
             return
         kind, *values = body
         if kind == "begin":
-            self._begun = _Begun(*values)
+            self.begun = _Begun(*values)
         elif kind == "end":
             self._last_duration_ns, self._last_ok, message = values
-            self.is_busy, self._begun = False, None
+            self.is_busy, self.begun = False, None
             self._owed.clear()
             self._runs += 1
             self._failed_runs += not self._last_ok
             self.message = self._ready.message if self._last_ok and self._ready else message
         elif kind == "ready":
             self._ready = Ready(*values)
-            self.is_busy, self._begun, self._progress = False, None, ""
-            self.origin = Origin(self.origin.host, self.origin.target, self._ready.system, self.origin.run_id)
+            self.is_busy, self.begun, self._progress = False, None, ""
+            self.origin = self.origin._replace(system=self._ready.system)
             self.message, self._wait_ns = self._ready.message, _FIRST_WAIT_NS
             if self.next_tick_ns is None:
                 self.ready_ns, self.next_tick_ns = now, now + self._phase_ns
@@ -356,19 +341,6 @@ class Child:
             self._observed[kind] = ObservedOperation(kind, baseline)
         return self._observed[kind]
 
-    def _worker_ended(self, worker: Worker, now: int) -> None:
-        self._write_pending()
-        worker.release()
-        self._worker, self.is_busy = None, True
-        if self.is_over:
-            return
-        if not self.failed:  # else it gave the reason
-            last = self._progress or self.message
-            self.failed, self.message = True, "the child ended without a word" + (f" ({last})" if last else "")
-        self._progress = ""
-        self._restart_ns, self._wait_ns = now + self._wait_ns, min(2 * self._wait_ns, _LONGEST_WAIT_NS)
-        self.is_over = not self._retry
-
     def _write_unfinished(self, kind: Operation, status: str, start_ns: int, scheduled_ns: int, now: int) -> None:
         row = unfinished_row(self.origin, kind, status, start_ns, scheduled_ns)
         self._add(row_line("responses", row))
@@ -376,13 +348,12 @@ class Child:
 
     def _write_pending(self) -> None:
         """The cycle will not end: one operation was in flight, those after it never began."""
-        begun, self._begun = self._begun, None
-        owed, self._owed = self._owed, {}
-        for kind, scheduled_ns in owed.items():
-            is_begun = begun is not None and kind.op == begun.op
-            start_ns = begun.start_ns if begun is not None and is_begun else scheduled_ns
+        for kind, scheduled_ns in self._owed.items():
+            is_begun = self.begun is not None and kind.op == self.begun.op
+            start_ns = self.begun.start_ns if self.begun is not None and is_begun else scheduled_ns
             status = "pending" if is_begun else "missed"
             self._write_unfinished(kind, status, start_ns, scheduled_ns, self._clocks.monotonic_ns())
+        self.begun, self._owed = None, {}
 
     def _due(self, now: int) -> range:
         """Monotonic times of all ticks up to now that were not handed out."""
@@ -407,10 +378,6 @@ class Child:
             self._worker.tick(scheduled_ns)
         self._write_missed(due, wall - now)
 
-    def miss_until(self, end_ns: int) -> None:
-        """Write the ticks before the end that were not handed out."""
-        self._write_missed(self._due(end_ns - 1), self._clocks.wall_ns() - self._clocks.monotonic_ns())
-
     def _write_missed(self, missed: range, offset_ns: int) -> None:
         if not self.source.is_periodic:
             return
@@ -425,8 +392,10 @@ class Child:
             gap = event_row(key, "gap", "the agent was stopped", start, end, host=origin.host, system=origin.system)
             self._add(row_line("events", gap))
 
-    def stop(self) -> None:
-        """Send no more ticks. The worker cleans up and ends."""
+    def stop(self, end_ns: int | None) -> None:
+        """Send no more ticks, after those before the end were written as missed. The worker cleans up and ends."""
+        if end_ns is not None:
+            self._write_missed(self._due(end_ns - 1), self._clocks.wall_ns() - self._clocks.monotonic_ns())
         self.next_tick_ns = self.ready_ns = None
         self.is_over = True
         self.last_message_ns = self._clocks.monotonic_ns()
@@ -437,9 +406,9 @@ class Child:
         """Abandon a worker that does not end, after writing its operation. One that makes or removes files is not
         killed: it has been dismissed, and removes what it made."""
         if self._worker is not None:
-            kill = not self._handles_files
+            kill = not self.handles_files
             self._write_pending()
-            self._worker.abandon(kill=kill)
+            self._worker.release(kill=kill)
             self._worker = None
 
     def _common_status(self, age_ns: int) -> dict[str, Any]:
@@ -448,7 +417,7 @@ class Child:
             state = "failed"
         elif self._worker is None:
             state = "stopped"
-        elif self._handles_files:
+        elif self.handles_files:
             state = "preparing"
         elif not self.is_busy:
             state = "waiting"
@@ -464,7 +433,7 @@ class Child:
 
     def target_status(self) -> TargetStatus:
         """Return the status of a probed target."""
-        now, begun, in_flight = self._clocks.monotonic_ns(), self._begun, None
+        now, begun, in_flight = self._clocks.monotonic_ns(), self.begun, None
         if begun is not None:
             age = max(0, now - begun.monotonic_ns)
             in_flight = InFlight(begun.op, begun.request_bytes, begun.start_ns, age, begun.scheduled_ns)

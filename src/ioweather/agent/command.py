@@ -1,4 +1,4 @@
-"""What `agent run` and `agent export` do, and the command line of the one-file agent.
+"""What `agent run` does, and the command line of the one-file agent.
 
 The one-file agent (`ioweather agent bundle`) has no package but the standard library, so its command line is argparse.
 """
@@ -6,30 +6,29 @@ The one-file agent (`ioweather agent bundle`) has no package but the standard li
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import pkgutil
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ioweather._version import __version__
+from ioweather.agent.agent import Agent, AgentSettings
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
+from ioweather.agent.delivery import main as push_files
+from ioweather.agent.doctor import check_agent, check_programs, check_python, check_sources
+from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.settings import settings_from, sources_for
+from ioweather.agent.spool import Spool
+from ioweather.agent.status import Journal, Status, find_problems, read_status
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import NS, format_bytes, format_seconds, parse_duration_ns, parse_size
 
-if TYPE_CHECKING:
-    from ioweather.agent.agent import AgentSettings
-    from ioweather.agent.exporter import Collect
-    from ioweather.agent.status import Status
-
 KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
-# A new lake shows something soon, and the first rows are enough to be worth an ingest.
-FIRST_SHIPMENT_NS = 20 * NS
 EMBEDDED_SETTINGS = "facility.json"
 
 
@@ -44,12 +43,6 @@ def run_agent(
 ) -> int:
     """Run all sources that the facility and this machine offer, or those of `kinds`, until the end; return the exit
     code. Rows go to the server in [collect], else into `lake`; without both they stay in the spool."""
-    from ioweather.agent.agent import Agent
-    from ioweather.agent.delivery import Shipper
-    from ioweather.agent.settings import settings_from, sources_for
-    from ioweather.agent.spool import Spool
-    from ioweather.agent.status import Journal
-
     settings = settings_from(facility.sections.get("collect", {}))
     sources = sources_for(kinds, facility, settings, run.run_id, run.host)
     spool = Spool(spool_dir or default_spool_dir(), run.host, run.run_id, limit_bytes=settings.spool_limit_bytes)
@@ -58,7 +51,7 @@ def run_agent(
         place = lake or spool.directory
         was_there = (place / "lake.json").exists()
         first_ns = 0 if settings.server else FIRST_SHIPMENT_NS  # a server learns at once that the agent runs
-        period_ns = settings.ship_period_ns
+        period_ns = settings.ship_every_ns
         shipper = Shipper(
             place, period_ns, server=settings.server, lake_was_there=was_there, first_ns=min(first_ns, period_ns)
         )
@@ -70,46 +63,10 @@ def run_agent(
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0
 
 
-def export_metrics(
-    spool_dir: Path | None,
-    address: tuple[str, int],
-    textfile: Path | None,
-    every_ns: int,
-    *,
-    once: bool = False,
-    lake: Path | None = None,
-    others: Sequence[Collect] = (),
-) -> None:
-    """Serve the metrics of a spool, or write them to a file, until a signal arrives."""
-    from ioweather.agent.exporter import serve, write_textfile
-
-    directory = spool_dir or default_spool_dir()
-    if once and textfile is None:
-        raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
-    until = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: until.set())
-    if textfile is not None:
-        is_over = False
-        while not is_over:
-            write_textfile(directory, textfile, lake=lake, others=others)
-            is_over = once or until.wait(every_ns / NS)
-        return
-    host, port = address
-    print(f"Metrics of {directory} at http://{host}:{port}/metrics", file=sys.stderr)
-    log = logging.getLogger("ioweather.export")
-    log.info("started: %s at %s:%d", directory, host, port)
-    serve(directory, host, port, until, lake=lake, others=others)
-    log.info("stopped")
-
-
 def status_lines(status: Status, now_ns: int) -> Iterator[str]:
     """Say how storage is now: a line per operation and per source of the agent, and what is wrong."""
-    from ioweather.agent.status import troubles
-
-    silent = status.is_stale(now_ns)
     age = format_seconds(max(0, now_ns - status.written_ns) / NS)
-    yield f"Agent on {status.host}: {f'not running; this is {age} old' if silent else 'running'}."
+    yield f"Agent on {status.host}: {f'not running; this is {age} old' if status.is_stale(now_ns) else 'running'}."
     for target in status.targets:
         yield f"{target.target} ({target.state})"
         for found in target.operations:
@@ -119,13 +76,10 @@ def status_lines(status: Status, now_ns: int) -> Iterator[str]:
             size = format_bytes(found.request_bytes) if found.request_bytes else ""
             failed = f", {found.error_count} failed" if found.error_count else ""
             yield f"  {found.op:<11} {size:>9}  {took}{usual}{failed}"
-    probed = {target.target for target in status.targets}
-    for source in status.sources:
-        if source.name not in ("probe", "sample") and source.name not in probed:
-            yield f"{source.name}: {source.state}, {source.rows:,} rows"
+    yield from (f"{source.name}: {source.state}, {source.rows:,} rows" for source in status.other_sources)
     spool = status.spool
     yield f"{spool.written_rows:,} rows measured, {format_bytes(spool.bytes)} wait in {spool.directory}."
-    yield from (f"Problem: {trouble}" for trouble in troubles(status))
+    yield from (f"Problem: {text}" for text in find_problems(status).values())
 
 
 def _settings(place: Path | None) -> Facility:
@@ -137,8 +91,6 @@ def _settings(place: Path | None) -> Facility:
         if not file.exists():
             raise UsageError(f"There is no {file}.", hint="Give --settings FILE.")
         return load_facility(file)
-    import json
-
     try:
         data = pkgutil.get_data("ioweather.agent", EMBEDDED_SETTINGS)
     except OSError:
@@ -150,35 +102,38 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host, all the time.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
     parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, text: str, *, settings: bool = False) -> argparse.ArgumentParser:
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], text: str, *, settings: bool = False
+    ) -> argparse.ArgumentParser:
         found = commands.add_parser(name, help=text, description=text)
+        found.set_defaults(run=run)
         found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of waiting rows and status.json.")
         if settings:
             help_text = "facility.toml or .json, or its directory (default: what the bundle contains)."
             found.add_argument("--settings", type=Path, metavar="FILE", help=help_text)
         return found
 
-    run = add("run", "Probe, read counters, spool rows and push them to the server.", settings=True)
+    run = add("run", _run, "Probe, read counters, spool rows and push them to the server.", settings=True)
     run.add_argument("kinds", nargs="*", metavar="KIND", help=f"Only these of {', '.join(KINDS)}.")
     run.add_argument("--no-push", action="store_true", help="Leave the rows in the spool.")
     run.add_argument("--for", dest="duration", metavar="DURATION", help="End after this time.")
-    probe = add("probe", "Measure how long small operations take on the file systems of PATHS.")
+    probe = add("probe", _probe, "Measure how long small operations take on the file systems of PATHS.")
     probe.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     probe.add_argument("--for", dest="duration", metavar="DURATION", help="End after this time.")
     probe.add_argument("--period", default="1s", metavar="DURATION", help="Time between two cycles.")
     probe.add_argument("--file-size", default="64MiB", metavar="SIZE", help="Size of the large file.")
     probe.add_argument("--keep", action="store_true", help="Leave the files for the next run.")
-    export = add("export", "Publish the agent's state to Prometheus.")
+    export = add("export", _export, "Publish the agent's state to Prometheus.")
     export.add_argument("--host", default="127.0.0.1", help="Address to listen at.")
     export.add_argument("--port", default=9754, type=int, help="Port to listen at.")
     export.add_argument("--textfile", type=Path, metavar="FILE", help="Write the metrics to this .prom file instead.")
     export.add_argument("--every", default="15s", metavar="DURATION", help="How often, with --textfile.")
     export.add_argument("--once", action="store_true", help="With --textfile: write it once.")
-    add("now", "Show how storage is now.")
-    add("doctor", "Check what works on this host, and say how to fix the rest.", settings=True)
-    push = commands.add_parser("push", help="Push files to a server (the agent does this itself).")
+    add("now", _show_now, "Show how storage is now.")
+    add("doctor", _examine, "Check what works on this host, and say how to fix the rest.", settings=True)
+    push = add("push", lambda given: push_files(given.arguments), "Push files (the agent does this itself).")
     push.add_argument("arguments", nargs="+", metavar="URL TOKEN_FILE FILE")
     return parser
 
@@ -189,68 +144,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
     level = logging.INFO if given.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(name)s: %(message)s")
     try:
-        return _run(given)
+        return int(given.run(given))
     except (IoweatherError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
 
 
 def _run(given: argparse.Namespace) -> int:
-    if given.command == "push":
-        from ioweather.agent.push import main as push
-
-        return push(given.arguments)
-    if given.command == "export":
-        every_ns = parse_duration_ns(given.every)
-        export_metrics(given.spool, (given.host, given.port), given.textfile, every_ns, once=given.once)
-        return 0
-    if given.command == "now":
-        return _show_now(given.spool)
-    if given.command == "doctor":
-        return _examine(given)
-    return _measure(given)
+    unknown = sorted({*given.kinds} - {*KINDS})
+    if unknown:
+        raise UsageError(f"unknown kind {', '.join(unknown)}.", hint=f"Known: {', '.join(KINDS)}.")
+    run = AgentSettings(duration_ns=_duration_ns(given), record_gap=True)
+    return run_agent(given.kinds, _settings(given.settings), run, given.spool, ship=not given.no_push)
 
 
-def _measure(given: argparse.Namespace) -> int:
-    from ioweather.agent.agent import Agent, AgentSettings
-
-    run = AgentSettings(duration_ns=parse_duration_ns(given.duration) if given.duration else None)
-    if given.command == "run":
-        unknown = sorted({*given.kinds} - {*KINDS})
-        if unknown:
-            raise UsageError(f"unknown kind {', '.join(unknown)}.", hint=f"Known: {', '.join(KINDS)}.")
-        facility = _settings(given.settings)
-        run = replace(run, record_gap=True)
-        return run_agent(given.kinds, facility, run, given.spool, ship=not given.no_push)
-    from ioweather.agent.probe import Probe, ProbeSettings
-    from ioweather.agent.spool import Spool
-
+def _probe(given: argparse.Namespace) -> int:
     settings = ProbeSettings(
         period_ns=parse_duration_ns(given.period), file_bytes=parse_size(given.file_size), keep_files=given.keep
     )
     settings.check()
     print(f"Per path: {settings.load}.", file=sys.stderr)
+    run = AgentSettings(duration_ns=_duration_ns(given), retry=False)
     sources = [Probe(str(path.absolute()), settings, run.run_id) for path in given.paths]
-    spool = Spool(given.spool or default_spool_dir(), run.host, run.run_id)
-    agent = Agent(sources, spool, replace(run, retry=False))
+    agent = Agent(sources, Spool(given.spool or default_spool_dir(), run.host, run.run_id), run)
     status = agent.run()
     print("\n".join(status_lines(status, status.written_ns)))
     return 2 if all(child.failed and not child.is_ready for child in agent.children) else 0
 
 
-def _show_now(spool_dir: Path | None) -> int:
-    import time
+def _duration_ns(given: argparse.Namespace) -> int | None:
+    return parse_duration_ns(given.duration) if given.duration else None
 
-    from ioweather.agent.status import read_status
 
-    status = read_status(spool_dir or default_spool_dir())
+def _export(given: argparse.Namespace) -> int:
+    from ioweather.agent.exporter import export_metrics  # its server would be memory of every agent
+
+    every_ns = parse_duration_ns(given.every)
+    export_metrics(given.spool, (given.host, given.port), given.textfile, every_ns, once=given.once)
+    return 0
+
+
+def _show_now(given: argparse.Namespace) -> int:
+    status = read_status(given.spool or default_spool_dir())
     print("\n".join(status_lines(status, time.time_ns())))
     return 1 if status.is_stale(time.time_ns()) else 0
 
 
 def _examine(given: argparse.Namespace) -> int:
-    from ioweather.agent.doctor import check_agent, check_programs, check_python, check_sources
-
     checks = [*check_python(), *check_programs(), *check_sources(_settings(given.settings))]
     checks += check_agent(given.spool or default_spool_dir())
     for check in checks:

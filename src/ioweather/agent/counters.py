@@ -12,6 +12,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -68,10 +69,8 @@ class _FileSource(LiveSource):
 @dataclass
 class BlockDevices(_FileSource):
     """/proc/diskstats, each byte once: devices on top of others (md, dm, multipath, bcache) are left out in favour of
-    the ones below, and so are partitions. `stacked` counts the top ones instead. Devices made of files or memory (loop,
-    ram, zram) are left out."""
+    the ones below, and so are partitions. Devices made of files or memory (loop, ram, zram) are left out."""
 
-    stacked: bool = False
     name = "block"
 
     def __post_init__(self) -> None:
@@ -114,19 +113,8 @@ class BlockDevices(_FileSource):
         if not blocks.is_dir():
             return True
         folder = blocks / name.replace("/", "!")  # as sysfs writes cciss/c0d0
-        if not folder.is_dir():  # a partition has its folder inside its device's
-            return False
-        if not self.stacked:
-            return not _has_entries(folder / "slaves")
-        # The holder may use the device or any partition of it.
-        return not any(_has_entries(place) for place in (folder / "holders", *folder.glob("*/holders")))
-
-
-def _has_entries(folder: Path) -> bool:
-    try:
-        return any(True for _ in folder.iterdir())
-    except OSError:
-        return False
+        # A partition has its folder inside its device's.
+        return folder.is_dir() and not any((folder / "slaves").glob("*"))
 
 
 def has_nfs(root: Path) -> bool:
@@ -258,53 +246,7 @@ _COUNTED: Final = 8
 _IDLE: Final = slice(3, 5)
 
 
-@dataclass
-class ServerCpu:
-    """Load of a file server's processors: /proc/stat of this machine, as `cpu_ratio` of the oss or mds that it is.
-
-    Waiting for I/O counts as idle. Time that other guests of a virtual machine took (steal) does not, as in sar.
-    Counters of idle time may run backwards (proc(5)): such an interval is left out.
-    """
-
-    root: Path
-    host: str
-    clocks: Clocks
-    _last: tuple[int, ...] | None = None
-    _time: ForwardTime = field(default_factory=ForwardTime)
-
-    def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
-        """Report the load since the last cycle for the servers of these targets, once per file system."""
-        wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
-        counters = _processor_ticks(self.root / "proc/stat")
-        if counters is None:
-            return
-        step = self._time.step(wall_ns, monotonic_ns)
-        last, self._last = self._last, counters
-        if step is None or not step.is_placed or last is None:
-            return
-        grown = list(map(operator.sub, counters, last))
-        if min(grown) < 0 or sum(grown) <= 0:
-            return
-        busy = 1.0 - sum(grown[_IDLE]) / sum(grown)
-        servers = {(target.system, _SERVERS[target.kind]) for target in targets if target.kind in _SERVERS}
-        for system, kind in sorted(servers):
-            server = Target(system, kind, self.host)
-            reporter.row("series", series_row(server, step.start_ns, step.interval_ns, "cpu_ratio", busy, 0))
-
-
-def _processor_ticks(path: Path) -> tuple[int, ...] | None:
-    """Return the counters of all processors; None if the file lacks them, as in some copies of a tree."""
-    try:
-        with path.open(encoding="ascii", errors="replace") as file:
-            words = file.readline().split()
-    except OSError:
-        return None
-    numbers = words[1 : 1 + _COUNTED]
-    if words[:1] != ["cpu"] or len(numbers) < 4 or not all(number.isdecimal() for number in numbers):
-        return None
-    return tuple(map(int, numbers))
-
-
+_STAT: Final = ("proc/stat",)
 _LNET_STATS: Final = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
 # Places of its numbers: errors and messages, then lengths; as lnet_counters has them.
 _LNET_METRICS: Final = {"network_drop_ops": 6, "network_send_bytes": 7, "network_receive_bytes": 8}
@@ -312,56 +254,61 @@ _LNET_NUMBERS: Final = 11
 
 
 @dataclass
-class LnetTraffic:
-    """What Lustre's network moved on this host, if it serves or mounts a single file system: the counters do not say
-    whose messages they count."""
+class ServerLoad:
+    """Load of the machine that serves the targets of Lustre: its processors, and Lustre's network.
+
+    `cpu_ratio` of each oss or mds that it is, once per file system: waiting for I/O counts as idle; time that other
+    guests of a virtual machine took (steal) does not, as in sar. What the network moved, if the machine serves or
+    mounts a single file system: the counters do not say whose messages they count. An interval in which a counter ran
+    backwards is left out: those of idle time may do so (proc(5)), and others restart.
+    """
 
     root: Path
     host: str
     clocks: Clocks
-    _last: tuple[int, ...] | None = None
+    _last: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
     _time: ForwardTime = field(default_factory=ForwardTime)
 
     def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
-        """Report the growth since the last cycle. After a restart of the counters an interval is left out."""
-        wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
+        """Report the load since the last cycle."""
         systems = {(target.system, _SERVERS.get(target.kind, "host")) for target in targets}
-        counters = self._read()
-        if counters is None or len(systems) != 1:
+        step = self._time.step(self.clocks.wall_ns(), self.clocks.monotonic_ns())
+        ticks, network = self._grown(_STAT), self._grown(_LNET_STATS)
+        if step is None or not step.is_placed:
             return
-        step = self._time.step(wall_ns, monotonic_ns)
-        last, self._last = self._last, counters
-        if step is None or not step.is_placed or last is None:
-            return
-        grown = list(map(operator.sub, counters, last))
-        if min(grown[place] for place in _LNET_METRICS.values()) < 0:
-            return
-        system, kind = systems.pop()
-        target = Target(system, kind, self.host)
-        for metric, place in _LNET_METRICS.items():
-            row = series_row(target, step.start_ns, step.interval_ns, metric, float(grown[place]), 0)
-            reporter.row("series", row)
+        ticks = ticks[1 : 1 + _COUNTED]
+        rows: list[tuple[tuple[str, str], str, float]] = []
+        if len(ticks) >= 4 and min(ticks) >= 0 and sum(ticks) > 0:
+            busy = 1.0 - sum(ticks[_IDLE]) / sum(ticks)
+            rows += [(each, "cpu_ratio", busy) for each in sorted(systems) if each[1] != "host"]
+        moved = {name: network[place] for name, place in _LNET_METRICS.items() if len(network) == _LNET_NUMBERS}
+        if len(systems) == 1 and moved and min(moved.values()) >= 0:
+            rows += [(each, name, float(value)) for each in systems for name, value in moved.items()]
+        for (system, kind), metric, value in rows:
+            server = Target(system, kind, self.host)
+            reporter.row("series", series_row(server, step.start_ns, step.interval_ns, metric, value, 0))
 
-    def _read(self) -> tuple[int, ...] | None:
-        for place in _LNET_STATS:
-            try:
-                words = (self.root / place).read_text(encoding="ascii", errors="replace").rstrip("\0").split()
-            except OSError:
-                continue
-            if len(words) == _LNET_NUMBERS and all(word.isdecimal() for word in words):
-                return tuple(map(int, words))
-        return None
+    def _grown(self, places: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the growth of the numbers in the first line of the first of these files; empty where it is unknown."""
+        numbers: tuple[int, ...] = ()
+        for place in places:
+            with suppress(OSError):
+                words = (self.root / place).read_text(encoding="ascii", errors="replace").rstrip("\0").split("\n")[0]
+                found = [0 if word == "cpu" else word for word in words.split()]
+                numbers = tuple(int(word) for word in found) if all(str(w).isdecimal() for w in found) else ()
+                break
+        last, self._last[places] = self._last.get(places, ()), numbers
+        return tuple(map(operator.sub, numbers, last)) if len(last) == len(numbers) else ()
 
 
-_PIECE_BYTES = 256 << 10
 _MAX_ENTRY_BYTES = 64 << 10
 _ENTRY = ENTRY.encode()
 
 
 @dataclass
 class LustreServer(LiveSource):
-    """Counters of a Lustre server or client, and of its jobs. A target may list ten thousand jobs: the list is read in
-    pieces, and only entries that changed are parsed."""
+    """Counters of a Lustre server or client, and of its jobs. A target may list ten thousand jobs: only entries that
+    changed are parsed."""
 
     period_ns: int = 10 * NS
     root: Path = Path("/")
@@ -377,8 +324,7 @@ class LustreServer(LiveSource):
         self._hours: dict[tuple[Target, str], int] = {}
         self._days: dict[Target, int] = {}
         self._jobs: dict[Target, _JobList] = {}
-        self._cpu = ServerCpu(self.root, self.host, self.clocks)
-        self._network = LnetTraffic(self.root, self.host, self.clocks)
+        self._load = ServerLoad(self.root, self.host, self.clocks)
 
     def prepare(self, reporter: Reporter) -> Ready:
         if not is_tree(self.root):
@@ -396,12 +342,10 @@ class LustreServer(LiveSource):
                 report_growth(reporter, origin.target, grown)
         self._states(snapshot, reporter)
         self._servers(snapshot, reporter)
-        targets = {*(origin.target for origin in snapshot.samples), *snapshot.gauges}
-        self._cpu.cycle(targets, reporter)
-        self._network.cycle(targets, reporter)
+        self._load.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
         for target, path in job_stats_files(self.root):
-            known = self._jobs.setdefault(target, _JobList(str(path)))
-            for amounts in known.read(_pieces(path), self.clocks.wall_ns()):
+            known = self._jobs.setdefault(target, _JobList())
+            for amounts in known.read(path, self.clocks.wall_ns()):
                 for row in job_rows(target, amounts, RESET if amounts.restarted else 0, self.cluster):
                     reporter.row("job_operations", row)
         if snapshot.damaged:
@@ -448,43 +392,25 @@ class LustreServer(LiveSource):
 class _JobList:
     """The jobs of one target; of each entry only a hash is stored, to recognise those that did not change."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self) -> None:
         self._jobs = TargetJobs()
         self._hashes: dict[str, int] = {}
 
-    def read(self, pieces: Iterator[bytes], read_ns: int) -> Iterator[JobAmounts]:
+    def read(self, path: Path, read_ns: int) -> Iterator[JobAmounts]:
+        """Yield what the jobs moved since the last time."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
         hashes: dict[str, int] = {}
-        for text in entry_pieces(pieces):
+        for text in (b"\n" + data.rstrip(b"\n\0")).split(_ENTRY)[1:]:
+            if len(text) > _MAX_ENTRY_BYTES:
+                raise CorruptInput("an entry of job_stats is longer than any can be.")
             key = unquoted(text.partition(b"\n")[0].decode(errors="replace"))
             hashes[key] = hash(text)
             if self._hashes.get(key) != hashes[key]:
-                amounts = self._jobs.see(*parse_entry(text.decode(errors="replace"), self._where))
+                amounts = self._jobs.see(*parse_entry(text.decode(errors="replace"), str(path)))
                 if amounts is not None:
                     yield amounts
         self._hashes = hashes
         self._jobs.end_look(hashes.__contains__, read_ns)
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb", buffering=0) as file:
-            while data := file.read(_PIECE_BYTES):
-                yield data
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
-
-
-def entry_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the entries of a list, each without its mark."""
-    open_entry, begun = b"\n", False
-    for piece in pieces:
-        *whole, open_entry = (open_entry + piece).split(_ENTRY)
-        if len(open_entry) > _MAX_ENTRY_BYTES:
-            raise CorruptInput("an entry of job_stats is longer than any can be.")
-        for text in whole:
-            if begun:
-                yield text
-            begun = True
-    if begun:
-        yield open_entry.rstrip(b"\n\0")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ioweather.agent.push import server_complaint
+from ioweather.agent.delivery import server_complaint
 from ioweather.agent.settings import CollectSettings, settings_from, sources_for
 from ioweather.agent.status import Status, read_status
 from ioweather.core.clock import now_ns

@@ -11,6 +11,7 @@ import bisect
 import errno
 import json
 import math
+import statistics
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +29,6 @@ _MIN_COUNT = 30  # fewer operations do not show what is slow
 _MAX_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
 _FILE = "baseline.json"
 _VERSION = 1
-_WINDOW_NS = MINUTE_NS
 _MAX_RECENT = 4096
 
 
@@ -62,7 +62,6 @@ class ObservedOperation:
     """Statistics of one kind of operation on one target since the agent started."""
 
     def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
-        self.kind = kind
         self.baseline = baseline
         self._status = OperationStatus(*kind)
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
@@ -89,27 +88,19 @@ class ObservedOperation:
 
     def status(self, now_ns: int) -> OperationStatus:
         """Return the statistics for status.json."""
-        while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
+        while self._recent and self._recent[0][0] < now_ns - MINUTE_NS:
             self._recent.popleft()
-        recent, last = Recent(_WINDOW_NS), sorted(duration for _, duration in self._recent)
+        recent, last = Recent(MINUTE_NS), [duration for _, duration in self._recent]
         if last:
-            recent = Recent(_WINDOW_NS, len(last), _quantile(last, 0.5), _quantile(last, 0.9), last[-1])
-        filled = max((place for place, count in enumerate(self._buckets) if count), default=-1)
+            deciles = statistics.quantiles(last * 2 if len(last) == 1 else last, n=10, method="inclusive")
+            recent = Recent(MINUTE_NS, len(last), round(deciles[4]), round(deciles[8]), max(last))
         return replace(
             self._status,
             expected_ns=self.baseline.median_ns(),
             expected_count=self.baseline.count,
             recent=recent,
-            bucket_counts=tuple(self._buckets[: filled + 1]),
+            bucket_counts=tuple(self._buckets),
         )
-
-
-def _quantile(ordered: list[int], share: float) -> int:
-    """Linear between neighbours (type 7, as NumPy's default)."""
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return round(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
 
 Key = tuple[str, Operation]

@@ -15,12 +15,12 @@ import os
 import random
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check_space
+from ioweather.agent.probe_files import DataFile, FileProbe, check_space
 from ioweather.agent.sensor import Operation, Progress, Ready, Reporter, Timing, response_row, timed, timed_open
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.safe_files import PrivateDirectory
@@ -62,12 +62,10 @@ class FilePool:
         for number in present:
             if number < self.oldest:
                 folder.unlink(self.name_of(number))
-        made = 0
         for number in range(self.oldest, self.newest + 1):
             if number not in present:
                 self.create(self.name_of(number), folder.fd)
-                made += 1
-                if made % 100 == 0:
+                if number % 100 == 0:
                     progress(number - self.oldest + 1, self.count, "making small files")
 
     def create(self, name: str, folder: int, flags: int = _NEW) -> None:
@@ -86,11 +84,13 @@ class FilePool:
         finally:
             os.close(fd)
 
-    def stat(self, name: str, folder: int) -> None:
+    @staticmethod
+    def stat(name: str, folder: int) -> None:
         """Stat a file."""
         os.stat(name, dir_fd=folder, follow_symlinks=False)
 
-    def delete(self, name: str, folder: int) -> None:
+    @staticmethod
+    def delete(name: str, folder: int) -> None:
         """Delete a file."""
         os.unlink(name, dir_fd=folder)
 
@@ -109,7 +109,7 @@ _GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 
 
 @dataclass(frozen=True)
-class ProbeSettings(FileSettings):
+class ProbeSettings:
     """The defaults are small enough for a laptop; `paper()` is what JASMIN and Archer ran."""
 
     period_ns: int = NS
@@ -218,59 +218,53 @@ class Probe(FileProbe):
 
     def _cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         record = _Recorder(self, scheduled_ns, reporter)
+
+        def open_for(operations: Sequence[Operation], opener: Callable[..., int], *arguments: object) -> int:
+            """Open something; if that fails, the operations were all impossible for the same reason."""
+            timing, fd = timed_open(opener, *arguments)
+            for operation in operations if timing.failed else ():
+                record.put(operation.op, timing)
+            return fd
+
         record.begin("read")
-        entered, folder = timed_open(self._own.enter)
-        if entered.failed:
-            record.put_all(self.operations, entered)
+        folder = open_for(self.operations, self._own.enter)
+        if folder < 0:
             return
-        try:
-            self._data_operations(record, folder)
+        with _closing(folder):
+            data = open_for(self.operations[:3], self.data.open, folder)
+            if data >= 0:
+                with _closing(data):
+                    self._data_operations(record, data)
             record.begin("stat")
             assert self._pool_folder is not None
-            entered, pool = timed_open(self._pool_folder.again, folder)
-            if entered.failed:
-                record.put_all(self.operations[3:], entered)
-                return
-            try:
-                self._small_file_operations(record, pool)
-            finally:
-                os.close(pool)
-        finally:
-            os.close(folder)
+            pool = open_for(self.operations[3:], self._pool_folder.again, folder)
+            if pool >= 0:
+                with _closing(pool):
+                    self._small_file_operations(record, pool)
 
-    def _data_operations(self, record: _Recorder, folder: int) -> None:
+    def _data_operations(self, record: _Recorder, fd: int) -> None:
         data, length = self.data, self.settings.block_bytes
         read_at, write_at = self._places()
-        opened, fd = timed_open(data.open, folder)
-        if opened.failed:
-            record.put_all(self.operations[:3], opened)
-            return
         cached: bool | None = None
-        try:
-            with suppress(OSError):  # here and below: the operation itself will fail, and be recorded
-                cached = data.make_uncached(fd, read_at, length)
-            timed(data.read, self._scratch, 0, 1)
-            record.put("read", timed(data.read, fd, read_at, length), cached)
-            record.begin("write")
-            data.renew()
-            timed(data.write, self._scratch, 0, 1)
-            written = timed(data.write, fd, write_at, length)
-            seen = data.reaches_storage is not None
-            record.put("write", written, not data.direct if seen else None)
-            record.begin("write_sync")
-            if not written.failed:
-                synced = timed(os.fdatasync, fd)
-                written = synced._replace(
-                    start_ns=written.start_ns, duration_ns=written.duration_ns + synced.duration_ns
-                )
-            record.put("write_sync", written, not data.reaches_storage if seen else None)
-            record.begin("close")
-            if not data.direct:
-                with suppress(OSError):
-                    data.make_uncached(fd, write_at, length)
-        finally:
+        with suppress(OSError):  # here and below: the operation itself will fail, and be recorded
+            cached = data.make_uncached(fd, read_at, length)
+        timed(data.read, self._scratch, 0, 1)
+        record.put("read", timed(data.read, fd, read_at, length), cached)
+        record.begin("write")
+        data.renew()
+        timed(data.write, self._scratch, 0, 1)
+        written = timed(data.write, fd, write_at, length)
+        seen = data.reaches_storage is not None
+        record.put("write", written, not data.direct if seen else None)
+        record.begin("write_sync")
+        if not written.failed:
+            synced = timed(os.fdatasync, fd)
+            written = synced._replace(start_ns=written.start_ns, duration_ns=written.duration_ns + synced.duration_ns)
+        record.put("write_sync", written, not data.reaches_storage if seen else None)
+        record.begin("close")
+        if not data.direct:
             with suppress(OSError):
-                os.close(fd)
+                data.make_uncached(fd, write_at, length)
 
     def _places(self) -> tuple[int, int]:
         blocks = self.settings.file_bytes // self.settings.block_bytes
@@ -314,9 +308,10 @@ class Probe(FileProbe):
                 pool.create(pool.name_of(pool.newest + 1), folder)
                 pool.newest += 1
 
-    def note_gone(self) -> None:
-        """Make the files again before one of the next cycles."""
-        self._damaged = True
+    def note_failure(self, timing: Timing) -> None:
+        """If files are gone, make them again before one of the next cycles."""
+        if timing.failed and (timing.errno is None or timing.errno in _GONE):
+            self._damaged = True
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
         folder.discard(self.data.name)
@@ -340,14 +335,17 @@ class _Recorder:
         self._reporter.begin(op, size, self._scheduled_ns)
 
     def put(self, op: str, timing: Timing, cached: bool | None = None) -> Timing:
-        """Report the row of an operation, and note files that are gone."""
-        if timing.failed and (timing.errno is None or timing.errno in _GONE):
-            self._probe.note_gone()
+        """Report the row of an operation."""
+        self._probe.note_failure(timing)
         row = response_row(self._probe.origin, self._kinds[op], timing, self._scheduled_ns, cached)
         self._reporter.row("responses", row)
         return timing
 
-    def put_all(self, operations: Sequence[Operation], failure: Timing) -> None:
-        """Report operations that were all impossible for the same reason."""
-        for operation in operations:
-            self.put(operation.op, failure)
+
+@contextmanager
+def _closing(fd: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.close(fd)

@@ -22,7 +22,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,13 +90,17 @@ class ProbeFolder:
 
     def _claim(self, folder: PrivateDirectory) -> None:
         pid = os.getpid()
-        mine = {
+        try:
+            namespace = Path("/proc/self/ns/pid").stat().st_ino
+        except OSError:
+            namespace = 0
+        mine: dict[str, Any] = {
             "host": self._host,
             "run_id": self._run_id,
             "pid": pid,
             "started": _start_ticks(pid),
             "boot_id": boot_id(),
-            "pid_namespace": _pid_namespace(),
+            "pid_namespace": namespace,
         }
         with _locked(folder) as lock:
             try:
@@ -121,11 +125,9 @@ class ProbeFolder:
             return False
         with suppress(OSError):  # the operations will show it
             lock = os.open(_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                if os.pread(lock, _LOCK_BYTES, 0) != self._claim_text:
+            with os.fdopen(lock, "rb") as file:
+                if file.read(_LOCK_BYTES) != self._claim_text:
                     return True
-            finally:
-                os.close(lock)
             os.utime(_LOCK, dir_fd=folder, follow_symlinks=False)
         self._next_heartbeat_ns = time.monotonic_ns() + _HEARTBEAT_NS
         return False
@@ -225,66 +227,30 @@ def _start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _pid_namespace() -> int:
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
-
-
-# Page cache. mincore(2) looks without touching. Where a mapping is refused, a read with RWF_NOWAIT also answers, but it
-# starts to read a page that is not cached: one page of the request is then under way before it is timed.
-
 _PAGE: Final = mmap.PAGESIZE
-_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-
-
-def _load_libc() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(None, use_errno=True)
-    except OSError:
-        return None
-
-
-_LIBC = _load_libc()
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def resident_pages(fd: int, offset: int, length: int) -> int | None:
     """Return how many pages of [offset, offset + length) are cached; None if that cannot be found out. `offset` is a
-    multiple of the page size, and the range is inside the file."""
-    if _LIBC is not None:
-        try:
-            # A private writable mapping: ctypes takes the address of writable buffers only, and FUSE files opened for
-            # direct I/O refuse shared mappings.
-            with mmap.mmap(fd, length, access=mmap.ACCESS_COPY, offset=offset) as mapping:
-                return _count_resident(_LIBC, mapping, length)
-        except (OSError, ValueError):
-            pass
+    multiple of the page size, and the range is inside the file. mincore(2) looks without touching."""
     try:
-        os.preadv(fd, [bytearray(1)], offset, os.RWF_NOWAIT)
-    except OSError as error:
-        return 0 if error.errno == errno.EAGAIN else None
-    return 1
-
-
-def _count_resident(libc: ctypes.CDLL, mapping: mmap.mmap, length: int) -> int:
-    first = ctypes.c_char.from_buffer(mapping)
-    try:
-        vector = (ctypes.c_ubyte * (-(-length // _PAGE)))()
-        if libc.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), vector) != 0:
-            raise OSError(ctypes.get_errno(), "mincore")
-        return sum(byte & 1 for byte in bytes(vector))
-    finally:
-        del first  # the mapping cannot be closed while an address in it is exported
+        # A private writable mapping: ctypes takes the address of writable buffers only, and FUSE files opened for
+        # direct I/O refuse shared mappings.
+        with mmap.mmap(fd, length, access=mmap.ACCESS_COPY, offset=offset) as mapping:
+            first = ctypes.c_char.from_buffer(mapping)
+            vector = (ctypes.c_ubyte * (-(-length // _PAGE)))()
+            failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), vector)
+            del first  # the mapping cannot be closed while an address in it is exported
+    except (OSError, ValueError):
+        return None
+    return None if failed else sum(byte & 1 for byte in bytes(vector))
 
 
 def drop_pages(fd: int, offset: int, length: int) -> None:
     """Ask the kernel to drop clean pages from the cache; it may decline."""
-    try:
+    with suppress(OSError):
         os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
-    except OSError as error:
-        if error.errno not in _UNSUPPORTED:
-            raise
 
 
 # Linux moves at most IOV_MAX buffers, and a little under 2 GiB, per call.
@@ -355,8 +321,8 @@ class DataFile:
     def find_access(self, folder: PrivateDirectory) -> None:
         """Try O_DIRECT and check whether the pages stayed out of the cache; else whether the cache can be emptied."""
         length = min(len(self._read_piece), self.file_bytes)
-        plain = folder.reopen(self.name, os.O_RDWR)
-        try:
+        with os.fdopen(folder.reopen(self.name, os.O_RDWR), "rb", buffering=0) as file:
+            plain = file.fileno()
             os.fdatasync(plain)
             os.preadv(plain, [self._read_piece], 0)
             drop_pages(plain, 0, length)
@@ -368,29 +334,20 @@ class DataFile:
                 if self.direct and pages:  # O_DIRECT was accepted and ignored
                     self.direct, pages = False, dropped
             self.reaches_storage = None if pages is None else pages == 0
-        finally:
-            os.close(plain)
 
     def _reads_directly(self, folder: PrivateDirectory) -> bool:
         try:
-            fd = folder.reopen(self.name, os.O_RDWR | os.O_DIRECT)
-            try:
-                os.preadv(fd, [self._read_piece], 0)
-            finally:
-                os.close(fd)
+            with os.fdopen(folder.reopen(self.name, os.O_RDWR | os.O_DIRECT), "rb", buffering=0) as file:
+                os.preadv(file.fileno(), [self._read_piece], 0)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
                 return False
             raise
         return True
 
-    def open(self, folder: int) -> int:
-        """Open the file for requests that shall reach storage."""
-        return os.open(self.name, _REOPEN | (os.O_DIRECT if self.direct else 0), dir_fd=folder)
-
-    def open_cached(self, folder: int) -> int:
-        """Open the file for requests through the page cache."""
-        return os.open(self.name, _REOPEN, dir_fd=folder)
+    def open(self, folder: int, *, cached: bool = False) -> int:
+        """Open the file for requests that shall reach storage, or for requests through the page cache."""
+        return os.open(self.name, _REOPEN | (os.O_DIRECT if self.direct and not cached else 0), dir_fd=folder)
 
     def make_uncached(self, fd: int, offset: int, length: int) -> bool | None:
         """Drop the range from the cache; return whether the cache alone could still answer (None: unknown)."""
@@ -424,6 +381,11 @@ class DataFile:
         while moved < length:
             moved += os.pwritev(fd, _buffers(self._write_piece, length - moved), offset + moved)
 
+    def write_sync(self, fd: int, offset: int, length: int, sync: Callable[[int], None] = os.fsync) -> None:
+        """Write the range, until fsync(2) or fdatasync(2) returns."""
+        self.write(fd, offset, length)
+        sync(fd)
+
 
 def _buffers(piece: mmap.mmap, length: int) -> list[memoryview | mmap.mmap]:
     whole, rest = divmod(length, len(piece))
@@ -451,22 +413,13 @@ def check_space(folder: PrivateDirectory, needed_bytes: int, needed_files: int) 
         )
 
 
-class FileSettings:
-    """What the settings of all probes have in common."""
-
-    keep_files: bool
-
-    def check(self) -> None:
-        """Raise SourceError for values that cannot be measured with."""
-
-
 @dataclass
 class FileProbe(LiveSource):
     """A live source that measures with files of its own in a folder below `target`; one folder per host unless
     `directory` names it. Files are made only while `required_mount` is mounted."""
 
     target: str
-    settings: FileSettings
+    settings: Any  # of the probe; they have `keep_files`, and `check` raises SourceError
     run_id: str = ""
     directory: str = ""
     system: str | None = None
@@ -494,7 +447,7 @@ class FileProbe(LiveSource):
         reporter.begin("prepare", 0, None)
         access, message = self.make_files(reporter)
         if self.system is None:
-            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
+            self.origin = self.origin._replace(system=system_of(os.path.realpath(self.target)))
         return Ready(self.origin.system, access, message)
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:

@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
 
-from ioweather.agent.probe_files import DataFile, FileProbe, FileSettings, check_space
+from ioweather.agent.probe_files import DataFile, FileProbe, check_space
 from ioweather.agent.sensor import Operation, Reporter, response_row, timed, timed_open
 from ioweather.agent.target_probe import osts_of, place_on_ost
 from ioweather.core.errors import SourceError
@@ -27,7 +27,7 @@ _OSTS = 4
 
 
 @dataclass(frozen=True)
-class SamplerSettings(FileSettings):
+class SamplerSettings:
     """`rounds`: times through all sizes, None for no end. `busy_ratio`: largest share of the time that it measures."""
 
     sizes: tuple[int, ...] = PAPER_SIZES
@@ -39,18 +39,12 @@ class SamplerSettings(FileSettings):
     keep_files: bool = False
 
     def check(self) -> None:
+        """Raise SourceError for values that cannot be measured with."""
         for size in self.sizes:
             if size < 4096 or size % 4096 or size > 1 << 30:
                 raise SourceError(f"a request of {size} bytes is not a multiple of 4096 between 4 KiB and 1 GiB.")
         if not self.sizes or not self.modes or not 0 < self.busy_ratio <= 1:
             raise SourceError("the sampler needs a size, a mode and a busy share above 0 and up to 1.")
-
-
-class _Step(NamedTuple):
-    file: DataFile
-    component: str | None
-    mode: str
-    op: str
 
 
 @dataclass
@@ -67,7 +61,7 @@ class Sampler(FileProbe):
         super().__post_init__()
         self._files = self._files_on(self.settings.osts)
         self._random = self.generator()
-        self._steps: list[_Step] = []
+        self._steps: list[tuple[DataFile, str | None, str, str]] = []  # file, OST, mode, operation
         self._rounds = 0
         self._resume_ns = 0
 
@@ -107,55 +101,45 @@ class Sampler(FileProbe):
                 return
             self._rounds += 1
             self._steps = [
-                _Step(file, None if ost is None else f"OST{ost:04x}", mode, op)
+                (file, None if ost is None else f"OST{ost:04x}", mode, op)
                 for file, ost in self._files
                 for mode in self.settings.modes
                 for op in ("read", "write" if mode == "cache" else "write_sync")
             ]
             self._random.shuffle(self._steps)
-        step = self._steps.pop()
-        reporter.begin(step.op, step.file.file_bytes, scheduled_ns)
-        self._measure(step, scheduled_ns, reporter)
-        busy = time.monotonic_ns() - started
-        self._resume_ns = started + round(busy / self.settings.busy_ratio)
-
-    def _measure(self, step: _Step, scheduled_ns: int, reporter: Reporter) -> None:
-        file, length = step.file, step.file.file_bytes
-        timing, fd = timed_open(self._own.open, file.open if step.mode == "nocache" else file.open_cached)
+        file, component, mode, op = self._steps.pop()
+        length = file.file_bytes
+        reporter.begin(op, length, scheduled_ns)
+        timing, fd = timed_open(self._own.open, partial(file.open, cached=mode == "cache"))
         cached: bool | None = None
         if fd >= 0:
             try:
                 file.renew()
-                cached = self._arrange(step, fd)
-                timing = timed(_run, step, fd)
+                cached = _arrange(file, mode, op, fd)
+                timing = timed(
+                    file.read if op == "read" else file.write_sync if op == "write_sync" else file.write, fd, 0, length
+                )
             except OSError as error:
                 timing = timing._replace(failed=True, errno=error.errno)
             finally:
                 os.close(fd)
-        kind = Operation(step.op, length, step.mode)
-        reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
-
-    def _arrange(self, step: _Step, fd: int) -> bool | None:
-        """Bring the cache into the state that the mode names, untimed; return whether the request is cached."""
-        file, length = step.file, step.file.file_bytes
-        if step.mode == "cache":
-            file.read(fd, 0, length)
-            return file.is_cached(fd, 0, length) if step.op == "read" else True
-        os.fsync(fd)  # dirty pages cannot be dropped
-        found = file.make_uncached(fd, 0, length)
-        if step.op == "read" or file.reaches_storage is None:
-            return found if step.op == "read" else None
-        return not file.reaches_storage
+        row = response_row(self.origin, Operation(op, length, mode), timing, scheduled_ns, cached, component)
+        reporter.row("responses", row)
+        busy = time.monotonic_ns() - started
+        self._resume_ns = started + round(busy / self.settings.busy_ratio)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
         for file, _ in self._files:
             folder.discard(file.name)
 
 
-def _run(step: _Step, fd: int) -> None:
-    if step.op == "read":
-        step.file.read(fd, 0, step.file.file_bytes)
-        return
-    step.file.write(fd, 0, step.file.file_bytes)
-    if step.op == "write_sync":
-        os.fsync(fd)
+def _arrange(file: DataFile, mode: str, op: str, fd: int) -> bool | None:
+    """Bring the cache into the state that the mode names, untimed; return whether the request is cached."""
+    if mode == "cache":
+        file.read(fd, 0, file.file_bytes)
+        return file.is_cached(fd, 0, file.file_bytes) if op == "read" else True
+    os.fsync(fd)  # dirty pages cannot be dropped
+    found = file.make_uncached(fd, 0, file.file_bytes)
+    if op == "read":
+        return found
+    return None if file.reaches_storage is None else not file.reaches_storage

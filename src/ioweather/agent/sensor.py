@@ -10,7 +10,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +29,7 @@ class Operation(NamedTuple):
     mode: str
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """Result of `LiveSource.prepare`. `access` as in status.json."""
 
     system: str
@@ -153,8 +151,7 @@ def timed_open(opener: Callable[..., int], *arguments: object) -> tuple[Timing, 
     return timing, opened[0] if opened else -1
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Host, target, system and run of a measurement. One target is one series, whichever host and run measured it."""
 
     host: str

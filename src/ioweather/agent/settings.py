@@ -28,10 +28,6 @@ def _size(value: Any) -> int:
     return parse_size(str(value))
 
 
-def _path(value: Any) -> Path:
-    return Path(str(value))
-
-
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
@@ -44,44 +40,54 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _directories(value: Any) -> tuple[Path, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise FacilityError("[watch] directories must be a list of paths.")
-    for item in value:
-        if not Path(item).is_absolute():
-            raise ValueError(f"{item!r} is not an absolute path")
-    return tuple(map(Path, value))
-
-
-def _program(value: Any) -> Path:
+def _absolute(value: Any) -> Path:
     if not (isinstance(value, str) and Path(value).is_absolute()):
-        raise ValueError(f"{value!r} is not the absolute path of a program")
+        raise ValueError(f"{value!r} is not an absolute path")
     return Path(value)
 
 
-def _key(name: str, parse: Callable[[Any], Any]) -> dict[str, Any]:
-    """Key of the section that sets a field, and the parser of its value."""
-    return {"key": name, "parse": parse}
+def _directories(value: Any) -> tuple[Path, ...]:
+    if not isinstance(value, list):
+        raise ValueError("expected a list of paths")
+    return tuple(map(_absolute, value))
+
+
+_TYPES: Mapping[str, Callable[[Any], Any]] = {
+    "bool": _flag,
+    "str": str,
+    "Path": _absolute,
+    "Path | None": _absolute,
+    "tuple[Path, ...]": _directories,
+}
+# Key of [collect]: the field of ProbeSettings that it sets, and the parser of its value.
+_PROBE_KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "probe_period": ("period_ns", _duration),
+    "probe_request": ("block_bytes", _size),
+    "probe_file": ("file_bytes", _size),
+    "probe_pool": ("pool_files", _whole),
+    "probe_fill_rate": ("fill_bytes_per_s", _size),
+}
+# An agent that pushes is one of many: all of them together must not load the file system that they measure.
+_PUSHING_PERIOD_NS = 10 * NS
 
 
 @dataclass(frozen=True)
 class CollectSettings:
-    """[collect]: what the agent measures, how often, and where the rows go."""
+    """[collect]: what the agent measures, how often, and where the rows go. The keys are the fields, without units."""
 
     probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
-    probe_name: str = field(default="", metadata=_key("probe_name", str))
-    probe_targets: bool = field(default=False, metadata=_key("probe_targets", _flag))
-    block_period_ns: int = field(default=10 * NS, metadata=_key("block_period", _duration))
-    block_stacked: bool = field(default=False, metadata=_key("block_stacked", _flag))
-    lustre_period_ns: int = field(default=10 * NS, metadata=_key("lustre_period", _duration))
-    gpfs_period_ns: int = field(default=10 * NS, metadata=_key("gpfs_period", _duration))
-    nfs_period_ns: int = field(default=10 * NS, metadata=_key("nfs_period", _duration))
-    root: Path = field(default=Path("/"), metadata=_key("root", _path))
-    slurm_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("slurm_period", _duration))
-    ship_period_ns: int = field(default=5 * MINUTE_NS, metadata=_key("ship_every", _duration))
-    spool_limit_bytes: int = field(default=GIB, metadata=_key("spool_limit", _size))
-    push_url: str = field(default="", metadata=_key("push_url", lambda value: check_url(str(value))))
-    push_token_file: Path | None = field(default=None, metadata=_key("push_token_file", _path))
+    probe_name: str = ""
+    probe_targets: bool = False
+    block_period_ns: int = 10 * NS
+    lustre_period_ns: int = 10 * NS
+    gpfs_period_ns: int = 10 * NS
+    nfs_period_ns: int = 10 * NS
+    slurm_period_ns: int = 5 * MINUTE_NS
+    root: Path = Path("/")
+    ship_every_ns: int = 5 * MINUTE_NS
+    spool_limit_bytes: int = GIB
+    push_url: str = ""
+    push_token_file: Path | None = None
 
     @property
     def server(self) -> Server | None:
@@ -97,36 +103,17 @@ class WatchSettings:
     job id and the line (deploy/slurm/tell-slurm). `check_owner`: files of other users count for their own runs only.
     """
 
-    directories: tuple[Path, ...] = field(default=(), metadata=_key("directories", _directories))
-    every_ns: int = field(default=MINUTE_NS, metadata=_key("every", _duration))
-    accounting: bool = field(default=True, metadata=_key("accounting", _flag))
-    tell: Path | None = field(default=None, metadata=_key("tell", _program))
-    check_owner: bool = field(default=True, metadata=_key("check_owner", _flag))
-
-
-# An agent that pushes is one of many: all of them together must not load the file system that they measure.
-_PUSHING_PERIOD_NS = 10 * NS
-
-# Key of a section -> field of the settings, and the parser of its value.
-_Keys = Mapping[str, "tuple[str, Callable[[Any], Any]]"]
-_PROBE_KEYS: _Keys = {
-    "probe_period": ("period_ns", _duration),
-    "probe_request": ("block_bytes", _size),
-    "probe_file": ("file_bytes", _size),
-    "probe_pool": ("pool_files", _whole),
-    "probe_fill_rate": ("fill_bytes_per_s", _size),
-}
-
-
-def _keys_of(kind: type) -> _Keys:
-    return {each.metadata["key"]: (each.name, each.metadata["parse"]) for each in fields(kind) if each.metadata}
+    directories: tuple[Path, ...] = ()
+    every_ns: int = MINUTE_NS
+    accounting: bool = True
+    tell: Path | None = None
+    check_owner: bool = True
 
 
 def settings_from(section: Mapping[str, Any]) -> CollectSettings:
     """Return the settings in the section [collect]; every key has a default."""
     values = _parsed("collect", section, {**_PROBE_KEYS, **_keys_of(CollectSettings)})
-    names = [name for name, _ in _PROBE_KEYS.values()]
-    given = {name: values.pop(name) for name in names if name in values}
+    given = {name: values.pop(name) for name, _ in _PROBE_KEYS.values() if name in values}
     if "push_url" in values:
         given.setdefault("period_ns", _PUSHING_PERIOD_NS)
     probe = ProbeSettings(keep_files=True, **given)
@@ -145,17 +132,31 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
     return WatchSettings(**_parsed("watch", section, _keys_of(WatchSettings)))
 
 
-def _parsed(name: str, section: Mapping[str, Any], keys: _Keys) -> dict[str, Any]:
+def _keys_of(kind: type) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    found = {}
+    for each in fields(kind):
+        key = each.name.removesuffix("_ns").removesuffix("_bytes")
+        parse = _duration if each.name.endswith("_ns") else _size if key != each.name else _TYPES.get(str(each.type))
+        if each.name == "push_url":
+            parse = check_url
+        if parse is not None:
+            found[key] = (each.name, parse)
+    return found
+
+
+def _parsed(
+    name: str, section: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], Any]]]
+) -> dict[str, Any]:
     unknown = sorted(section.keys() - keys.keys())
     if unknown:
         raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
     found = {}
-    for key, (setting, parse) in keys.items():
-        if key in section:
-            try:
-                found[setting] = parse(section[key])
-            except ValueError as error:
-                raise FacilityError(f"[{name}] {key}: {error}.") from None
+    for key, value in section.items():
+        setting, parse = keys[key]
+        try:
+            found[setting] = parse(value)
+        except ValueError as error:
+            raise FacilityError(f"[{name}] {key}: {error}.") from None
     return found
 
 
@@ -175,7 +176,7 @@ def sources_for(
     offered: list[tuple[bool, LiveSource]] = [
         (
             (root / "proc/diskstats").exists(),
-            counters.BlockDevices(settings.block_period_ns, root, host, stacked=settings.block_stacked),
+            counters.BlockDevices(settings.block_period_ns, root, host),
         ),
         (is_tree(root), counters.LustreServer(settings.lustre_period_ns, root, host, cluster)),
         (counters.mmpmon() is not None, counters.GpfsNode(settings.gpfs_period_ns, host=host)),

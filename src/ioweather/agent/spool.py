@@ -69,13 +69,11 @@ class Spool:
         self._name = ""
         self._good_bytes = self._good_rows = self._opened_ns = self._number = self._closed_bytes = 0
         self._pending: list[str] = []
-        self._unnamed: list[tuple[str, int]] = []  # closed, but the rename failed; with their rows
         try:
             self.folder, self._closed = self._make_folders()
         except OSError as error:
             raise UsageError(f"{self.directory} cannot be made: {error.strerror}.", hint="Give --spool DIR.") from None
         self._lock = self._take_lock()
-        self._close_what_was_left()
         self.keep_within_limit()
 
     def _make_folders(self) -> tuple[PrivateDirectory, PrivateDirectory]:
@@ -85,20 +83,6 @@ class Spool:
         except BaseException:
             folder.close()
             raise
-
-    def _make_again(self) -> None:
-        """Make the directories again if they were removed."""
-        try:
-            os.close(self.folder.again())
-            os.close(self._closed.again(self.folder.fd))
-        except OSError:
-            before = self.folder, self._closed
-            try:
-                self.folder, self._closed = self._make_folders()
-            except UnsafePlace as error:
-                raise OSError(errno.EACCES, str(error)) from None
-            for directory in before:
-                directory.close()
 
     def _take_lock(self) -> int:
         fd = self.folder.open("lock")
@@ -119,9 +103,9 @@ class Spool:
         return fd
 
     def _close_what_was_left(self) -> None:
-        """Close segments of an agent that was killed, or whose disk failed."""
+        """Name the closed segments of an agent that was killed, or whose disk failed, so that they are shipped."""
         for name in self._closed.names():
-            if not (name.startswith(".seg-") and name.endswith(".ndjson")):
+            if not (name.startswith(".seg-") and name.endswith(".ndjson")) or (self._fd >= 0 and name == self._name):
                 continue
             with suppress(UnsafePlace):  # not our file
                 with os.fdopen(self._closed.reopen(name), "rb") as file:
@@ -137,28 +121,23 @@ class Spool:
 
     def flush(self, now_ns: int, *, last: bool = False) -> None:
         """Write the rows to the open segment, where a kill of the agent cannot lose them. Rows that the disk does not
-        take are tried again the next time, unless this is the last flush."""
+        take are tried again the next time, up to a number of them, unless this is the last flush."""
         if not self._pending:
             return
-        data = "".join(f"{row}\n" for row in self._pending).encode()
         try:
-            self._append(data, now_ns)
+            self._append("".join(f"{row}\n" for row in self._pending).encode(), now_ns)
         except OSError as error:
-            self._keep_waiting(0 if last else _MAX_WAITING_ROWS, error.strerror or str(error))
+            reason = error.strerror or str(error)
+            given_up = len(self._pending) if last else max(0, len(self._pending) - _MAX_WAITING_ROWS)
+            del self._pending[:given_up]
+            self.message = f"{len(self._pending)} rows wait in memory: {reason}"
+            if given_up:
+                self._drop(given_up, f"{given_up} rows not written: {reason}")
             return
         self.written_rows += len(self._pending)
         self._good_rows += len(self._pending)
         self._pending = []
         self.message = ""
-
-    def _keep_waiting(self, most: int, reason: str) -> None:
-        """Drop all waiting rows but the newest `most`."""
-        given_up = max(0, len(self._pending) - most)
-        del self._pending[:given_up]
-        if given_up:
-            self._drop(given_up, f"{given_up} rows not written: {reason}")
-        else:
-            self.message = f"{len(self._pending)} rows wait in memory: {reason}"
 
     def _drop(self, rows: int, why: str) -> None:
         self.dropped_rows += rows
@@ -180,7 +159,13 @@ class Spool:
         self._good_bytes += len(data)
 
     def _open(self, now_ns: int) -> None:
-        self._make_again()
+        before = self.folder, self._closed
+        try:
+            self.folder, self._closed = self._make_folders()  # again, if they were removed
+        except UnsafePlace as error:
+            raise OSError(errno.EACCES, str(error)) from None
+        for directory in before:
+            directory.close()
         self._number += 1
         self._name = f".seg-{self._host}-{now_ns}-{self._number}.ndjson"
         self._opened_ns, self._good_rows = now_ns, 0
@@ -190,10 +175,9 @@ class Spool:
             fd = self._closed.create(self._name)
             write_all(fd, header)
         except OSError:
-            # A create that failed may have made the file. If it cannot be removed now, the next agent removes it.
-            if fd >= 0:
-                with suppress(OSError):
-                    os.close(fd)
+            # A create that failed may have made the file. If it cannot be removed now, it is later.
+            with suppress(OSError):
+                os.close(fd)
             with suppress(OSError, UnsafePlace):
                 self._closed.unlink(self._name)
             raise
@@ -208,7 +192,7 @@ class Spool:
             self.keep_within_limit()
 
     def close_segment(self) -> None:
-        """Sync and close the open segment, if there is one."""
+        """Sync and close the open segment, if there is one, and give it the name under which it is shipped."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -217,21 +201,12 @@ class Spool:
                 call(fd)
             except OSError as error:
                 self.message = f"{self._name}: {error.strerror}"
-        self._unnamed.append((self._name, self._good_rows))
-        self._name_closed()
-
-    def _name_closed(self) -> None:
-        """Give closed segments the name under which they are shipped; try again next time if that fails."""
-        waiting, self._unnamed = self._unnamed, []
-        for name, rows in waiting:
-            try:
-                with suppress(FileNotFoundError):
-                    self._closed.rename(name, self._closed, name[1:])
-                if name[1:] not in self._closed.names():  # a rename that was reported as failed may have been done
-                    self._drop(rows, f"{name} with {rows} rows was removed")
-            except OSError as error:
-                self._unnamed.append((name, rows))
-                self.message = f"{name}: {error.strerror}"
+        try:
+            self._closed.rename(self._name, self._closed, self._name[1:])
+        except FileNotFoundError:
+            self._drop(self._good_rows, f"{self._name} with {self._good_rows} rows was removed")
+        except OSError as error:  # it is named later
+            self.message = f"{self._name}: {error.strerror}"
 
     def closed_files(self) -> list[Path]:
         """Return the files that can be shipped, oldest first: segments, and documents for other sources."""
@@ -253,13 +228,14 @@ class Spool:
 
     def keep_within_limit(self) -> None:
         """Count the files, and drop the oldest if they are too large."""
-        self._name_closed()
+        self._close_what_was_left()
         sizes = self._sizes()
         total = sum(sizes.values())
         for name in [*sizes]:
             if total <= self.limit_bytes:
                 break
-            rows = _count_rows(self._closed, name)
+            with os.fdopen(self._closed.reopen(name), "rb") as file:
+                rows = max(0, sum(1 for _ in file) - 1)
             self._closed.unlink(name)
             total -= sizes.pop(name)
             self._drop(rows, f"the spool is full: {rows} rows of {name} given up")
@@ -286,8 +262,3 @@ def _number_in(name: str) -> int:
     """Return the time in 'seg-HOST-TIME-1.ndjson' or 'sacct-TIME.txt': the longest run of digits."""
     digits = [part for part in name.replace(".", "-").split("-") if part.isdigit()]
     return int(max(digits, key=len, default="0"))
-
-
-def _count_rows(folder: PrivateDirectory, name: str) -> int:
-    with os.fdopen(folder.reopen(name), "rb") as file:
-        return max(0, sum(1 for _ in file) - 1)

@@ -13,11 +13,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, LakeError, UnsupportedVersion
 from ioweather.core.safe_files import PrivateDirectory
@@ -67,8 +66,8 @@ class OperationStatus:
 
     `expected_ns` is the live baseline: the median of all `expected_count` finished operations that this agent and the
     ones before it in the same spool have seen (to 1%; the oldest fade out). Null until there are enough.
-    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds. The file
-    leaves out trailing zeros; `read_status` restores them.
+    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds. Trailing
+    zeros may be left out.
     """
 
     op: str
@@ -83,7 +82,7 @@ class OperationStatus:
     expected_ns: int | None = None
     expected_count: int = 0
     recent: Recent = field(default_factory=lambda: Recent(60 * NS))
-    bucket_counts: tuple[int, ...] = (0,) * (len(BUCKETS_NS) + 1)
+    bucket_counts: tuple[int, ...] = ()
     sum_ns: int = 0
 
     @property
@@ -121,10 +120,6 @@ class TargetStatus:
     in_flight: InFlight | None = None
     operations: tuple[OperationStatus, ...] = ()
     message: str = ""
-
-    def operation(self, op: str) -> OperationStatus | None:
-        """Return the status of an operation by its name."""
-        return next((entry for entry in self.operations if entry.op == op), None)
 
 
 @dataclass(frozen=True)
@@ -191,6 +186,12 @@ class Status:
         """Time of the last sign of life, by the clock of the host that stores the status."""
         return self.written_ns if self.received_ns is None else self.received_ns
 
+    @property
+    def other_sources(self) -> list[SourceStatus]:
+        """The sources that are no probes: probes are in `targets`."""
+        probes = {"probe", "sample", *(target.target for target in self.targets)}
+        return [source for source in self.sources if source.name not in probes]
+
     def is_silent(self, now_ns: int) -> bool:
         """Return whether the last sign of life is older than three periods, of writing or of pushing."""
         period_ns = self.period_ns if self.received_ns is None else self.ship_period_ns or self.period_ns
@@ -222,11 +223,28 @@ def write_status(status: Status, folder: PrivateDirectory | Path) -> None:
         folder.replace(STATUS_FILE, status_bytes(status), 0o644)
 
 
+_PARTS: Final[Mapping[str, type]] = {
+    "spool": SpoolStatus,
+    "targets": TargetStatus,
+    "sources": SourceStatus,
+    "operations": OperationStatus,
+    "in_flight": InFlight,
+    "last": Outcome,
+    "recent": Recent,
+}
+
+
 def read_status(directory: Path) -> Status:
     """Return the status in a spool directory."""
     path = directory / STATUS_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["version"] != STATUS_VERSION:
+            raise UnsupportedVersion(
+                f"{path}: the status has version {data['version']}, this software reads {STATUS_VERSION}.",
+                hint="Run agent and reader in the same version.",
+            )
+        status: Status = _part(Status, data)
     except FileNotFoundError:
         raise DataUnavailable(
             f"There is no {path}: no agent has run here.",
@@ -234,55 +252,21 @@ def read_status(directory: Path) -> Status:
         ) from None
     except OSError as error:
         raise DataUnavailable(f"{path} cannot be read: {error.strerror}.") from None
-    try:
-        return status_from(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CorruptInput(f"{path} is not a status of the agent: {error!r}.") from None
-    except UnsupportedVersion as error:
-        raise UnsupportedVersion(f"{path}: {error.message}", hint=error.hint) from None
+    return status
 
 
-def status_from(data: Mapping[str, Any]) -> Status:
-    """Return the status from parsed JSON."""
-    if data["version"] != STATUS_VERSION:
-        raise UnsupportedVersion(
-            f"the status has version {data['version']}, this software reads {STATUS_VERSION}.",
-            hint="Run agent and reader in the same version.",
-        )
-    return _build(
-        Status,
-        data,
-        spool=_build(SpoolStatus, data["spool"]),
-        targets=tuple(map(_target, data["targets"])),
-        sources=tuple(_build(SourceStatus, source) for source in data["sources"]),
-    )
-
-
-def _target(data: Mapping[str, Any]) -> TargetStatus:
-    operations = tuple(map(_operation, data["operations"]))
-    return _build(TargetStatus, data, in_flight=_optional(InFlight, data.get("in_flight")), operations=operations)
-
-
-def _operation(data: Mapping[str, Any]) -> OperationStatus:
-    return _build(
-        OperationStatus,
-        data,
-        last=_optional(Outcome, data.get("last")),
-        recent=_build(Recent, data["recent"]),
-        bucket_counts=(*data["bucket_counts"], *(0,) * (len(BUCKETS_NS) + 1 - len(data["bucket_counts"]))),
-    )
-
-
-T = TypeVar("T")
-
-
-def _build(kind: type[T], data: Mapping[str, Any], **made: Any) -> T:
-    names = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{**{name: value for name, value in data.items() if name in names}, **made})
-
-
-def _optional(kind: type[T], data: Mapping[str, Any] | None) -> T | None:
-    return _build(kind, data) if data else None
+def _part(kind: type, data: Mapping[str, Any]) -> Any:
+    """Return an object of the status from JSON, with the objects inside."""
+    values = {entry.name: data[entry.name] for entry in fields(kind) if entry.name in data}
+    for name, value in values.items():
+        part = _PARTS.get(name)
+        if isinstance(value, list):
+            values[name] = tuple(_part(part, each) if part else each for each in value)
+        elif part and value is not None:
+            values[name] = _part(part, value)
+    return kind(**values)
 
 
 # For an agent whose ship period is unknown: the longest pause between two of its attempts.
@@ -309,20 +293,15 @@ class Remote:
         return "silent" if self.status.is_silent(now_ns) else "running"
 
 
-def inbox(root: Path) -> Path:
-    """Return the directory of a lake with one folder per host that pushes to it."""
-    return root / "inbox"
-
-
 def keep_status(root: Path, status: Status, received_ns: int) -> None:
     """Store the pushed status of a host. Not for two callers of one host at a time."""
-    with PrivateDirectory.named(inbox(root) / status.host, mode=0o750, keep=0o770, shared=True) as folder:
+    with PrivateDirectory.named(root / "inbox" / status.host, mode=0o750, keep=0o770, shared=True) as folder:
         write_status(replace(status, received_ns=received_ns), folder)
 
 
 def keep_heard(root: Path, host: str) -> None:
     """Note that rows of the host arrived."""
-    folder = inbox(root) / host
+    folder = root / "inbox" / host
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         os.utime(folder)
@@ -335,20 +314,18 @@ def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) 
     runs = {(status.host, status.run_id) for status in local}
     agents: list[Remote] = []
     try:
-        folders = sorted(entry.path for entry in os.scandir(inbox(root)) if entry.is_dir()) if root else []
+        folders = sorted(path for path in (root / "inbox").iterdir() if path.is_dir()) if root else []
     except OSError:
         return []  # no host pushes here, or this user may not read it
-    for folder in map(Path, folders):
+    for folder in folders:
         try:
-            arrived_ns = folder.stat().st_mtime_ns
+            agent = Remote(folder.name, folder.stat().st_mtime_ns)
+            status = read_status(folder)
+            if not status.is_silent(agent.heard_ns):  # else newer rows come from an agent that pushes no status
+                agent = Remote(folder.name, status.heard_ns, status)
         except OSError:
             continue  # removed since it was listed
-        agent = Remote(folder.name, arrived_ns)
-        try:
-            status = _read_once(folder, (folder / STATUS_FILE).stat().st_mtime_ns)
-            if not status.is_silent(arrived_ns):  # else newer rows come from an agent that pushes no status
-                agent = Remote(folder.name, status.heard_ns, status)
-        except (OSError, IoweatherError):
+        except IoweatherError:
             pass
         is_local = agent.status is not None and (agent.host, agent.status.run_id) in runs
         if now_ns - agent.heard_ns <= _FORGOTTEN_NS and not is_local:
@@ -356,90 +333,56 @@ def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) 
     return agents
 
 
-@lru_cache(maxsize=4096)
-def _read_once(folder: Path, changed_ns: int) -> Status:
-    """Read a status once per change: a live page asks every second."""
-    return read_status(folder)
-
-
-_LOG: Final = logging.getLogger("ioweather.agent")
-_WRONG: Final = ("hung", "failed")
+def find_problems(status: Status) -> dict[tuple[str, str], str]:
+    """Return what is wrong in this status: a sentence by (what it is about, state)."""
+    found: dict[tuple[str, str], str] = {}
+    for target in status.targets:
+        if target.state == "hung" and target.in_flight is not None:
+            lasts = f"{target.in_flight.op} for {target.in_flight.age_ns / NS:.1f} s"
+            found[target.target, "hung"] = f"{target.target}: hung: {lasts}"
+    parts = [(target.target, target.state, target.message) for target in status.targets]
+    parts += [(source.name, source.state, source.message) for source in status.other_sources]
+    for name, state, message in parts:
+        if state in ("failed", "hung") and (name, state) not in found:
+            found[name, state] = f"{name}: {state}{f': {message}' if message else ''}"
+    spool = status.spool
+    if spool.last_ship_ok is False:
+        found["delivery", "failed"] = f"not shipped: {spool.message}"
+    if spool.refused_files:
+        why = spool.refused_why or spool.message or "it gave no reason"
+        found["refused files", str(spool.refused_files)] = f"the lake refused {spool.refused_files} files: {why}"
+    if spool.dropped_rows:
+        why = spool.dropped_why or spool.message  # older agents give the message only
+        found["rows", "dropped"] = f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"
+    return found
 
 
 class Journal:
     """Logs what changes from one status to the next; an Agent calls it as `on_status`."""
 
     def __init__(self) -> None:
-        self._states: dict[str, State] = {}
-        self._before: Status | None = None
+        self._log = logging.getLogger("ioweather.agent")
+        self._problems: dict[tuple[str, str], str] | None = None
 
     def __call__(self, status: Status) -> None:
-        if self._before is None:
-            directory = status.spool.directory
-            _LOG.info("started on %s, pid %d, run %s, spool %s", status.host, status.pid, status.run_id, directory)
-        for name, state, message in _parts(status):
-            before = self._states.get(name)
-            if before in _WRONG and state == "preparing":
-                continue  # started again: whether it works is not known yet
-            self._states[name] = state
-            if state in _WRONG and before != state:
-                _LOG.warning("%s", _complaint(name, state, message))
-            elif before in _WRONG and state not in _WRONG:
-                _LOG.warning("%s: works again", name)
-        self._log_spool(status.spool, self._before.spool if self._before else None)
-        self._before = status
+        if self._problems is None:
+            place = (status.host, status.pid, status.run_id, status.spool.directory)
+            self._log.info("started on %s, pid %d, run %s, spool %s", *place)
+        before, now = self._problems or {}, find_problems(status)
+        for key, text in now.items():
+            if key not in before:
+                self._log.log(logging.ERROR if key[0] == "rows" else logging.WARNING, "%s", text)
+        # One that was started again may fail again: whether it works is not known yet.
+        preparing = {t.target for t in status.targets if t.state == "preparing"}
+        preparing |= {source.name for source in status.sources if source.state == "preparing"}
+        waits = {key: text for key, text in before.items() if key[0] in preparing}
+        for name in sorted({name for name, _ in before} - {name for name, _ in (*now, *waits)}):
+            self._log.warning("%s: works again", name)
+        self._problems = {**waits, **now}
 
     def end(self, status: Status) -> None:
         """Log the last status, after the last shipping, with the reason if rows stay in the spool."""
-        if status.spool.message and status.spool.last_ship_ok is not False and not status.spool.refused_files:
-            _LOG.warning("the spool: %s", status.spool.message)
-        _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows, status.spool.shipped_files)
-
-    def _log_spool(self, now: SpoolStatus, before: SpoolStatus | None) -> None:
-        if now.last_ship_ok is False and (before is None or before.last_ship_ns != now.last_ship_ns):
-            _LOG.warning("not shipped: %s", now.message)
-        elif now.last_ship_ok and before is not None and before.last_ship_ok is False:
-            _LOG.warning("shipped again")
-        if now.refused_files > (before.refused_files if before else 0):
-            _LOG.warning("%s", _refusal(now))
-        if now.dropped_rows and not (before and before.dropped_rows):
-            _LOG.error("%s", _loss(now))
-
-
-def troubles(status: Status, *, hangs: bool = True) -> list[str]:
-    """Return all that is wrong in this status, in the words of the journal; without `hangs` no hanging operations."""
-    wrong = _WRONG if hangs else ("failed",)
-    found = [_complaint(*part) for part in _parts(status) if part[1] in wrong]
-    spool = status.spool
-    if spool.last_ship_ok is False:
-        found.append(f"not shipped: {spool.message}")
-    if spool.refused_files:
-        found.append(_refusal(spool))
-    if spool.dropped_rows:
-        found.append(_loss(spool))
-    return found
-
-
-def _parts(status: Status) -> Iterator[tuple[str, State, str]]:
-    """Name, state and message of every target, and of every source that is not a probe."""
-    for target in status.targets:
-        hung, flight = target.state == "hung", target.in_flight
-        doing = f"{flight.op} for {flight.age_ns / NS:.1f} s" if hung and flight else target.message
-        yield target.target, target.state, doing
-    probed = {target.target for target in status.targets}
-    for source in status.sources:
-        if source.name not in probed and source.name not in ("probe", "sample"):
-            yield source.name, source.state, source.message
-
-
-def _complaint(name: str, state: State, message: str) -> str:
-    return f"{name}: {state}{f': {message}' if message else ''}"
-
-
-def _refusal(spool: SpoolStatus) -> str:
-    return f"the lake refused {spool.refused_files} files: {spool.refused_why or spool.message or 'it gave no reason'}"
-
-
-def _loss(spool: SpoolStatus) -> str:
-    why = spool.dropped_why or spool.message  # older agents give the message only
-    return f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"
+        spool = status.spool
+        if spool.message and spool.last_ship_ok is not False and not spool.refused_files:
+            self._log.warning("the spool: %s", spool.message)
+        self._log.info("stopped: %d rows written, %d files shipped", spool.written_rows, spool.shipped_files)

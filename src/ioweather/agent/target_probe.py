@@ -40,44 +40,11 @@ _TOOL_SECONDS: Final = 30.0
 NOTE: Final = "placed.json"
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A file or folder in the probe's folder, and the target that it is on."""
-
-    name: str
-    component: str
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Files on storage targets, folders on metadata targets, and the targets that got none, with the reason."""
-
-    files: list[Placed]
-    folders: list[Placed]
-    without: dict[str, str]
-
-
 def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
     """Make an empty file whose only stripe is on this OST."""
     if shutil.which("lfs") is None:
         raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
     _run_in(folder, ["lfs", "setstripe", "-c", "1", "-i", str(ost), name])
-
-
-def place_on_all(folder: PrivateDirectory, make: Callable[[str], None]) -> Placement:
-    """Place a file on every target. `make` writes a file of a name, which may exist already, empty. A target that takes
-    no file now, because it hangs or is full, does not affect the others."""
-    kind = file_system_of(os.path.realpath(folder.path))[1] or ""
-    if kind == "lustre" and shutil.which("lfs"):
-        return _place_on_lustre(folder, make)
-    if kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # which fails by itself on other FUSE file systems
-        found = Placement(_place_on_chunk_servers(folder, make), [], {})
-        folder.replace(NOTE, json.dumps({each.name: each.component for each in found.files}).encode())
-        return found
-    raise SourceError(
-        f"{folder.path} lies on {kind or 'a file system'} that does not say where files lie.",
-        hint="Targets are probed one by one on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
-    )
 
 
 def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -> list[tuple[int, str]]:
@@ -89,8 +56,22 @@ def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -
     return [(int(number), name.removesuffix("_UUID")) for number, name in _ACTIVE.findall(text)]
 
 
-def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> Placement:
-    placement = Placement([], [], {})
+def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
+    """Run a program of the file system in the directory that was checked, whatever has its name now."""
+    what = f"{' '.join(command)} in {folder.path}"
+    return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
+
+
+# Components by the name of the file, or folder, that is on them.
+Placed = dict[str, str]
+
+
+def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> tuple[Placed, Placed, dict[str, str]]:
+    """Return files on OSTs, folders on MDTs, and the targets that take none now, as they hang or are full, with the
+    reason."""
+    files: Placed = {}
+    folders: Placed = {}
+    without: dict[str, str] = {}
     existing = set(folder.names())
     for number, component in osts_of(folder):
         name = f"target-{number:04x}"
@@ -98,9 +79,9 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> P
             if name not in existing:
                 place_on_ost(folder, name, number)
             make(name)
-            placement.files.append(Placed(name, component))
+            files[name] = component
         except (SourceError, OSError) as error:
-            placement.without[component] = str(error)
+            without[component] = str(error)
     mdts = osts_of(folder, "mdts")
     for number, component in mdts:
         name = f"metadata-{number:04x}"
@@ -108,19 +89,19 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> P
             if name not in existing and len(mdts) > 1:  # choosing one needs a right that not every user has
                 _run_in(folder, ["lfs", "mkdir", "-i", str(number), name])
             folder.inside(name).close()
-            placement.folders.append(Placed(name, component))
+            folders[name] = component
         except (SourceError, UnsafePlace, OSError) as error:
-            placement.without[component] = str(error)
-    return placement
+            without[component] = str(error)
+    return files, folders, without
 
 
-def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> list[Placed]:
-    """New chunks go to the servers in turn, by free space: make files until each has one, and remove the rest."""
-    noted: dict[str, str] = {}
+def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> Placed:
+    """Return one file on each server of MooseFS. New chunks go to the servers in turn, by free space: make files until
+    each has one, and remove the rest."""
+    noted: Placed = {}
     with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
         noted = {str(name): str(server) for name, server in json.loads(folder.read(NOTE)).items()}
     chosen: dict[str, str] = {}
-    spare: list[str] = []
     in_vain = 0
     for number in range(_MAX_FILES):
         name = f"target-{number:04x}"
@@ -131,19 +112,15 @@ def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None
             chosen[servers[0]] = name
             in_vain = 0
         else:
-            spare.append(name)
             in_vain += 1
         if in_vain >= max(_TRIES, 3 * len(chosen)):
             break
-    for name in spare:
-        folder.discard(name)
-    return [Placed(name, server) for server, name in sorted(chosen.items())]
-
-
-def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
-    """Run a program of the file system in the directory that was checked, whatever has its name now."""
-    what = f"{' '.join(command)} in {folder.path}"
-    return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
+    for spare in range(number + 1):
+        if f"target-{spare:04x}" not in chosen.values():
+            folder.discard(f"target-{spare:04x}")
+    placed = {name: server for server, name in sorted(chosen.items())}
+    folder.replace(NOTE, json.dumps(placed).encode())
+    return placed
 
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
@@ -166,7 +143,7 @@ class TargetProbe(FileProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.placed: list[Placed] = []
+        self.placed: Placed = {}
         self._files: dict[str, DataFile] = {}
         self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; checked and closed
         self._next = 0
@@ -196,21 +173,32 @@ class TargetProbe(FileProbe):
                 made[name] = DataFile(name, REQUEST_BYTES, REQUEST_BYTES)
                 made[name].fill(folder, progress, _FILL_BYTES_PER_S)
 
-            found = place_on_all(folder, make)
-            self._files = {each.name: made[each.name] for each in found.files}
+            kind = file_system_of(os.path.realpath(folder.path))[1] or ""
+            folders: Placed = {}
+            without: dict[str, str] = {}
+            if kind == "lustre" and shutil.which("lfs"):
+                files, folders, without = _place_on_lustre(folder, make)
+            elif kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # fails by itself on other FUSE file systems
+                files = _place_on_chunk_servers(folder, make)
+            else:
+                raise SourceError(
+                    f"{folder.path} lies on {kind or 'a file system'} that does not say where files lie.",
+                    hint="Targets are probed one by one on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+                )
+            self._files = {name: made[name] for name in files}
             # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
-            files = list(self._files.values())
-            for file in files[:1]:
-                file.find_access(folder)
-            for file in files[1:]:
-                file.direct, file.reaches_storage = files[0].direct, files[0].reaches_storage
+            for place, file in enumerate(self._files.values()):
+                if place == 0:
+                    first = file
+                    file.find_access(folder)
+                file.direct, file.reaches_storage = first.direct, first.reaches_storage
             self._folders = {}
-            for each in found.folders:
-                with folder.inside(each.name) as inner:
-                    self._folders[each.name] = inner
-            self.placed = [*found.files, *found.folders]
+            for name in folders:
+                with folder.inside(name) as inner:
+                    self._folders[name] = inner
+            self.placed = {**files, **folders}
         self._placed_ns = time.monotonic_ns()
-        return found.without
+        return without
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         if time.monotonic_ns() - self._placed_ns > self._pause_ns:
@@ -219,17 +207,17 @@ class TargetProbe(FileProbe):
             self._placed_ns = time.monotonic_ns()
             with suppress(OSError, IoweatherError):  # the probe goes on with the targets that have files
                 self._place(reporter)
-        placed = self.placed[self._next % len(self.placed)]
+        name = list(self.placed)[self._next % len(self.placed)]
         self._next += 1
-        folder = self._folders.get(placed.name)
+        folder = self._folders.get(name)
         kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
 
         def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
-            row = response_row(self.origin, kind, timing, scheduled_ns, cached, placed.component)
+            row = response_row(self.origin, kind, timing, scheduled_ns, cached, self.placed[name])
             reporter.row("responses", row)
 
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
-        opener = self._files[placed.name].open if folder is None else folder.again
+        opener = self._files[name].open if folder is None else folder.again
         entered, fd = timed_open(self._own.open, opener)
         if entered.failed:
             for kind in kinds:
@@ -237,12 +225,12 @@ class TargetProbe(FileProbe):
             return
         try:
             if folder is None:
-                file = self._files[placed.name]
+                file = self._files[name]
                 cached = file.make_uncached(fd, 0, REQUEST_BYTES)
                 report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), cached)
                 reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
                 file.renew()
-                written = timed(_write_sync, file, fd)
+                written = timed(file.write_sync, fd, 0, REQUEST_BYTES, os.fdatasync)
                 report(_WRITE, written, None if file.reaches_storage is None else not file.reaches_storage)
             else:
                 with suppress(OSError):  # left by a run that was killed between the two
@@ -262,8 +250,3 @@ class TargetProbe(FileProbe):
                 with checked.reopened(folder.fd) as inner:
                     inner.discard(_EMPTY_FILE)
                 os.rmdir(name, dir_fd=folder.fd)
-
-
-def _write_sync(file: DataFile, fd: int) -> None:
-    file.write(fd, 0, REQUEST_BYTES)
-    os.fdatasync(fd)

@@ -220,8 +220,8 @@ class StudyData:
 class Study:
     """A pure function from fetched data to exhibits of a paper.
 
-    `spreads`: its long work goes through StudyData.spread, so one study uses several workers. `too_few`: why rows may
-    give no exhibit.
+    `titles` are those of exhibits without a paper, which other packages add, by id. `spreads`: its long work goes
+    through StudyData.spread, so one study uses several workers. `too_few`: why rows may give no exhibit.
     """
 
     name: str
@@ -230,6 +230,7 @@ class Study:
     run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
     spreads: bool = False
+    titles: Mapping[str, str] = field(default_factory=dict)
     too_few: str = "the lake has rows for it, but too few or of another kind in this period"
 
 

@@ -26,28 +26,28 @@ from typing import Final
 from ioweather.core.errors import UnsafePlace
 
 
+def _of_user(variable: str, *default: str) -> Path:
+    """A base directory of the XDG specification: as the environment names it, else below the home directory."""
+    return Path(os.environ.get(variable) or Path.home().joinpath(*default)) / "ioweather"
+
+
 def default_lake_dir() -> Path:
     """IOWEATHER_LAKE, else under XDG data home."""
-    if named := os.environ.get("IOWEATHER_LAKE"):
-        return Path(named)
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "ioweather" / "lake"
+    named = os.environ.get("IOWEATHER_LAKE")
+    return Path(named) if named else _of_user("XDG_DATA_HOME", ".local", "share") / "lake"
 
 
 def default_spool_dir() -> Path:
     """IOWEATHER_SPOOL, else what systemd made for the service, else under XDG state home."""
     if named := os.environ.get("IOWEATHER_SPOOL"):
         return Path(named)
-    if made := os.environ.get("STATE_DIRECTORY"):  # systemd.exec(5): several are joined by colons
-        return Path(made.split(":")[0]) / "spool"
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "ioweather" / "spool"
+    made = os.environ.get("STATE_DIRECTORY", "").split(":")[0]  # systemd.exec(5): several are joined by colons
+    return Path(made or _of_user("XDG_STATE_HOME", ".local", "state")) / "spool"
 
 
 def errors_dir() -> Path:
     """What to send when ioweather itself has failed: under XDG state home."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "ioweather" / "errors"
+    return _of_user("XDG_STATE_HOME", ".local", "state") / "errors"
 
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -91,17 +91,15 @@ def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
             mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             return []
-    rows = [line.split(" ") for line in mountinfo.splitlines()]
-    return [(_unescaped(row[4]), _type(row)) for row in rows if len(row) > 4]
+    found = []
+    for row in (line.split(" ") for line in mountinfo.splitlines()):
+        if len(row) > 4:
+            after_dash = row[row.index("-") + 1 :] if "-" in row else []  # proc(5): it ends the optional fields
+            found.append((unescaped(row[4]), after_dash[0] if after_dash else None))
+    return found
 
 
-def _type(row: list[str]) -> str | None:
-    """proc(5): a dash ends the optional fields, and the type follows it."""
-    behind = row[row.index("-") + 1 :] if "-" in row else []
-    return behind[0] if behind else None
-
-
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     """proc(5): blanks and backslashes are written in octal."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
@@ -231,14 +229,14 @@ class PrivateDirectory:
     def open(self, name: str, flags: int = os.O_RDWR) -> int:
         """The file of ours, or a new one."""
         while True:
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 return self.reopen(name, flags)
-            with contextlib.suppress(FileExistsError):  # another process of ours made it first
+            with suppress(FileExistsError):  # another process of ours made it first
                 return self.create(name, flags)
 
     def discard(self, name: str) -> None:
         """Remove the file if it is ours; a file of another user stays."""
-        with contextlib.suppress(UnsafePlace):
+        with suppress(UnsafePlace):
             self.unlink(name)
 
     def rename(self, name: str, folder: PrivateDirectory, new: str) -> None:
@@ -253,7 +251,7 @@ class PrivateDirectory:
 
     def unlink(self, name: str) -> None:
         """A file of ours, if it is there."""
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             self.check(name)
             os.unlink(name, dir_fd=self.fd)
 
@@ -329,6 +327,7 @@ def _followed(path: Path) -> Path:
 def _opened(
     parent: int, path: Path, mode: int, keep: int, *, one_device: bool, shared: bool = False
 ) -> PrivateDirectory:
+    """Make the directory, or open it without following a link; then check it, and narrow the mode of our own."""
     try:
         os.mkdir(path.name, mode, dir_fd=parent)
         made = True
@@ -337,42 +336,38 @@ def _opened(
     try:
         fd = os.open(path.name, _DIRECTORY, dir_fd=parent)
     except OSError as error:
-        raise _refusal(error, parent, path) from None
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):  # say so where it is not what it should be
+            found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+            _check_kind(found, path, stat.S_IFDIR)
+            _check_owner(found, path)
+        raise
     try:
-        found = os.fstat(fd)
-        if made and found.st_uid != os.geteuid():
-            with contextlib.suppress(OSError):
+        found, us = os.fstat(fd), os.geteuid()
+        if made and found.st_uid != us:
+            with suppress(OSError):
                 os.rmdir(path.name, dir_fd=parent)
             raise UnsafePlace(
-                f"{path} was made by uid {os.geteuid()} and belongs to uid {found.st_uid}.",
+                f"{path} was made by uid {us} and belongs to uid {found.st_uid}.",
                 hint="This file system gives our files to another user (root_squash); run as a user that it knows.",
             )
         _check_owner(found, path, shared=shared)
         if one_device and found.st_dev != os.fstat(parent).st_dev:
             raise UnsafePlace(f"Something is mounted on {path}.", hint="Unmount it, or choose another directory.")
-        if found.st_uid == os.geteuid():
-            _narrow(fd, found, path, keep)
+        if found.st_uid == us and (found.st_mode & 0o777 & ~keep):  # of an older version or a generous umask
+            with suppress(OSError):
+                os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~(0o777 & ~keep))
+            if os.fstat(fd).st_mode & _WRITABLE & ~keep:
+                raise UnsafePlace(
+                    f"{path} can be written by others, and this file system does not let us change that.",
+                    hint="Choose a directory on a file system that keeps modes.",
+                )
         return PrivateDirectory(fd, path)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _refusal(error: OSError, parent: int, path: Path) -> Exception:
-    """Why a directory could not be opened, in words where it is not what it should be."""
-    if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):
-        return error
-    try:
-        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode):
-            return _not_a(found, path, "directory")
-        _check_owner(found, path, shared=False)
-    except (OSError, UnsafePlace) as reason:
-        return reason
-    return error
-
-
-def _check_owner(found: os.stat_result, path: Path, *, shared: bool) -> None:
+def _check_owner(found: os.stat_result, path: Path, *, shared: bool = False) -> None:
     us = os.geteuid()
     if found.st_uid == us:
         return
@@ -380,54 +375,32 @@ def _check_owner(found: os.stat_result, path: Path, *, shared: bool) -> None:
         raise UnsafePlace(
             f"{path} belongs to uid {found.st_uid}, and everybody can write it.", hint=f"Its owner: chmod o-w {path}"
         )
-    if shared and us != 0:
-        return
-    raise UnsafePlace(
-        f"{path} belongs to uid {found.st_uid}, not to us (uid {us}).",
-        hint="Nothing was written. Choose another directory, or run as that user.",
-    )
-
-
-def _narrow(fd: int, found: os.stat_result, path: Path, keep: int) -> None:
-    """Ours, and perhaps of an older version or a generous umask: take away what is too much."""
-    excess = stat.S_IMODE(found.st_mode) & 0o777 & ~keep
-    if not excess:
-        return
-    with contextlib.suppress(OSError):
-        os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~excess)
-    if os.fstat(fd).st_mode & _WRITABLE & ~keep:
-        raise UnsafePlace(
-            f"{path} can be written by others, and this file system does not let us change that.",
-            hint="Choose a directory on a file system that keeps modes.",
-        )
+    if not shared or us == 0:
+        raise UnsafePlace(f"{path} belongs to uid {found.st_uid}, not to us (uid {us}).", hint=_NOTHING_WRITTEN)
 
 
 def _check_file(found: os.stat_result, path: Path) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise _not_a(found, path, "regular file")
-    if found.st_uid != os.geteuid():
-        raise UnsafePlace(
-            f"{path} belongs to uid {found.st_uid}, not to us (uid {os.geteuid()}).",
-            hint="Nothing was written. Remove it.",
-        )
+    _check_kind(found, path, stat.S_IFREG)
+    _check_owner(found, path)
     if found.st_nlink > 1:
-        raise UnsafePlace(
-            f"{path} has {found.st_nlink} names: it may be a file of somebody.",
-            hint="Nothing was written. Remove this name.",
-        )
+        text = f"{path} has {found.st_nlink} names: it may be a file of somebody."
+        raise UnsafePlace(text, hint="Nothing was written. Remove this name.")
 
 
-def _not_a(found: os.stat_result, path: Path, expected: str) -> UnsafePlace:
-    kinds = {
-        stat.S_IFLNK: "a link",
-        stat.S_IFDIR: "a directory",
-        stat.S_IFREG: "a file",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFBLK: "a block device",
-        stat.S_IFCHR: "a character device",
-    }
-    return UnsafePlace(
-        f"{path} is {kinds.get(stat.S_IFMT(found.st_mode), 'something')} of uid {found.st_uid}, not a {expected}.",
-        hint="Nothing was written. Remove it, or choose another directory.",
-    )
+_KINDS: Final = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFREG: "a regular file",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
+}
+_NOTHING_WRITTEN: Final = "Nothing was written. Remove it, choose another directory, or run as that user."
+
+
+def _check_kind(found: os.stat_result, path: Path, expected: int) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != expected:
+        text = f"{path} is {_KINDS.get(kind, 'something')} of uid {found.st_uid}, not {_KINDS[expected]}."
+        raise UnsafePlace(text, hint=_NOTHING_WRITTEN)

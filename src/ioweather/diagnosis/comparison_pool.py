@@ -32,16 +32,10 @@ MEASURES: Final = (
     ("random_share", "share of requests out of order", 1.2),
     ("sync_share", "syncs per file", 1.5),
 )
-REQUEST_BYTES, FILES, BYTES_MOVED = 0, 1, 3  # columns
+FILES, BYTES_MOVED = 1, 3  # columns
 FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 # Length scale of each measure, in logarithms: changes that are farther from each other are of different kinds. [ours]
 SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
-# Sign of the costly direction: small requests, many files, few ranks, more bytes, more seeks, fewer collectives, out of
-# order, more syncs.
-COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
-# The request size after the change matters too: 16 MiB to 4 MiB differs from 64 KiB to 16 KiB. Length scale in
-# logarithms. [ours]
-_ABSOLUTE_SCALE: Final = 2.8
 SAME_KIND: Final = 0.5
 # Most frequent patterns that may be the usual one: ten thousand runs of a group have few distinct patterns.
 _MOST_CANDIDATES: Final = 500
@@ -124,13 +118,11 @@ class Changes:
     """Changes of pattern: which runs `changed`, and in which `columns`.
 
     `similarity` is a (run, run) kernel: 1 for the same change, towards 0 for different ones, 0 for unchanged runs.
-    `costly_shift` is how far each measure moved in its costly direction.
     """
 
     changed: Bools
     columns: Bools
     similarity: Floats
-    costly_shift: Floats
 
     def count_similar(self, row: int) -> int:
         """Number of other runs with the same kind of change."""
@@ -145,20 +137,17 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
         known = members[members != row]
         difference[members] = pattern[members] - usual_pattern(pattern[known] if len(known) else pattern[members])
     # Bytes are not a change but growth, and as many more files as bytes belong to it.
-    difference[:, FILES] -= np.clip(difference[:, FILES], *_between_zero_and(difference[:, BYTES_MOVED]))
+    growth = difference[:, BYTES_MOVED].copy()
+    difference[:, FILES] -= np.clip(difference[:, FILES], np.minimum(growth, 0.0), np.maximum(growth, 0.0))
     difference[:, BYTES_MOVED] = 0.0
     columns = np.abs(difference) > FACTORS + 1e-9
     changed = columns.any(axis=1)
     difference = np.where(changed[:, None], difference, 0.0)
-    points = np.column_stack([difference / SCALES, pattern[:, REQUEST_BYTES] / _ABSOLUTE_SCALE])
+    points = difference / SCALES
     length = (points**2).sum(axis=1)
     distance = np.maximum(length[:, None] + length[None] - 2.0 * points @ points.T, 0.0)
     both = changed[:, None] & changed[None]
-    return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0), np.maximum(difference * COSTS, 0.0))
-
-
-def _between_zero_and(values: Floats) -> tuple[Floats, Floats]:
-    return np.minimum(values, 0.0), np.maximum(values, 0.0)
+    return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0))
 
 
 def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
@@ -190,7 +179,7 @@ _MOST_OTHERS: Final = 200
 _LEAST_GROUP: Final = 4
 _NO_MOUNT, _UNKNOWN = -1, -2
 # Logarithms of slowdowns in `conditions`.
-SLOWNESS: Final = ("service", "queue", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
+SLOWNESS: Final = ("service", "queue", "contrast", "probe_data", "probe_targets", "probe_metadata")
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +201,7 @@ class Pool:
 
     `slowness` are logarithms of slowdowns, NaN if unknown. `coverage_ratio` is the sampled share of each run,
     `inside_ratio` the share of its sampling intervals with I/O between its first and last I/O. `split` is the logarithm
-    of metadata over data time, NaN if one of them is 0. `start_ns` may be empty.
+    of metadata over data time, NaN if one of them is 0.
     """
 
     io_seconds: Floats
@@ -223,7 +212,6 @@ class Pool:
     coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     split: Floats = field(default_factory=lambda: np.zeros(0))
-    start_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def rows(self) -> int:
@@ -244,7 +232,7 @@ class Pool:
         """The pool of some runs."""
         loads = {name: load.take(rows) for name, load in self.loads.items()}
         slowness = {name: column[rows] for name, column in self.slowness.items()}
-        names = ("coverage_ratio", "inside_ratio", "split", "start_ns")
+        names = ("coverage_ratio", "inside_ratio", "split")
         optional = {name: each[rows] if len(each := getattr(self, name)) else each for name in names}
         return Pool(self.io_seconds[rows], self.group[rows], self.pattern[rows], loads, slowness, **optional)
 
@@ -256,7 +244,7 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     with np.errstate(divide="ignore"):
         split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
     if system is None:
-        return Pool(seconds, group, pattern, split=split, start_ns=job_io.ints("start_ns"))
+        return Pool(seconds, group, pattern, split=split)
     own = {
         "bytes": job_io.floats("read_bytes") + job_io.floats("write_bytes"),
         "ops": job_io.floats("fs_read_count") + job_io.floats("fs_write_count"),
@@ -278,7 +266,6 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
         coverage_ratio=system.floats("coverage_ratio"),
         inside_ratio=quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
         split=split,
-        start_ns=job_io.ints("start_ns"),
     )
 
 

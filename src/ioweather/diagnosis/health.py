@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,7 +17,7 @@ from ioweather.diagnosis.health_incidents import (
     MIN_MINUTES,
     least_slow_bins,
 )
-from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, sources_of
+from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
 from ioweather.diagnosis.storage_screens import health_screen
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.lake.snapshot import Snapshot
@@ -122,7 +123,7 @@ def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tu
                 filesystem=name,
                 start_ns=start,
                 end_ns=end,
-                components={_KINDS[kind]: count for kind, count in counted.items()},
+                components={_component_word(window, kind): count for kind, count in counted.items()},
                 slow_seconds=bins * window.bin_ns / NS if sources - _BY_METADATA else None,
                 limited_seconds=limited if sampled >= LEAST_LIMITED and (end - start) / NS >= limited else None,
                 silent_seconds=max(LEAST_SILENT_NS, window.interval_ns) / NS if sampled >= LEAST_REPORTING else None,
@@ -132,7 +133,15 @@ def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tu
     return tuple(found)
 
 
+# Names of targets with a number: brick3, scratch-OST000a.
+_NUMBERED: Final = re.compile(r"(?:^|-)((?:OST|MDT)(?=[0-9a-f]{4}$)|[A-Za-z]{3,}(?=[-_. ]?\d+$))")
 _BY_METADATA: Final = {"metadata", "metadata_served"}
+
+
+def _component_word(window: SearchWindow, kind: str) -> str:
+    """What the file system calls its components of a kind, in the singular: OST, brick, target."""
+    stems = {match[1] if (match := _NUMBERED.search(name)) else "" for name in names_of(window, kind)}
+    return stems.pop() if len(stems) == 1 and "" not in stems else _KINDS[kind]
 
 
 def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:

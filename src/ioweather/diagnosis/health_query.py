@@ -271,6 +271,17 @@ def count_components(window: SearchWindow) -> dict[str, int]:
     return {kind: count for kind, count in found.items() if count}
 
 
+def names_of(window: SearchWindow, kind: str) -> tuple[str, ...]:
+    """Names of the targets of a kind on the last day of the window; of servers and clients none."""
+    if kind not in ("ost", "mdt", "probed"):
+        return ()
+    where: dict[str, Cell | Sequence[Cell]] = {"filesystem": window.filesystem}
+    table, more = ("responses", {"status": "ok"}) if kind == "probed" else ("series", {"component_kind": kind})
+    rows = window.snapshot.rows(table, where | more, days={utc_day(window.end_ns - 1)})
+    sql = f"SELECT DISTINCT component FROM ({rows}) WHERE component IS NOT NULL"
+    return tuple(name for (name,) in window.snapshot.bare.execute(sql).fetchall())
+
+
 def sources_of(window: SearchWindow) -> set[str]:
     """Sources of evidence of slowness that the window has, by name of `Observations.source`."""
     counted, snapshot = count_components(window), window.snapshot

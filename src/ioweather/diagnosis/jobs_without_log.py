@@ -187,7 +187,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
         f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=tuple(_findings(verdict, seconds, filesystem, counted)),
+        findings=(*_findings(verdict, seconds, filesystem, counted), *_others_running(snapshot, row), _RECORD_NEXT),
         caveats=("This verdict is from run time alone and weaker than one with a log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
@@ -437,7 +437,16 @@ def _findings(
     if counted is not None:
         read, wrote = (format_bytes(each) for each in (counted.read_bytes, counted.write_bytes))
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
-    yield _RECORD_NEXT
+
+
+def _others_running(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Finding]:
+    rows, high = snapshot.rows("jobs", {"step": "", "start_ns <": job["end_ns"]}), job["end_ns"]
+    sql = f"""SELECT count(*) - 1, count(DISTINCT coalesce(user, uid::VARCHAR)) FROM ({rows})
+        WHERE coalesce(end_ns, {high}) > {job["start_ns"]}"""
+    ((others, users),) = snapshot.bare.execute(sql).fetchall()
+    if others > 0:
+        who = f" ({users:,} users in all)" if users > 1 else ""
+        yield Finding(f"{others:,} other jobs ran at the same time{who}.", name="others_running")
 
 
 def _accounting_group(row: dict[str, Any]) -> FactGroup:

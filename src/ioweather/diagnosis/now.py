@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ioweather.agent.status import OperationStatus, Remote, TargetStatus, read_status, remote_agents, troubles
+from ioweather.agent.status import OperationStatus, Remote, TargetStatus, find_problems, read_status, remote_agents
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
@@ -19,8 +19,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import AgentOutcome, HangOutcome, NowOutcome, OperationOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, numbered
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.sparkline import sparkline
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
 from ioweather.diagnosis.storage_screens import now_screen
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.histograms import RELATIVE_ERROR
@@ -137,8 +136,9 @@ def run(source: DataSource, params: Params) -> Answer:
             findings.append(Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent"))
         if each.status is not None:
             # Hangs of a running agent are listed above.
-            found = troubles(each.status, hangs=agent.state != "running")
-            findings += [Finding(f"{agent.host}: {trouble}", "alarm", "agent_trouble") for trouble in found]
+            for (_, state), text in find_problems(each.status).items():
+                if state != "hung" or agent.state != "running":
+                    findings.append(Finding(f"{agent.host}: {text}", "alarm", "agent_trouble"))
     if facts:
         groups.append(FactGroup("agents", "Agents of other hosts (time since their last report)", tuple(facts)))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))

@@ -19,7 +19,7 @@ from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Cells, Column, Frame, Text
+from ioweather.core.frames import Cells, Frame, Text
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
@@ -29,14 +29,12 @@ from ioweather.diagnosis.comparison_pool import (
     MOST_SIMILAR,
     REACH_DAYS,
     make_pool,
-    run_slowdowns,
     select_runs,
     slowdowns,
     sync_counts,
 )
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
-from ioweather.facts.accounting import match_jobs
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
@@ -54,7 +52,6 @@ from ioweather.facts.run_targets import (
     probe_slowdowns,
     probe_that_stands_out,
     queue_that_stands_out,
-    runs_beside,
     service_slowdown,
     shared_contrast,
     sick_during,
@@ -63,7 +60,7 @@ from ioweather.facts.run_targets import (
     target_queues,
     used_targets,
 )
-from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import find_similar_runs
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.job_query import find_named_log
 from ioweather.job_io.view import JobView
@@ -86,9 +83,6 @@ _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 # Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
 _MERGED_STEPS: Final = 360
 _STEPS_ASIDE: Final = 4
-# Runs of others count within this share of the run's length, or this many sampling intervals. [ours]
-_NEAR_SHARE: Final = 0.5
-_NEAR_STEPS: Final = 2
 _MOST_RESPONSES: Final = 200_000
 _HISTORY_DAYS: Final = 7
 # Runs longer than this are sampled every minute.
@@ -250,7 +244,7 @@ def conditions(
     rows = np.flatnonzero(group == 0)
     try:
         servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
-        found = run_conditions(snapshot, runs, similar.files, similar.all_runs, servers, group == 0)
+        found = run_conditions(snapshot, runs, similar.files, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
             raise
@@ -317,7 +311,7 @@ class Conditions:
 
 
 def run_conditions(
-    snapshot: Snapshot, runs: Frame, files: Frame, all_runs: Frame, servers: Servers, similar: Bools | None = None
+    snapshot: Snapshot, runs: Frame, files: Frame, servers: Servers, similar: Bools | None = None
 ) -> Conditions:
     """Return the state of the system during each run; `similar` are those to compare the first with (default: all).
 
@@ -325,8 +319,7 @@ def run_conditions(
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
     `device_busiest`, `own_busiest`, `peak_busiest`, and of others there `target_bytes_per_s`. Logarithms of slowdowns:
     `service` of requests on the slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`, `neighbours`, `node`. `sick_count`: unhealthy components.
-    There must be samples during the first run. `all_runs` are the runs around that time.
+    `probe_metadata`. `sick_count`: unhealthy components. There must be samples during the first run.
     """
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)
@@ -358,13 +351,12 @@ def run_conditions(
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
     probed = probe_times(snapshot, servers.filesystem, *ends)
     slowdowns_of_probes = probe_slowdowns(probed, runs.rows, own, components)
-    beside = _neighbours(snapshot, runs, ends, all_runs, servers.step_ns)
     sick = _health_events_of(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
     hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
-    state = state.with_columns(**on_own_targets, **beside, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
+    state = state.with_columns(**on_own_targets, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
@@ -473,44 +465,6 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
     probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
     series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES, keep="many")
     return probe_means(probes, series, first, last)
-
-
-def _neighbours(
-    snapshot: Snapshot, runs: Frame, ends: tuple[Ints, Ints], all_runs: Frame, step_ns: int
-) -> dict[str, Column]:
-    """Slowdown of runs of other programs beside each run: `neighbours` elsewhere, `node` on one of its nodes.
-
-    Where no accounting tells nodes they count as elsewhere.
-    """
-    elsewhere, node = np.full(runs.rows, np.nan), np.full(runs.rows, np.nan)
-    if all_runs.rows:
-        slow = run_slowdowns(all_runs, group_runs(all_runs, "similar"))
-        all_runs, slow = all_runs.take(np.isfinite(slow)), slow[np.isfinite(slow)]
-        _, code = np.unique(np.array([*program_names(runs), *program_names(all_runs)]), return_inverse=True)
-        program = np.asarray(code, np.int64)
-        near_ns = np.maximum(((ends[1] - ends[0]) * _NEAR_SHARE).astype(np.int64), _NEAR_STEPS * step_ns)
-        others = (*io_times(all_runs), program[runs.rows :])
-        beside = dict(runs_beside((*ends, program[: runs.rows]), others, near_ns))
-        near = np.unique(np.concatenate(list(beside.values()))) if beside else np.zeros(0, np.int64)
-        nodes = nodes_of_runs(snapshot, concat([runs.select(_RUN_COLUMNS), all_runs.take(near).select(_RUN_COLUMNS)]))
-        of_near = dict(zip(near.tolist(), nodes[runs.rows :], strict=True))
-        for row, rows in beside.items():
-            here = np.array([not nodes[row].isdisjoint(of_near[other]) for other in rows.tolist()], np.bool_)
-            for column, chosen in ((elsewhere, rows[~here]), (node, rows[here])) if len(rows) else ():
-                column[row] = float(np.median(slow[chosen])) if len(chosen) else np.nan
-    return {"neighbours": elsewhere, "node": node}
-
-
-def nodes_of_runs(snapshot: Snapshot, runs: Frame) -> list[frozenset[str]]:
-    """The nodes of each run by its accounting; empty where that does not tell."""
-    nothing: list[frozenset[str]] = [frozenset()] * runs.rows
-    if not runs.rows or not snapshot.pinned["jobs"].uris:
-        return nothing
-    where = {"raw_job_id": tuple(np.unique(runs.ints("job_id")).tolist())}
-    jobs = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), where)
-    rows = match_jobs(runs, jobs)["job_row"]
-    listed = [frozenset(filter(None, (names or "").split(","))) for names in jobs.text("nodes").tolist()]
-    return [nothing[0] if row is None else listed[row] for row in np.ma.masked_array(rows).tolist()]
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:

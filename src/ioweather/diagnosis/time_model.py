@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from scipy.optimize import nnls
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution
 STUDENT: Final = 4.0  # degrees of freedom
@@ -27,6 +28,8 @@ LEAST_NOISE: Final = 0.03
 _EXPONENT_MEAN: Final = 1.0
 _EXPONENT_SD: Final = 0.5
 _EXPONENT_ROUNDS: Final = 3
+# A run that moved so many times the usual bytes has grown: what these cost is its own.
+LEAST_GROWTH: Final = 1.5
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,6 @@ class Growth:
     def has_grown(self) -> bool:
         """Whether the run moved so much more that this is said first."""
         return self.factor >= LEAST_GROWTH
-
-
-# A run that moved so many times the usual bytes has grown: what these cost is its own.
-LEAST_GROWTH: Final = 1.5
 
 
 def scale_to_size(pool: Pool, changes: Changes, row: int) -> tuple[Pool, Growth]:
@@ -75,83 +74,31 @@ def scale_to_size(pool: Pool, changes: Changes, row: int) -> tuple[Pool, Growth]
 
 
 def fit_size_exponent(log_size: Floats, log_time: Floats) -> tuple[float, float]:
-    """Return (exponent of time over bytes, its error): ridge regression of logarithms with Student-t noise, by
-    iteratively reweighted least squares."""
-    exponent, precision, weight = _EXPONENT_MEAN, 1.0, np.ones(len(log_size))
+    """Return (exponent of time over bytes, its error): ridge regression of logarithms towards the prior mean."""
+    size, time = log_size - np.median(log_size), log_time - np.median(log_time)
+    exponent, error = _EXPONENT_MEAN, _EXPONENT_SD
     for _ in range(_EXPONENT_ROUNDS):
-        centred_log_size, centred_log_time = (each - np.average(each, weights=weight) for each in (log_size, log_time))
-        residual = log_time - exponent * log_size
-        residual = residual - np.median(residual)
+        residual = time - exponent * size
         noise = max(MAD_TO_SD * float(np.median(np.abs(residual))), LEAST_NOISE)
-        weight = (STUDENT + 1.0) / (STUDENT + (residual / noise) ** 2)
-        ridge_penalty = (noise / _EXPONENT_SD) ** 2
-        covariance = (weight * centred_log_size) @ centred_log_time
-        variance = (weight * centred_log_size) @ centred_log_size
-        precision = float(ridge_penalty + variance) / noise**2
-        exponent = float((_EXPONENT_MEAN * ridge_penalty + covariance) / (ridge_penalty + variance))
-    return exponent, float(precision**-0.5)
-
-
-# Whether the cost of a change can be separated from a move of the level that all programs share: new clients, firmware.
-
-_LEAST_ASIDE: Final = 3
-# A level moved from this factor on. [ours]
-MOVED_LEVEL: Final = float(np.log(1.15))
-
-
-@dataclass(frozen=True)
-class LevelMove:
-    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells."""
-
-    since_ns: int
-    factor: float | None
-
-
-def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | None:
-    """Return the move of the common level that may be what the change of run `row` seems to cost.
-
-    None if unchanged runs of its group lie between or after those with the change, or if other groups show that the
-    level stood still.
-    """
-    if not len(pool.start_ns) or not changes.changed[row]:
-        return None
-    mine = pool.group == 0
-    start, unchanged = pool.start_ns, ~changes.changed
-    alike = mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))
-    first, last = int(start[alike].min()), int(start[alike].max())
-    own = start[mine & unchanged]
-    if not len(own) or (own.max() > first and own.min() < last):
-        return None
-    moment = first if own.max() <= first else int(own.min())
-    moves = []
-    for number in np.unique(pool.group[~mine]).tolist():
-        members = unchanged & (pool.group == number)
-        before, after = (np.log(pool.io_seconds[members & side]) for side in (start < moment, start >= moment))
-        if min(len(before), len(after)) >= _LEAST_ASIDE:
-            moves.append(float(np.median(after) - np.median(before)))
-    if not moves:
-        return LevelMove(moment, None)
-    move = float(np.median(moves)) * (1.0 if own.max() <= first else -1.0)
-    return LevelMove(moment, float(np.exp(move))) if move >= MOVED_LEVEL else None
+        without_outliers = exponent * size + np.clip(residual, -2.0 * noise, 2.0 * noise)
+        penalty = (noise / _EXPONENT_SD) ** 2
+        precision = penalty + float(size @ size)
+        exponent = (_EXPONENT_MEAN * penalty + float(size @ without_outliers)) / precision
+        error = noise / precision**0.5
+    return exponent, error
 
 
 # Where the time went: metadata or data.
 #
-# What slows a run's own nodes slows both. A slow target slows data and a busy metadata server metadata; so do changes:
-# more files cost metadata time, smaller requests data time. The spread among equal runs says how much this shows.
+# What slows a run's own nodes slows both; the system slows data. The spread among equal runs says how much this shows.
 
 # With fewer runs the spread is unknown; it is never smaller than the noise below. [ours]
 _LEAST_SPLIT_RUNS: Final = 5
 _LEAST_SPLIT_NOISE: Final = 0.05
 # Where equal runs differ by nearly a factor of two, the split shows nothing. [ours]
 _MOST_SPLIT_NOISE: Final = 0.6
-# Prior of what the system slows: data, metadata, both. [ours]
-_SYSTEM_PARTS: Final = (0.94, 0.05, 0.01)
 # Quiet runs differ less than others. [ours]
 _SPLIT_WIDENING: Final = 1.5
-# Length scale of the shift beyond which changes are of different kinds, and its cap; logarithms. [ours]
-_SHIFT_SCALE: Final = 0.5
-_MOST_SHIFT: Final = 1.5
 _LEAST_RATIO: Final = 1e-3
 
 
@@ -160,28 +107,17 @@ class Split:
     """How one run divided its time, against its usual runs.
 
     `shift` is the logarithm of metadata over data time beyond the usual, `noise` its spread among equal runs,
-    `metadata_ratio` the usual share of metadata. The system slowed the usual runs by `offset` less than it usually
-    does, in logarithms.
+    `data_ratio` the usual share of data.
     """
 
     shift: float
     noise: float
-    metadata_ratio: float
-    offset: float = 0.0
+    data_ratio: float
 
-    def likelihood(self, system_effect: Floats, data_effect: Floats) -> Floats:
-        """Likelihood of effects on the logarithm of the time, up to a factor; `data_effect` slows data only."""
-        metadata, data = self.metadata_ratio, 1.0 - self.metadata_ratio
-        system_effect = system_effect + self.offset
-        expected = np.stack(
-            [
-                -effect_on_part(data, system_effect),
-                effect_on_part(metadata, system_effect),
-                np.zeros(len(system_effect)),
-            ]
-        )
-        distance = (self.shift - expected + effect_on_part(data, data_effect)) / self.noise
-        return np.asarray(_SYSTEM_PARTS @ (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
+    def likelihood(self, data_effect: Floats) -> Floats:
+        """Likelihood, up to a factor, of effects on the logarithm of the time that slow data only."""
+        distance = (self.shift + effect_on_part(self.data_ratio, data_effect)) / self.noise
+        return np.asarray((1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
 
 
 def effect_on_part(share: float, effect: Floats) -> Floats:
@@ -202,24 +138,7 @@ def find_split(log_ratio: Floats, usual: Ints, row: int) -> Split | None:
     noise = _SPLIT_WIDENING * MAD_TO_SD * float(np.median(np.abs(known - median)))
     if median > 0.0 or noise > _MOST_SPLIT_NOISE or not np.isfinite(log_ratio[row]):
         return None
-    return Split(float(log_ratio[row]) - median, max(noise, _LEAST_SPLIT_NOISE), 1.0 / (1.0 + float(np.exp(-median))))
-
-
-def split_similarity(log_ratio: Floats, group: Ints, changed: Bools, system_effect: Floats, row: int) -> Floats:
-    """(run, run) kernel in [0, 1]: whether two changes made the same part of the time longer.
-
-    Changes of the same kind may cost nothing in one run and much in another. `system_effect` is on data.
-    """
-    shift, noise = np.zeros(len(log_ratio)), 0.0
-    usual, known = ~changed & (np.arange(len(log_ratio)) != row), changed & np.isfinite(log_ratio)
-    for number in np.unique(group[known]).tolist():
-        members = np.flatnonzero(known & (group == number))
-        split = find_split(log_ratio, np.flatnonzero(usual & (group == number)), int(members[0]))
-        if split is not None:
-            own_shift = log_ratio[members] - log_ratio[members[0]] + split.shift + system_effect[members]
-            shift[members] = np.clip(own_shift, -_MOST_SHIFT, _MOST_SHIFT)
-            noise = max(noise, split.noise if number == group[row] else 0.0)
-    return np.asarray(np.exp(-0.5 * (shift[:, None] - shift[None]) ** 2 / (_SHIFT_SCALE**2 + (2.0 * noise) ** 2)))
+    return Split(float(log_ratio[row]) - median, max(noise, _LEAST_SPLIT_NOISE), 1.0 / (1.0 + float(np.exp(median))))
 
 
 # The state of the system during each run, beyond the usual of its group and beyond the run's own pattern.
@@ -229,11 +148,9 @@ def split_similarity(log_ratio: Floats, group: Ints, changed: Bools, system_effe
 
 # Slowness counts from this many spreads of the group's quieter half. [ours]
 _DEAD_SPREADS: Final = 2.0
-# The unit of load is its 95% quantile over runs, within these shares of the peak; from `_BUSY` units on load may weigh
-# more. [ours]
+# The unit of load is its 95% quantile over runs, within these shares of the peak. [ours]
 _UNIT_QUANTILE: Final = 0.95
 _UNIT_RANGE: Final = (0.05, 0.5)
-_BUSY: Final = 0.5
 # The quieter runs show what a run's own requests become at the servers: other jobs only add to it.
 _QUIET_QUANTILE: Final = 0.25
 # Amplification depends sharply on the change: runs with a slightly different change say little about it.
@@ -243,16 +160,10 @@ _PRIOR_WEIGHT: Final = 0.5
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """(run, measure) states, all at least 0, the `usual` of each run's group, and the `names` of the measures."""
+    """(run, measure) states beyond the usual of each run's group, and the `names` of the measures."""
 
     names: tuple[str, ...]
-    values: Floats
-    usual: Floats
-
-    @property
-    def excess(self) -> Floats:
-        """States beyond the usual."""
-        return np.asarray(self.values - self.usual)
+    excess: Floats
 
     @property
     def quiet(self) -> Bools:
@@ -262,23 +173,18 @@ class States:
 
 def find_states(pool: Pool, changes: Changes, row: int) -> States:
     """Return the states of all runs; run `row` does not enter the baselines."""
-    weights = changes.similarity**_SHARPNESS * (1.0 + (pool.group[:, None] == pool.group[None]))
-    np.fill_diagonal(weights, 0.0)
-    weights[:, row] = 0.0
-    baseline = _Baseline(pool, changes, row, weights)
+    baseline = _Baseline(pool, changes, row)
     found: dict[str, Floats] = {}
     for name, load in pool.loads.items():
         share = _load_of_others(load.amount, load.own, load.peak, baseline)
-        scaled = share / np.clip(np.quantile(np.delete(share, row), _UNIT_QUANTILE), *_UNIT_RANGE)
-        found[name] = scaled
-        found[f"{name}_busy"] = np.maximum(scaled - _BUSY, 0.0)
+        found[name] = share / np.clip(np.quantile(np.delete(share, row), _UNIT_QUANTILE), *_UNIT_RANGE)
     for name, column in pool.slowness.items():
         found[name] = baseline.excess_slowness(column)
     if "contrast" in found:
         # Slow for its users while the device is not: the server, or the path to it.
         found["stalled"] = found.pop("contrast") * np.maximum(1.0 - found.get("service", 0.0), 0.0)
-    values = np.stack(list(found.values()), axis=1) if found else np.zeros((pool.rows, 0))
-    return States(tuple(found), values, baseline.group_medians(values))
+    excess = [column - baseline.by_group(column, lambda each: float(np.median(each))) for column in found.values()]
+    return States(tuple(found), np.stack(excess, axis=1) if excess else np.zeros((pool.rows, 0)))
 
 
 def _load_of_others(amount: Floats, own: Floats, peak: Floats, baseline: _Baseline) -> Floats:
@@ -294,14 +200,27 @@ def _load_of_others(amount: Floats, own: Floats, peak: Floats, baseline: _Baseli
 class _Baseline:
     """Expected value of a measure for a run of its group with its pattern in a quiet system."""
 
-    def __init__(self, pool: Pool, changes: Changes, row: int, weights: Floats) -> None:
-        self.changed, self.weights = changes.changed, weights
+    def __init__(self, pool: Pool, changes: Changes, row: int) -> None:
+        self.changed = changes.changed
         self.is_other = np.arange(pool.rows) != row
         self.members = [np.flatnonzero(pool.group == number) for number in np.unique(pool.group).tolist()]
+        self.weights = changes.similarity**_SHARPNESS * (1.0 + (pool.group[:, None] == pool.group[None]))
+        np.fill_diagonal(self.weights, 0.0)
+        self.weights[:, row] = 0.0
+
+    def by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
+        """A statistic of the unchanged runs of the run's group; of all unchanged runs if the group has none."""
+        usual = self.is_other & ~self.changed & np.isfinite(column)
+        found = np.full(len(column), statistic(column[usual]) if usual.any() else 0.0)
+        for members in self.members:
+            mine = members[usual[members]]
+            if len(mine):
+                found[members] = statistic(column[mine])
+        return found
 
     def expect(self, column: Floats, quantile: float) -> tuple[Floats, Floats]:
         """(expected value, its error) of each run: this quantile of similar runs. Unchanged runs have error 0."""
-        usual = self._by_group(column, lambda values: _quantile(values, quantile))
+        usual = self.by_group(column, lambda values: float(np.quantile(values, quantile)))
         excess = column - usual
         shift, error = np.zeros(len(column)), np.zeros(len(column))
         rows = np.flatnonzero(self.changed)
@@ -318,35 +237,13 @@ class _Baseline:
         expected, error = self.expect(column, 0.5)
         excess = column - expected
         below = np.where(excess <= 0, -excess, np.nan)
-        spread = self._by_group(below, lambda values: MAD_TO_SD * _quantile(values, 0.5))
+        spread = self.by_group(below, lambda values: MAD_TO_SD * float(np.median(values)))
         usual = below[self.is_other & ~self.changed & np.isfinite(below)]
         least = 0.5 * MAD_TO_SD * float(np.median(usual)) if len(usual) else 0.0
         threshold = _DEAD_SPREADS * np.fmax(spread, least) + error
         with np.errstate(invalid="ignore", divide="ignore"):
             shrunk = np.where(excess > threshold, excess - threshold**2 / excess, 0.0)
         return np.nan_to_num(shrunk)
-
-    def group_medians(self, values: Floats) -> Floats:
-        """Median of each column over the unchanged runs of the run's group."""
-        columns = [self._by_group(column, lambda each: _quantile(each, 0.5)) for column in values.T]
-        return np.stack(columns, axis=1) if columns else np.zeros(values.shape)
-
-    def _by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
-        usual = self.is_other & ~self.changed & np.isfinite(column)
-        found = np.full(len(column), statistic(column[usual]) if usual.any() else 0.0)
-        for members in self.members:
-            mine = members[usual[members]]
-            if len(mine):
-                found[members] = statistic(column[mine])
-        return found
-
-
-def _quantile(values: Floats, q: float) -> float:
-    """np.quantile of a few values in an eighth of its time: a verdict needs hundreds."""
-    ordered, place = np.sort(values), q * (len(values) - 1)
-    low = int(place)
-    part = place - low
-    return float(ordered[low]) if not part else float((1.0 - part) * ordered[low] + part * ordered[low + 1])
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> Floats:
@@ -362,8 +259,6 @@ def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> Floa
 _LEVEL_SD: Final = 2.0
 _CHANGE_COMMON_SD: Final = 0.6
 _CHANGE_GROUP_SD: Final = 0.35
-# Per logarithm of a measure in its costly direction: halving requests costs nothing to a fifth.
-_CHANGE_SLOPE_SD: Final = 0.15
 _STATE_COMMON_SD: Final = 0.7
 _STATE_GROUP_SD: Final = 0.4
 # The effect of a state varies between runs by this share. It varies more where sampling intervals reach beyond the run:
@@ -376,15 +271,9 @@ _NOISE_RUNS: Final = 4.0
 # Unmeasured causes only slow runs down: positive residuals of unchanged runs at quiet times count this many times.
 # [ours]
 _LATE_FACTOR: Final = 2.0
-# Effects have one direction where one side exceeds the other this many times.
-_ONE_SIDED: Final = 3.0
 # States that slow any request of the same kind, so also those of other runs.
-_PEER_STATES: Final = ("service", "queue", "stalled", "probe_data", "probe_targets", "neighbours")
+_PEER_STATES: Final = ("service", "queue", "stalled", "probe_data", "probe_targets")
 _FIT_ROUNDS: Final = 2
-_MIDDLE: Final = (0.4, 0.5, 0.6)
-_STATE_ROOT: Final = 0.5
-# The typical effect is subtracted from the effect of the system, so their errors are anticorrelated.
-_TYPICAL_ERROR: Final = (1.0, 0.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,9 +282,9 @@ class Prediction:
 
     `mean` and `covariance` are of (usual level, cost of its change, effect of the system). `noise` is that of equal
     runs, `mad_seconds` the MAD of their seconds at quiet times. `direction` is 1 where the system was busier or slower
-    than usual, -1 where it was less so, 0 where it was as usual and 2 where measures disagree. The effect of the system
-    on one run is off by `state_scatter` of itself. `peer_slowdown` is the largest slowdown of requests, probes or runs
-    of others. `split` shows which part of the time of an unchanged run became longer.
+    than usual, -1 where it was less so and 0 where it was as usual. The effect of the system on one run is off by
+    `state_scatter` of itself. `peer_slowdown` is the largest slowdown of requests or probes. `split` shows which part
+    of the time of an unchanged run became longer.
     """
 
     mean: Floats
@@ -417,95 +306,54 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     excess, mine = states.excess, pool.group == 0
     level_kernel = _LEVEL_SD**2 * same_group
     change_kernel = changes.similarity * (_CHANGE_COMMON_SD**2 + _CHANGE_GROUP_SD**2 * same_group)
-    change_kernel += _CHANGE_SLOPE_SD**2 * (changes.costly_shift @ changes.costly_shift.T) * (1.0 + same_group) * 0.5
     others = np.where(mine, 0.0, 1.0)[:, None] * excess
-    free_kernel = level_kernel + _STATE_GROUP_SD**2 * same_group * (others @ others.T)
+    kernel = level_kernel + change_kernel + _STATE_GROUP_SD**2 * same_group * (others @ others.T)
+    kernel = kernel[np.ix_(known, known)]
     # Slopes of all other groups, then those of this one.
     design = np.concatenate([others, np.where(mine[:, None], excess, 0.0)], axis=1)
     noise, mad_seconds = _estimate_noise(pool, changes, states, known)
     late_factor = np.where(~changes.changed & states.quiet, _LATE_FACTOR, 1.0)[known]
     log_time = np.log(pool.io_seconds[known])
     centre = float(np.median(log_time))
-    kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
     fit = _fit(kernel, design[known], log_time - centre, noise[known], late_factor)
-    effect = design @ fit.slopes
-    if len(pool.split):
-        change_kernel = change_kernel * split_similarity(pool.split, pool.group, changes.changed, effect, row)
-    # The effect of a busy system varies between runs, so runs at busy times weigh less.
-    scatter = _state_scatter(pool)
-    wider = np.hypot(noise, scatter * effect)[known]
-    kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
+    # The effect of a busy system varies between runs, so runs at busy times weigh less. A run meets only the bursts of
+    # load inside it, of all in its sampling intervals.
+    inside = np.nan_to_num(pool.inside_ratio, nan=1.0) if len(pool.inside_ratio) else np.ones(pool.rows)
+    bursts = (1.0 / np.clip(inside, _LEAST_INSIDE, 1.0) - 1.0) / _BURSTS
+    scatter = np.hypot(_STATE_SCATTER, np.sqrt(bursts))
+    wider = np.hypot(noise, scatter * (design @ fit.slopes))[known]
     fit = _fit(kernel, design[known], log_time - centre, wider, late_factor, fit.weights)
     cross_kernel = np.stack([part[row, known] for part in (level_kernel, change_kernel)])
-    estimate = cross_kernel @ fit.dual_coefficients + np.array([centre, 0.0])
+    level, change = cross_kernel @ fit.dual_coefficients + np.array([centre, 0.0])
     slopes, usual = fit.slopes[excess.shape[1] :], known[mine[known] & ~changes.changed[known]]
-    # The level is that of a typical run, not of one at a state of 0 in every measure.
-    residual = np.log(pool.io_seconds[usual]) - estimate[0]
-    usual_effect, typical_state, typical_effect, error = _typical_effect(
-        excess[usual], slopes, residual, noise[usual], scatter[usual]
-    )
-    difference = excess[row] - typical_state
-    mean = np.append(estimate + np.array([typical_effect, 0.0]), excess[row] @ slopes - typical_effect)
-    covariance = np.outer(_TYPICAL_ERROR, _TYPICAL_ERROR) * error**2
+    # The level is that of a typical run: where all of ten measures are usual, a run is quieter than that.
+    typical_state = np.median(excess[usual], axis=0) if len(usual) else np.zeros(len(slopes))
+    typical_effect = float(np.median(excess[usual] @ slopes)) if len(usual) else 0.0
+    effect = float(excess[row] @ slopes) - typical_effect
+    covariance = np.zeros((3, 3))
     prior = np.diag([part[row, row] for part in (level_kernel, change_kernel)])
-    covariance[:2, :2] += prior - cross_kernel @ fit.inverse @ cross_kernel.T
-    padding = np.zeros(len(slopes))
-    level_gradient = np.append(padding, typical_state)
-    by_slope = np.stack([level_gradient, np.zeros(len(level_gradient))]) - cross_kernel @ fit.inverse @ design[known]
-    gradient = np.concatenate([by_slope, np.append(padding, difference)[None, :]])
+    covariance[:2, :2] = prior - cross_kernel @ fit.inverse @ cross_kernel.T
+    padding, nothing = np.zeros(len(slopes)), np.zeros(2 * len(slopes))
+    by_slope = np.stack([np.append(padding, typical_state), nothing]) - cross_kernel @ fit.inverse @ design[known]
+    gradient = np.concatenate([by_slope, np.append(padding, excess[row] - typical_state)[None, :]])
     covariance += gradient @ fit.slope_covariance @ gradient.T
     peer_states = [float(excess[row, i]) for i, name in enumerate(states.names) if name in _PEER_STATES]
-    has_split = len(pool.split) > 0 and not changes.changed[row]
+    split = None
+    if len(pool.split) and not changes.changed[row]:
+        quiet = find_split(pool.split, usual[states.quiet[usual]], row)
+        split = find_split(pool.split, usual, row) if quiet is None else quiet
     return Prediction(
-        mean=mean,
+        mean=np.array([level + typical_effect, change, effect]),
         covariance=covariance,
         noise=float(noise[row]),
         mad_seconds=mad_seconds,
         changed=bool(changes.changed[row]),
-        direction=_direction(np.append(difference * slopes, typical_state @ slopes - typical_effect)),
+        direction=int(np.sign(effect)),
         state_scatter=float(scatter[row]),
         peer_slowdown=max([0.0, *peer_states]),
         growth=growth,
-        split=_usual_split(pool, states.quiet, row, usual, typical_effect - usual_effect, error) if has_split else None,
+        split=split,
     )
-
-
-def _usual_split(pool: Pool, quiet: Bools, row: int, usual: Ints, offset: Floats, error: float) -> Split | None:
-    """Split against the quiet usual runs if there are enough, else against all of them."""
-    for chosen in (quiet[usual], np.ones(len(usual), np.bool_)):
-        split = find_split(pool.split, usual[chosen], row)
-        if split is not None:
-            return replace(split, offset=float(np.median(offset[chosen])), noise=float(np.hypot(split.noise, error)))
-    return None
-
-
-def _typical_effect(
-    excess: Floats, slopes: Floats, residual: Floats, noise: Floats, scatter: Floats
-) -> tuple[Floats, Floats, float, float]:
-    """(effect on each usual run, state of the median run, its effect, the error of that effect).
-
-    Each of ten measures may be usual in most runs and all of them in none: a run where all are usual is quieter than a
-    typical one. The effect of a state on a run is shrunk from its residual towards the effect that the slopes predict.
-    """
-    if not len(excess):
-        return np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0
-    expected = excess @ slopes
-    variance = (scatter * expected) ** 2 + _STATE_ROOT**2 * np.abs(expected)
-    effect = expected + variance / (variance + noise**2) * (residual - expected)
-    rank_error = 0.5 / np.sqrt(len(effect))  # standard error of the rank of the median
-    low, median, high, below, above = np.quantile(effect, (*_MIDDLE, 0.5 - rank_error, 0.5 + rank_error))
-    middle = (effect >= low) & (effect <= high)
-    if not middle.any():  # few runs, and an even number: take the two in the middle
-        middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
-    return effect, excess[middle].mean(axis=0), float(median), 0.5 * float(above - below)
-
-
-def _state_scatter(pool: Pool) -> Floats:
-    """Scatter of the effect of a state by run: a run meets only the bursts inside it, of all in its intervals."""
-    if not len(pool.inside_ratio):
-        return np.full(pool.rows, _STATE_SCATTER)
-    inside = np.clip(np.nan_to_num(pool.inside_ratio, nan=1.0), _LEAST_INSIDE, 1.0)
-    return np.hypot(_STATE_SCATTER, np.sqrt((1.0 / inside - 1.0) / _BURSTS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -544,22 +392,12 @@ def _nonnegative_slopes(precision: Floats, moment: Floats) -> tuple[Floats, Floa
     """Slopes >= 0 that minimize x'Ax/2 - b'x, and the covariance of the positive ones."""
     if not len(moment):
         return np.zeros(0), np.zeros((0, 0))
-    from scipy.optimize import nnls  # a third of a second of start-up
-
     factor = np.linalg.cholesky(precision)
     slopes, _ = nnls(factor.T, np.linalg.solve(factor, moment))
     positive = np.flatnonzero(slopes > 0)
     covariance = np.zeros(precision.shape)
     covariance[np.ix_(positive, positive)] = np.linalg.inv(precision[np.ix_(positive, positive)])
     return slopes, covariance
-
-
-def _direction(effects: Floats) -> int:
-    """Direction of the effects: 1 slower, -1 faster, 0 none, 2 both."""
-    higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
-    if higher == lower == 0.0:
-        return 0
-    return 1 if higher >= _ONE_SIDED * lower else -1 if lower >= _ONE_SIDED * higher else 2
 
 
 def _estimate_noise(pool: Pool, changes: Changes, states: States, known: Ints) -> tuple[Floats, float]:

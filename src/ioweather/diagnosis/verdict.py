@@ -10,7 +10,7 @@ normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h;
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -22,23 +22,14 @@ from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutco
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
-from ioweather.diagnosis.time_model import (
-    STUDENT,
-    Growth,
-    LevelMove,
-    Prediction,
-    find_states,
-    level_behind_change,
-    predict,
-    scale_to_size,
-)
+from ioweather.diagnosis.time_model import STUDENT, Growth, Prediction, find_states, predict, scale_to_size
 from ioweather.facts.run_targets import StandsOut
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 Probabilities: TypeAlias = Mapping[Kind, float]
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
-MODEL_VERSION: Final = 7
+MODEL_VERSION: Final = 8
 KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both", "unexplained")
 HARM_SHARE: Final = 0.15
 HARM_MADS: Final = 2.0
@@ -46,23 +37,10 @@ HARM_MADS: Final = 2.0
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8
 LEAST_PROBABILITY: Final = 0.7
-# The system is not cleared if it is the cause with at least this probability. [ours]
-_MOST_BY_SYSTEM: Final = 0.15
-# Minimum probability of a verdict under the wider errors of the intervals, which may not undo it. [ours]
-_LEAST_WIDE: Final[Probabilities] = {"normal": 0.8, "system": 0.5, "you": 0.6, "both": 0.6, "unexplained": 0.0}
 # A run must fill this share of the sampling intervals with its I/O, else the samples describe other times. [ours]
 LEAST_INSIDE: Final = 0.2
 # One run with such a change does not show its cost: it may have been slow for another reason. [ours]
 LEAST_CHANGED: Final = 2
-
-# A measure above this share of the usual runs, and so far from their median (load as a share of the peak, slowness as a
-# logarithm), is unusual: a slowdown beside it is not stated as unexplained for sure. [ours]
-_UNUSUAL: Final = 0.95
-_UNUSUAL_LOAD: Final = 0.1
-_UNUSUAL_SLOWNESS: Final = 0.2
-
-# Largest probability of an accusation that a move of the common level may explain as well. [ours]
-_MOST_UNIDENTIFIED: Final = 0.7
 
 # Prior: one run in twenty has an unmeasured cause, which multiplies its time by up to this. [ours]
 _HIDDEN: Final = 0.05
@@ -80,23 +58,11 @@ _STRATA, _PER_STRATUM = 50, 160
 _INTERVAL: Final = (0.05, 0.5, 0.95)
 
 
-@dataclass(frozen=True)
-class _ModelErrors:
-    """Errors of the model itself, in logarithms.
-
-    Unmeasured conditions are shared by runs that are close in time, so the usual level has an error of `level` and
-    `level_share` of the noise. The effect of a state has an error of `state_root` times its root. The cost of a change
-    varies between runs by `change_scatter` of itself. [ours]
-    """
-
-    level: float = 0.0
-    level_share: float = 0.0
-    state_root: float = 0.0
-    change_scatter: float = 0.0
-
-
-# With these errors the 90% intervals cover about 90% of the true seconds. In the classes they would blur the cause.
-_INTERVAL_ERRORS: Final = _ModelErrors(0.02, 0.25, 0.9, 0.35)
+# With these errors of the model itself, in logarithms, the 90% intervals cover about 90% of the true seconds; in the
+# classes they would blur the cause. Unmeasured conditions are shared by runs that are close in time, so the usual level
+# has an error of `_LEVEL_ERROR` and `_LEVEL_SHARE` of the noise. The effect of a state has an error of `_STATE_ROOT`
+# times its root. The cost of a change varies between runs by `_CHANGE_SCATTER` of itself. [ours]
+_LEVEL_ERROR, _LEVEL_SHARE, _STATE_ROOT, _CHANGE_SCATTER = 0.02, 0.25, 0.9, 0.35
 
 
 @dataclass(frozen=True)
@@ -112,11 +78,10 @@ class Seconds:
 class Posterior:
     """Posterior probabilities of the classes, which add up to 1, and the seconds of each part.
 
-    `wide` are the probabilities with the errors of the intervals; `harm` is the least that counts as a slowdown.
+    `harm` is the least that counts as a slowdown.
     """
 
     probabilities: Probabilities
-    wide: Probabilities
     usual: Seconds
     system: Seconds
     own: Seconds
@@ -156,44 +121,34 @@ class _Draws:
 
 def find_posterior(prediction: Prediction, duration: float) -> Posterior:
     """Return classes, probabilities and seconds of a run that took `duration` seconds."""
-    exact = _draw(prediction, duration, _ModelErrors())
-    wide = _draw(prediction, duration, _INTERVAL_ERRORS)
+    exact = _draw(prediction, duration, has_errors=False)
+    probabilities = dict(exact.probabilities(duration))
+    # The excess over the largest certainty goes to `unexplained`, or from there to `normal`.
+    likeliest = max(KINDS, key=lambda kind: probabilities[kind])
+    excess = max(0.0, probabilities[likeliest] - _MOST_CERTAIN)
+    probabilities[likeliest] -= excess
+    probabilities["normal" if likeliest == "unexplained" else "unexplained"] += excess
+    wide = _draw(prediction, duration, has_errors=True)
     # What system and change do together is divided evenly.
     common = 0.5 * wide.system * wide.change / wide.usual
     parts = (wide.usual, wide.system + common, wide.change + common)
     rest = duration - parts[0] - parts[1] - parts[2]
     usual, system, own, unexplained = (wide.interval(part) for part in (*parts, rest))
-    return Posterior(
-        probabilities=_cap_certainty(exact.probabilities(duration)),
-        wide=wide.probabilities(duration),
-        usual=usual,
-        system=system,
-        own=own,
-        unexplained=unexplained,
-        harm=exact.interval(exact.harm).value,
-    )
+    return Posterior(probabilities, usual, system, own, unexplained, exact.interval(exact.harm).value)
 
 
-def _cap_certainty(probabilities: Probabilities) -> Probabilities:
-    """Cap the largest probability; the excess goes to `unexplained`, or from there to `normal`."""
-    likeliest = max(probabilities, key=lambda kind: probabilities[kind])
-    excess = max(0.0, probabilities[likeliest] - _MOST_CERTAIN)
-    rest: Kind = "normal" if likeliest == "unexplained" else "unexplained"
-    return {**probabilities, likeliest: probabilities[likeliest] - excess, rest: probabilities[rest] + excess}
-
-
-def _draw(prediction: Prediction, duration: float, errors: _ModelErrors) -> _Draws:
+def _draw(prediction: Prediction, duration: float, *, has_errors: bool) -> _Draws:
     """Importance sampling: draws from the prior of all causes, weighted by the likelihood of the run's time."""
     rng = np.random.default_rng(1)
-    level, change, state = _draw_prior(prediction, errors, rng)
+    level, change, state = _draw_prior(prediction, rng, has_errors=has_errors)
     hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
     own_noise = prediction.noise * math.sqrt(1.0 - _SYSTEM_SHARE**2)
     residual = (math.log(duration) - level - change - state - hidden) / own_noise
     weight = (1.0 + residual**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
     if prediction.split is not None:
         on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
-        weight = weight * prediction.split.likelihood(state, on_way)
         state = state + on_way
+        weight = weight * prediction.split.likelihood(state)
     if prediction.changed and not prediction.growth.has_grown:
         weight = _only_against(weight, change)
     usual = np.exp(level)
@@ -201,29 +156,27 @@ def _draw(prediction: Prediction, duration: float, errors: _ModelErrors) -> _Dra
     return _Draws(weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual, harm)
 
 
-def _draw_prior(
-    prediction: Prediction, errors: _ModelErrors, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
+def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors: bool) -> tuple[Floats, Floats, Floats]:
     """Draws of (usual level, cost of the change, effect of the system), in order of the cost.
 
     A change that is absent costs nothing. Except for noise, a busier system is never faster.
     """
     count = _STRATA * _PER_STRATUM
     covariance = 0.5 * (prediction.covariance + prediction.covariance.T)
-    covariance[0, 0] += errors.level**2 + (errors.level_share * prediction.noise) ** 2
+    if has_errors:
+        covariance[0, 0] += _LEVEL_ERROR**2 + (_LEVEL_SHARE * prediction.noise) ** 2
     values, vectors = np.linalg.eigh(covariance)
     normal = rng.standard_normal((count, 3)) * np.sqrt(np.maximum(values, 1e-12))
     level, change, state = (prediction.mean + normal @ vectors.T).T
     if prediction.changed:
-        change = change * (1.0 + errors.change_scatter * rng.standard_normal(count))
+        change = change * (1.0 + has_errors * _CHANGE_SCATTER * rng.standard_normal(count))
     else:
         change = np.zeros(count)
     if prediction.growth.has_grown:
         change = change + prediction.growth.log_cost + prediction.growth.error * rng.standard_normal(count)
-    scatter = np.hypot(prediction.state_scatter * state, errors.state_root * np.sqrt(np.abs(state)))
+    scatter = np.hypot(prediction.state_scatter * state, has_errors * _STATE_ROOT * np.sqrt(np.abs(state)))
     state = state + scatter * rng.standard_normal(count)
-    bounds = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}
-    low, high = bounds.get(prediction.direction, (-np.inf, np.inf))
+    low, high = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}[prediction.direction]
     state = np.clip(state, low, high) + _SYSTEM_SHARE * prediction.noise * rng.standard_normal(count)
     as_others = rng.random(count) * prediction.peer_slowdown
     state = np.where(rng.random(count) < _AS_OTHERS, np.maximum(state, as_others), state)
@@ -270,8 +223,6 @@ class Verdict:
     changed_alike: int = 0
     pooled: int = 0
     growth: Growth | None = None
-    unusual: tuple[str, ...] = ()
-    level: LevelMove | None = None
 
 
 def judge(pool: Pool, row: int) -> Verdict:
@@ -297,14 +248,6 @@ def judge(pool: Pool, row: int) -> Verdict:
     scaled, growth = scale_to_size(pool, changes, row)
     found = find_posterior(predict(scaled, changes, states, row, growth), duration)
     reason, detail = _doubt(pool, row, found, changes, coverage)
-    unusual = tuple(_unusual_measures(pool, row, changes)) if found.likeliest == "unexplained" else ()
-    if unusual:
-        found = replace(found, probabilities=_hedged(found.probabilities, "unexplained", LEAST_PROBABILITY, "system"))
-    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
-    if level is not None:
-        # What moved with everybody is not held against one program.
-        capped = _hedged(found.probabilities, found.likeliest, _MOST_UNIDENTIFIED, "unexplained")
-        found = replace(found, probabilities=capped)
     return Verdict(
         kind="unknown" if reason else found.likeliest,
         probability=found.probabilities[found.likeliest],
@@ -324,31 +267,7 @@ def judge(pool: Pool, row: int) -> Verdict:
         changed_alike=changes.count_similar(row),
         pooled=pool.rows - 1 - n,
         growth=growth if growth.has_grown else None,
-        unusual=unusual,
-        level=level,
     )
-
-
-def _unusual_measures(pool: Pool, row: int, changes: Changes) -> Iterator[str]:
-    """Loads and slownesses above nearly all usual runs of the group: they may be the cause, though unproved."""
-    usual = (pool.group == 0) & ~changes.changed & (np.arange(pool.rows) != row)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = {name: (load.amount - load.own) / load.peak for name, load in pool.loads.items()}
-    for name, column, least in (
-        *((name, column, _UNUSUAL_LOAD) for name, column in shares.items()),
-        *((name, column, _UNUSUAL_SLOWNESS) for name, column in pool.slowness.items()),
-    ):
-        others = column[usual & np.isfinite(column)]
-        if len(others) < LEAST_RUNS or column[row] - np.median(others) < least:
-            continue
-        if np.mean(others < column[row]) >= _UNUSUAL:
-            yield name
-
-
-def _hedged(probabilities: Probabilities, kind: Kind, most: float, instead: Kind) -> Probabilities:
-    """The probabilities with a cap on one class; the excess goes to another."""
-    excess = max(0.0, probabilities[kind] - most)
-    return {**probabilities, kind: probabilities[kind] - excess, instead: probabilities[instead] + excess}
 
 
 def _usable(pool: Pool) -> Bools:
@@ -387,15 +306,6 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
         return Reason.COST_NOT_KNOWN, "too few runs have made this change to estimate its cost"
     if probability < LEAST_PROBABILITY:
         return Reason.LOW_PROBABILITY, f"most likely ({probability:.0%}) {CAUSES[likeliest]}"
-    # Who did it stands: that the system did its part too is another matter.
-    alike: tuple[Kind, ...] = ("you", "both") if likeliest in ("you", "both") else (likeliest,)
-    by_system = sum(found.probabilities[kind] for kind in ("system", "both") if kind not in alike)
-    if likeliest not in ("system", "both") and by_system >= _MOST_BY_SYSTEM:
-        text = f"most likely {CAUSES[likeliest]}, but the system may have done it ({by_system:.0%})"
-        return Reason.LOW_PROBABILITY, text
-    if sum(found.wide[kind] for kind in alike) < _LEAST_WIDE[likeliest]:
-        text = f"most likely {CAUSES[likeliest]}, but a small error in the usual time would change that"
-        return Reason.LOW_PROBABILITY, text
     return None, ""
 
 

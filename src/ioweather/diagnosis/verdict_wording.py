@@ -27,10 +27,9 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_value
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
-from ioweather.diagnosis.time_model import LevelMove
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
 from ioweather.facts.file_records import quotient
 from ioweather.facts.runs import program_names
@@ -45,7 +44,6 @@ _SLOWDOWNS: Final = {
     "probe_data": "probe, data",
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
-    "neighbours": "others' runs",
 }
 # Measures with a history of the whole file system.
 _HISTORY: Final = {"others_read": "read_bytes", "others_write": "write_bytes"}
@@ -88,7 +86,7 @@ def explain(
             FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(found, measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ]
-        headline, outcome = _headline(view, verdict, _node_slowdown(found)), _outcome(found, verdict)
+        headline, outcome = _headline(view, verdict), _outcome(found, verdict)
         exhibits, caveats = tuple(_umami(found, measures)), tuple(_caveats(verdict))
         findings, coverage = _findings(found, verdict), _coverage(found, verdict)
     return Answer(
@@ -113,10 +111,9 @@ def explain(
 
 def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
     parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
-    is_node = verdict.kind == "unexplained" and not verdict.unusual and _node_slowdown(found) is not None
     return WhyOutcome(
         kind=verdict.kind,
-        reason=Reason.NODE if is_node else verdict.reason,
+        reason=verdict.reason,
         likeliest=verdict.likeliest,
         probability=verdict.probability if verdict.probabilities else None,
         probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
@@ -155,40 +152,7 @@ def _run_facts(view: JobView, row: int, run: dict[str, Any]) -> Iterator[Fact]:
     yield Fact("bytes_per_s", "rate", run["bytes_per_s"], "bytes_per_s")
 
 
-# Names of measures in the model, in words.
-_MEASURES: Final = {
-    "bytes": "the load on the servers",
-    "ops": "the operations on the servers",
-    "busiest": "the load on its targets",
-    "service": "the time per request",
-    "queue": "the queue on its targets",
-    "contrast": "waiting for one of its targets",
-    "neighbours": "the slowness of runs on other nodes",
-    "probe_data": "the time of probes",
-    "probe_targets": "the time of probes",
-    "probe_metadata": "the time of metadata probes",
-}
-_SLOW_NODE: Final = float(np.log(1.15))
-
-
-def _node_slowdown(found: Explained) -> float | None:
-    """How many times as long as usual runs of other programs took on the run's node then, if they were slow."""
-    if found.system is None or "node" not in found.system:
-        return None
-    slowdown = float(found.system.floats("node")[found.this])
-    return math.exp(slowdown) if slowdown >= _SLOW_NODE else None
-
-
-def _why_unexplained(verdict: Verdict, node_slowdown: float | None) -> str:
-    if verdict.unusual:
-        named = list(dict.fromkeys(_MEASURES[name] for name in verdict.unusual))
-        return f"; unusual, but no proof: {', '.join(named[:_MOST_NOTES])}"
-    if node_slowdown is not None:
-        return f"; the node, not the storage: other runs on it took {node_slowdown:.1f} times as long as usual"
-    return "; nothing measured explains it"
-
-
-def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
+def _headline(view: JobView, verdict: Verdict) -> str:
     if verdict.kind == "unknown":
         doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
         return f"{doubt}: {verdict.detail}."
@@ -200,7 +164,7 @@ def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> s
         "system": f"; the system explains {system} of that",
         "you": f"; what it did differently explains {own} of that",
         "both": f"; the system explains {system} of that, what it did differently {own}",
-        "unexplained": _why_unexplained(verdict, node_slowdown),
+        "unexplained": "; nothing measured explains it",
     }[verdict.kind]
     whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
     word = _WORDS[verdict.kind]
@@ -346,8 +310,6 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
         yield Finding(text, name="unhealthy_components")
-    if verdict.level is not None:
-        yield Finding(_level_words(verdict.level), "undecided", "level")
     is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
     if is_slow and verdict.kind != "you":
         yield from _findings_of_places(found)
@@ -355,18 +317,8 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         yield Finding(_turning_point(verdict), name="turning_point")
 
 
-def _level_words(level: LevelMove) -> str:
-    since = format_time_ns(level.since_ns)
-    if level.factor is None:
-        return (
-            f"Every run with this change is on one side of {since}, every run without it on the other, and no other "
-            "program ran on both sides. The effect of the change cannot be separated from the effect of the date."
-        )
-    return f"Since {since} everything is {level.factor:.1f} times slower, also programs that did not change."
-
-
 def _findings_of_places(found: Explained) -> Iterator[Finding]:
-    """The target and the probed place that stood out, and slow runs on the same node."""
+    """The target and the probed place that stood out."""
     if found.queue is not None:
         each = found.queue
         text = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -186,22 +186,6 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
         "probe_targets": slowest,
         "probe_metadata": _means(ratio[~data], run[~data], runs),
     }
-
-
-def runs_beside(
-    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints], near_ns: Ints
-) -> Iterator[tuple[int, Ints]]:
-    """Yield each run with the rows of runs of other programs that have I/O within `near_ns` of its own.
-
-    `asked` and `others` are (first, last, program) of runs.
-    """
-    first, last, program = asked
-    other_first, other_last, other_program = others
-    order = np.argsort(other_first, kind="stable")
-    starts, ends, names = other_first[order], other_last[order], other_program[order]
-    for row, (begin, end) in enumerate(zip((first - near_ns).tolist(), (last + near_ns).tolist(), strict=True)):
-        until = int(np.searchsorted(starts, end, side="right"))
-        yield row, order[np.flatnonzero((ends[:until] >= begin) & (names[:until] != program[row]))]
 
 
 def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:

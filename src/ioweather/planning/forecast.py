@@ -11,19 +11,12 @@ from ioweather.core import choices
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.frames import Frame
-from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer, Block, Cell, largest
 from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
-from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake import grid
-from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
-from ioweather.planning.forecast_model import AHEAD_NS, History, KnownJobs, Quantity, Seen, forecast_answer
-from ioweather.stats.climatology import MEMORY_DAYS
-from ioweather.stats.forecast import Jobs, laid_out
+from ioweather.planning.forecast_model import ForecastOutcome, History, Quantity, Seen, forecast_answer
 from ioweather.stats.grid import steps_of
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
@@ -31,7 +24,7 @@ from ioweather.topics.source import DataSource
 
 WINDOW_NS = 5 * MINUTE_NS
 _TABLES: Final = {
-    "load": frozenset({"files", "job_operations", "jobs", "series"}),
+    "load": frozenset({"series"}),
     "slowdown": frozenset({"response_rollups"}),
 }
 
@@ -83,8 +76,7 @@ QUESTION = Question(
 
     Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
     epilog="""\b
-Load comes from server samples, slowdown from the probe. Running and queued
-jobs come from server counters, or from accounting and logs. Skill is how much
+Load comes from server samples, slowdown from the probe. Skill is how much
 smaller the errors were than those of 'as now' and 'as usual'.
 
 \b
@@ -104,11 +96,6 @@ _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
 _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
 _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
 
-_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
-# [ours] Minutes of all jobs together: more would take seconds, and hundreds of megabytes.
-_MOST_MINUTES: Final = 2_000_000
-_ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
-
 
 def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
     """Return load or slowdown (`of`) as of `at`, or of the newest data."""
@@ -116,10 +103,7 @@ def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
     at_ns = values["at"]
     quantity, seen = read(snapshot, values["filesystem"], values["op"], values["window"], at_ns)
     notes = tuple(_notes(snapshot, seen, quantity, at_ns))
-    if quantity.of == "slowdown":
-        return Seen(quantity, seen, notes)
-    operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
-    return Seen(quantity, seen, notes, known_jobs(snapshot, quantity.filesystem, operations, seen))
+    return Seen(quantity, seen, notes)
 
 
 def _load(
@@ -210,92 +194,3 @@ def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int 
     others = sorted(set(snapshot.filesystems()) - {quantity.filesystem}) if quantity.of == "load" else []
     if others:
         yield f"Other file systems: {', '.join(others)} (--filesystem)."
-
-
-def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History) -> KnownJobs | None:
-    """Return jobs as the servers count them, else by accounting and the logs of ended jobs; None without any.
-
-    The jobs are those of all users, like the load.
-    """
-    whole = snapshot.whole
-    period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
-    accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
-    accounts = [row for row in accounts if row["raw_job_id"] is not None and (row["end_ns"] or 2**62) > period[0]]
-    where: dict[str, Any] = {"filesystem": filesystem, "operation": operations, "interval_ns <=": seen.window_ns}
-    counts = whole.rows("job_operations", where, period) if whole.filled(["job_operations"]) else ""
-    step, moved = _counted(whole, counts, _minutes(accounts, seen), seen) if counts else (seen.window_ns, None)
-    live = moved is not None and moved.rows > 0
-    if not live:
-        step, moved = seen.window_ns, _logged(whole, filesystem, operations, seen, period) if accounts else None
-    if moved is None or not moved.rows:
-        return None
-    numbers = {str(row["raw_job_id"]): place for place, row in enumerate(accounts)}
-    programs = [(row["user"] or row["uid"], row["name"] or "") for row in accounts]
-    for key, exe in zip(moved.text("key").tolist(), moved.text("exe").tolist(), strict=True):
-        if str(key) not in numbers and live:
-            numbers[str(key)] = len(programs)
-            programs.append((None, exe or ""))
-    codes = {program: code for code, program in enumerate(dict.fromkeys(programs))}
-    job = np.array([numbers.get(str(key), -1) for key in moved.text("key").tolist()], np.int64)
-    rows = np.flatnonzero(job >= 0)
-    unaccounted = [float("nan")] * (len(programs) - len(accounts))
-    submitted, began, ended = (
-        np.array([*(_since(row[name], seen.start_ns) / step for row in accounts), *unaccounted])
-        for name in ("submit_ns", "start_ns", "end_ns")
-    )
-    jobs = Jobs(submitted, began, ended, np.array([codes[program] for program in programs], np.int64))
-    amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (step / 1e9)
-    work = laid_out(jobs, amounts, len(seen.values) * (seen.window_ns // step), AHEAD_NS // step, live=live)
-    return KnownJobs(work, step)
-
-
-def _since(moment_ns: int | None, start_ns: int) -> float:
-    return float("inf") if moment_ns is None else float(moment_ns - start_ns)
-
-
-def _minutes(accounts: list[dict[str, Any]], seen: History) -> float:
-    """Minutes that jobs wait, run, and may still do I/O."""
-    ends = (min(row["end_ns"] or seen.end_ns, seen.end_ns) for row in accounts)
-    return float(sum(end - row["submit_ns"] + AHEAD_NS for end, row in zip(ends, accounts, strict=True))) / MINUTE_NS
-
-
-def _counted(snapshot: Snapshot, counts: str, minutes: float, seen: History) -> tuple[int, Frame]:
-    """Return the step and the counts, each in the step of its middle. The step is the minute if counts are as frequent,
-    and not too many, else the window."""
-    usual = snapshot.bare.execute(f"SELECT median(interval_ns) FROM ({counts})").fetchall()[0][0]
-    often = usual is not None and usual <= MINUTE_NS and seen.window_ns % MINUTE_NS == 0
-    step = MINUTE_NS if often and minutes <= _MOST_MINUTES else seen.window_ns
-    sql = f"""SELECT coalesce(job_id::VARCHAR, job_key) AS key, any_value(exe) AS exe,
-            (start_ns + interval_ns // 2 - {seen.start_ns}) // {step} AS slot, sum(bytes)::DOUBLE AS bytes
-        FROM ({counts})
-        WHERE quality & {int(Quality.WHOLE_LIFE)} = 0 AND bytes > 0 GROUP BY 1, 3 ORDER BY 1, 3"""
-    return step, fetch_frame(snapshot.bare, sql, _MOVED)
-
-
-def _logged(
-    snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History, period: tuple[int, int]
-) -> Frame | None:
-    """Return bytes of files moved by system calls, spread evenly from the first to the last call. Files of a run that
-    were read, or written, in the same windows are added up."""
-    if not snapshot.filled(["files"]):
-        return None
-    where: dict[str, Any] = {"module": ("POSIX", "STDIO"), "standard_stream": False}
-    mounts = monitored_mounts(snapshot.frame("files", ("mount",), period_ns=period), snapshot.facility, filesystem)
-    if mounts is not None:
-        where["mount"] = tuple(sorted(mounts))
-    files = snapshot.rows("files", where, period)
-    spans = " UNION ALL ".join(
-        f"""SELECT log_digest, min(first_{op}_ns) AS first_ns, max(last_{op}_ns) + 1 AS last_ns,
-            sum({op}_bytes) AS moved
-        FROM ({files}) WHERE {op}_bytes > 0 AND last_{op}_ns >= first_{op}_ns
-        GROUP BY log_digest, (first_{op}_ns - {seen.start_ns}) // {seen.window_ns},
-            (last_{op}_ns - {seen.start_ns}) // {seen.window_ns}"""
-        for op in operations
-    )
-    begin = f"({seen.start_ns} + slot * {seen.window_ns})"
-    sql = f"""SELECT job_id::VARCHAR AS key, NULL::VARCHAR AS exe, slot, sum(moved / (last_ns - first_ns)::DOUBLE
-            * (least(last_ns, {begin} + {seen.window_ns}) - greatest(first_ns, {begin})))::DOUBLE AS bytes
-        FROM (SELECT *, unnest(range((first_ns - {seen.start_ns}) // {seen.window_ns},
-            (last_ns - 1 - {seen.start_ns}) // {seen.window_ns} + 1)) AS slot FROM ({spans}))
-        JOIN ({snapshot.rows("applications", period_ns=period)}) USING (log_digest) GROUP BY 1, 3 ORDER BY 1, 3"""
-    return fetch_frame(snapshot.bare, sql, _MOVED)

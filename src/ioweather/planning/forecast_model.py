@@ -16,7 +16,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -42,30 +42,56 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
-from ioweather.stats.bootstrap import BlockBootstrap
-from ioweather.stats.climatology import (
-    HOURS,
-    MEMORY_DAYS,
-    SLOTS,
-    HourlyMeans,
-    climate_replicates,
-    climate_tables,
-    hourly_means,
-)
-from ioweather.stats.estimates import Intervals, surely
+from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (
     CANDIDATES,
     COMBINED,
+    HOURS,
     LEVEL,
+    MEMORY_DAYS,
+    SLOTS,
+    HourlyMeans,
     Rolling,
     Timed,
-    Work,
-    expected_load,
+    climate_replicates,
+    climate_tables,
+    hourly_means,
     rolling_forecasts,
     rolling_intervals,
 )
 from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.summary_tables import table
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """`by`: what the value is made from (combined, persistence, climatology). `coverage`: how often such intervals
+    held the actual value."""
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Amount
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class ForecastOutcome(Outcome):
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+    unit: str
+    window_ns: int
+    now: float | None
+    now_ns: int
+    horizons: tuple[Horizon, ...] = ()
+    best_start_ns: int | None = None
+
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 AHEAD_NS: Final = HORIZONS_NS[-1]
@@ -130,21 +156,12 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownJobs:
-    """Jobs and the bytes per second of each, in steps of `step_ns`, a whole fraction of the history's windows."""
-
-    work: Work
-    step_ns: int
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """Input of a forecast, and notes on it: its age, other file systems."""
 
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
-    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)
@@ -231,8 +248,7 @@ def forecast_answer(
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, windows[-1] * window_ns)
-    known = by_jobs(given.jobs, seen, quantity, windows)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
@@ -246,8 +262,8 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *([start_exhibit(start, quantity)] if start is not None and pays else []),
         ),
-        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
+        findings=(*_findings(outlooks), _knows(seen), start_finding),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name)),
         result=ForecastOutcome(
             *name,
             tuple(
@@ -283,22 +299,11 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
 
 
-def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
-    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
-    if jobs is None:
-        return None
-    work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
-    own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
-    rest = np.maximum(history.values - own, 0.0)
-    amount = expected_load(work, windows * every, horizons, every=every)
-    return np.asarray(quantity.forward(amount + rest))
-
-
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
     n = int(scored.sum())
-    intervals = Intervals(scored, history.window_ns, on=True)
+    intervals = Intervals(scored, history.window_ns)
     error = np.abs(rolling.point - rolling.truth)
     amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
     sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
@@ -317,7 +322,7 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
     bands = rolling_intervals(rolling, by)
     judged = np.isfinite(bands.inside)
-    covered = Intervals(judged, history.window_ns, on=True)
+    covered = Intervals(judged, history.window_ns)
     coverage = covered.estimate(
         f"coverage {label}",
         "ratio",
@@ -351,17 +356,18 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     typical = run_means(climate_tables(recent)[-1], slot, hours)
     if not np.isfinite(typical).all():
         return None
-    bootstrap = BlockBootstrap(len(recent.means), level=LEVEL, unit_name="day")
-    again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
-    bounds = [bootstrap.interval(again[:, place]) for place in range(len(typical))]
-    low, high = (np.array([np.nan if b[side] is None else b[side] for b in bounds], np.float64) for side in (0, 1))
+    bootstrap = BlockBootstrap(len(recent.means))
+    low = high = np.full(len(typical), np.nan)
+    if bootstrap.blocks >= MIN_BLOCKS:
+        again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
+        low, high = np.quantile(again, expanded_levels(LEVEL, bootstrap.blocks), axis=0)
     clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
     gained = past_gains(hourly, hours)
     judged = np.isfinite(gained)
     gain = Estimate("gain of the chosen hour", None, "ratio", n=0, method="no day could be evaluated")
     if judged.any():
-        intervals = Intervals(judged, DAY_NS, on=True, unit=1, unit_name="day")
+        intervals = Intervals(judged, DAY_NS, unit=1, unit_name="day")
         sums = intervals.sums(judged, gained)
         gain = intervals.estimate(
             gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=int(judged.sum())
@@ -475,28 +481,21 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+def _knows(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    known = "no jobs"
-    if jobs is not None:
-        work, steps = jobs.work, len(history.values) * (history.window_ns // jobs.step_ns)
-        now = work.present & (work.window == steps - 1)
-        running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
-    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
+    return Finding(f"The forecast uses the last {days:.0f} days.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
-    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. Jobs are not known to "
         "the forecast.",
     ]
 
@@ -580,17 +579,12 @@ def describe_start(found: BestStart | None, quantity: Quantity) -> tuple[tuple[F
 def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
     """Return typical values by start in the next 24 hours."""
     what, unit, back = quantity.of, quantity.unit, quantity.back
-    rows = table(
-        "starts",
-        {
-            "start": ("start", "time_ns", found.start_ns),
-            "clock": (f"local ({found.zone})", "text", found.clock),
-            "typical": (f"typical {what}", unit, np.asarray(back(found.typical))),
-            "low": ("90% from", unit, np.asarray(back(found.low))),
-            "high": ("90% to", unit, np.asarray(back(found.high))),
-            "ratio": ("against all hours", "factor", np.exp(found.typical - found.typical.mean())),
-        },
-        f"Typical {what} of {found.hours} h from each start",
+    columns = (
+        f"start: start [time_ns]; clock: local ({found.zone}) [text]; typical: typical {what} [{unit}]; "
+        f"low: 90% from [{unit}]; high: 90% to [{unit}]; ratio: against all hours [factor]"
     )
+    shown = (np.asarray(back(each)) for each in (found.typical, found.low, found.high))
+    ratio, title = np.exp(found.typical - found.typical.mean()), f"Typical {what} of {found.hours} h from each start"
+    rows = table("starts", columns, found.start_ns, found.clock, *shown, ratio, title=title)
     chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))

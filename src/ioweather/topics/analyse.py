@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
-from ioweather.core.papers import exhibit_entry, exhibits, published
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claims import judged
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
@@ -58,16 +58,22 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit."""
-    return STUDIES[exhibit_entry(exhibit_id).study]
+    """The study that makes an exhibit; one of another package where the exhibit is of no paper."""
+    of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
+    return (
+        next((study for study in of_others if exhibit_id in study.exhibits), None)
+        or STUDIES[exhibit_entry(exhibit_id).study]
+    )
 
 
-def availability(snapshot: Snapshot) -> list[Availability]:
-    """Availability of the exhibits of the five papers, in order."""
+def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
+    """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
-    lacks = {name: _lacks(study, rows, metrics) for name, study in STUDIES.items()}
-    return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
+    listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
+    listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
+    lacks = {name: _lacks(STUDIES[name], rows, metrics) for name in {name for _, _, name in listed}}
+    return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
@@ -231,8 +237,8 @@ def _run(
     for exhibit in study.run(data, facility, values):
         full = replace(
             exhibit,
-            title=exhibit.title or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or published(exhibit.id),
+            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
             findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
             caveats=(*standing_caveats(facility), *exhibit.caveats),

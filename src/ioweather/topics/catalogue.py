@@ -1,4 +1,5 @@
-"""Every question and every study, by name.
+"""Every question and every study, by name; also those of other packages, by entry points `ioweather.questions` and
+`ioweather.studies`.
 
 One line adds a question. What `ioweather --help` says of it stands here, so that the list needs no question to be
 loaded. A study is registered where it is written: the papers' own files name the study of each exhibit, and any
@@ -7,11 +8,11 @@ module-level `Study` in a module of `ioweather.studies.PAPER` counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.registry import Catalogue
 
@@ -51,22 +52,38 @@ _PLACES: Final = {
     "stripe": "planning.predict:STRIPE",
     "what_if": "diagnosis.who:WHAT_IF",
 }
+
+
+def _fault(kind: str) -> Callable[[str, Any], str]:
+    """Why an object of another package is not a question or a study; empty if it is one."""
+
+    def why_not(name: str, found: Any) -> str:
+        if type(found).__name__ != kind or found.name != name:
+            return f"it is not an ioweather.core.contracts.{kind} named {name!r}"
+        exhibits = getattr(found, "exhibits", ())
+        if any(each.partition(".")[0] in _papers_by_study().values() for each in exhibits):
+            return "it has an exhibit of a paper of ours"
+        is_described = set(exhibits) <= set(found.titles) if kind == "Study" else found.help
+        return "" if is_described else "it does not say what it shows (`titles` of a study, `help` of a question)"
+
+    return why_not
+
+
 QUESTIONS: Catalogue[Question] = Catalogue(
-    "question", {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES}
+    "question",
+    {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES},
+    group="ioweather.questions",
+    fault=_fault("Question"),
 )
 
 
-class Studies(Mapping[str, "Study"]):
-    """The studies by name. Nothing is imported before a study of its paper is used."""
+class StudyCatalogue(Catalogue["Study"]):
+    """Our studies, loaded a paper at a time; then those of other packages."""
 
     def __getitem__(self, name: str) -> Study:
-        return studies_of(_papers_by_study()[name])[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_papers_by_study())
-
-    def __len__(self) -> int:
-        return len(_papers_by_study())
+        if self.is_ours(name) and name not in self._loaded:
+            self._loaded.update(studies_of(self._places[name]))
+        return super().__getitem__(name)
 
 
 @cache
@@ -76,16 +93,13 @@ def _papers_by_study() -> dict[str, str]:
     return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
 
 
-@cache
 def studies_of(paper: str) -> dict[str, Study]:
     """The studies of a paper by name."""
-    from ioweather.core.contracts import Study
-
     package = import_module(f"ioweather.studies.{paper}")
     parts = iter_modules(getattr(package, "__path__", ()))
     modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
-    found = [each for module in modules for each in vars(module).values() if isinstance(each, Study)]
+    found = [each for module in modules for each in vars(module).values() if type(each).__name__ == "Study"]
     return {study.name: study for study in found}
 
 
-STUDIES: Final = Studies()
+STUDIES: Final = StudyCatalogue("study", _papers_by_study, group="ioweather.studies", fault=_fault("Study"))

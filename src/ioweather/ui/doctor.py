@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.agent.doctor import Check, State, check_agent, check_loads, check_programs, check_python, check_sources
-from ioweather.agent.status import STATUS_FILE, read_status, remote_agents, troubles
+from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
@@ -101,7 +101,7 @@ def _elsewhere(root: Path) -> Iterator[Check]:
             yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather agent run")
         if agent.status is None:
             continue
-        for trouble in troubles(agent.status):
+        for trouble in find_problems(agent.status).values():
             yield Check("agent", "problem", f"{agent.host}: {trouble}", f"told {ago} ago; there: ioweather doctor")
         apart = (agent.status.written_ns - agent.status.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:

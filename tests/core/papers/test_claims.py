@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claims import NO_INTERVAL, Claim, claim_of, claims, evidence, judge, judged
+from ioweather.core.papers.claims import Claim, claim_of, claims, evidence, judge, judged
 from ioweather.core.results import Estimate
 
 CLAIM = Claim(
@@ -85,8 +85,6 @@ def test_no_number_and_few_observations_decide_nothing() -> None:
     assert stands(CLAIM, replace(estimate(1.1, 1.9), value=None)) == "untestable"
     few = judge(replace(CLAIM, least_n=5), {CLAIM.estimate: estimate(1.1, 1.9, n=2)})
     assert (few.standing, few.why) == ("undecided", "n = 2, and it takes 5")
-    off = judge(CLAIM, {CLAIM.estimate: Estimate(CLAIM.estimate, 1.5, "factor", n=10, method=NO_INTERVAL)})
-    assert (off.standing, off.why) == ("undecided", NO_INTERVAL)
 
 
 def test_an_exact_count_needs_no_interval() -> None:

@@ -149,7 +149,7 @@ def test_an_agent_pushes_through_the_proxy_with_its_token_alone(nginx, lake, tmp
     try:
         # Under the name of the certificate; that the server allows it too is what --allow-host says.
         done = subprocess.run(
-            [sys.executable, "-m", "ioweather.agent.push", f"https://localhost:{port}", str(token), str(segment)],
+            [sys.executable, "-m", "ioweather.agent.delivery", f"https://localhost:{port}", str(token), str(segment)],
             capture_output=True, text=True, env={"SSL_CERT_FILE": str(certificate)}, check=False,
         )  # fmt: skip
     finally:

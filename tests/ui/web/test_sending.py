@@ -8,14 +8,11 @@ import socket
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.agent import push as pushing
-from ioweather.agent.delivery import Server, Shipment, Shipper
-from ioweather.agent.push import push
+from ioweather.agent.delivery import Server, Shipment, Shipper, push, read_token
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row
 from ioweather.agent.settings import settings_from
 from ioweather.agent.spool import Spool, row_line
@@ -391,9 +388,9 @@ def test_the_token_goes_to_one_server_alone(token_file, tmp_path):
     assert found == Server("https://weather.example.org", Path("/x"))
     token_file.chmod(0o644)
     with pytest.raises(UsageError, match="others"):
-        pushing.read_token(token_file)
+        read_token(token_file)
     with pytest.raises(UsageError, match="cannot be read"):
-        pushing.read_token(tmp_path / "none")
+        read_token(tmp_path / "none")
 
 
 def test_a_redirect_is_not_followed(cargo, token):
@@ -413,44 +410,6 @@ def test_a_redirect_is_not_followed(cargo, token):
         between.shutdown()
     assert len(sent.waiting) == 3
     assert "307" in sent.message
-
-
-class TellsToWait(http.server.BaseHTTPRequestHandler):
-    """A server whose queue is full for the first `times` pushes."""
-
-    times = 1
-    said = "ok"
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        busy = type(self).times > 0
-        type(self).times -= 1
-        body = json.dumps({"error": {"message": "Full.", "hint": ""}} if busy else {"status": self.said}).encode()
-        self.send_response(503 if busy else 200)
-        self.send_header("retry-after", "20")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
-@pytest.mark.parametrize(("times", "waiting_files", "said"), [(1, 0, "ok"), (2, 3, "ok"), (1, 0, "accepted")])
-def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
-    cargo, token, monkeypatch, times, waiting_files, said
-):
-    waited: list[float] = []
-    # Not the sleep of all: servers of this process sleep in threads of their own.
-    monkeypatch.setattr("ioweather.agent.push.time", SimpleNamespace(sleep=waited.append))
-    TellsToWait.times, TellsToWait.said = times, said
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TellsToWait) as full:
-        threading.Thread(target=full.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        sent = push(f"http://127.0.0.1:{full.server_address[1]}", token, cargo.closed_files())
-        full.shutdown()
-    assert len(waited) == 1
-    assert 20 <= waited[0] <= 30
-    assert len(sent.waiting) == waiting_files
 
 
 def test_a_full_queue_is_told_with_when_to_come_back(client, root, token, monkeypatch):

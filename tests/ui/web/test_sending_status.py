@@ -16,9 +16,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from asking import weather_now
-from ioweather.agent.delivery import Server, Shipment, Shipper
+from ioweather.agent.delivery import Server, Shipment, Shipper, push
 from ioweather.agent.exporter import render
-from ioweather.agent.push import push
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import (
     InFlight,
@@ -29,7 +28,6 @@ from ioweather.agent.status import (
     SpoolStatus,
     Status,
     TargetStatus,
-    inbox,
     keep_status,
     read_status,
     remote_agents,
@@ -85,7 +83,7 @@ def texts(root) -> list[str]:
 def test_a_status_is_told_and_takes_the_place_of_the_one_before(server, root, token):
     for pid in (7, 8):
         assert push(server, token, [], status=status_bytes(told(pid=pid))).message == ""
-    kept = read_status(inbox(root) / "n1")
+    kept = read_status((root / "inbox") / "n1")
     assert kept.pid == 8
     assert abs(kept.received_ns - now_ns()) < 60 * NS
     assert kept.targets[0].operations[0].bucket_counts[1] == 100
@@ -104,7 +102,7 @@ def test_who_may_not_send_may_not_tell(server, root, token):
     assert push(server, token, [], status=status_bytes(told("n2"))).message.startswith("403: The token n1 is not for")
     revoke_token(root, "n1")
     assert push(server, token, [], status=data).message.startswith("401")
-    assert not inbox(root).exists()
+    assert not (root / "inbox").exists()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def test_what_is_no_status_is_refused_and_nothing_is_kept(client, root, token, d
     response = client.post("/api/v1/spool/n1/status", content=data, headers={"authorization": f"Bearer {token}"})
     assert response.status_code == 422, response.text
     assert str(root) not in response.text
-    assert not inbox(root).exists()
+    assert not (root / "inbox").exists()
 
 
 def test_a_status_of_another_host_or_without_end_is_refused(client, root, token, monkeypatch):
@@ -141,8 +139,8 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     keep_status(root, told("n3", slowdown=9, state="stopped"), moment - 2 * HOUR_NS)
     keep_status(root, told("n4"), moment - 8 * DAY_NS)  # no more expected
     for host in ("n1", "n2", "n3", "n4"):
-        came = read_status(inbox(root) / host).received_ns
-        os.utime(inbox(root) / host, ns=(came, came))
+        came = read_status((root / "inbox") / host).received_ns
+        os.utime((root / "inbox") / host, ns=(came, came))
     answer, wrong = weather_now([], str(root), at_ns=moment)
     assert (answer.headline, wrong) == ("Storage is as fast as usual.", False)
     assert [f.label for f in answer.facts[-1].facts] == ["n1", "n2", "n3"]
@@ -158,7 +156,7 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
 def test_when_all_are_silent_nothing_is_measured(root, capsys):
     keep_status(root, told(), now_ns() - HOUR_NS)
     came = now_ns() - HOUR_NS
-    os.utime(inbox(root) / "n1", ns=(came, came))
+    os.utime((root / "inbox") / "n1", ns=(came, came))
     answer, wrong = weather_now([], str(root))
     assert (answer.headline, wrong) == ("Nothing is measured: no agent is running.", True)
     assert run(["now", "--lake", str(root)]) == 1
@@ -224,7 +222,7 @@ def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, t
     (fact,) = answer.facts[0].facts
     assert (fact.label, fact.note) == ("n1", "running, no status")
     came = now_ns() - 3 * HOUR_NS
-    os.utime(inbox(root) / "n1", ns=(came, came))
+    os.utime((root / "inbox") / "n1", ns=(came, came))
     assert [text[:36] for text in texts(root)] == ["The agent on n1 has been silent for "]
     # One that was set back to an older version: its rows come, its last status is of long ago.
     keep_status(root, told(), now_ns() - DAY_NS)
@@ -239,7 +237,7 @@ def test_an_older_server_that_knows_no_status_takes_the_rows(root, token, tmp_pa
     file.write_text(HEADER + EVENT)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         assert push(where.rstrip("/"), token, [file], status=status_bytes(told())).message == ""
-    assert not (inbox(root) / "n1/status.json").exists()
+    assert not ((root / "inbox") / "n1/status.json").exists()
 
 
 def test_one_whose_spool_is_here_is_shown_once(root, tmp_path):
@@ -255,7 +253,7 @@ def test_the_pages_and_the_metrics_show_them(client, root):
     keep_status(root, told("n1", spool=SpoolStatus("/s", dropped_rows=5)), now_ns())
     keep_status(root, told("n<2>"), now_ns() - HOUR_NS)
     came = now_ns() - HOUR_NS
-    os.utime(inbox(root) / "n<2>", ns=(came, came))
+    os.utime((root / "inbox") / "n<2>", ns=(came, came))
     page = client.get("/fragments/agents").text
     assert "probe /scratch/p" in page
     assert "silent" in page

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from ioweather.core.counters.growth import Growth, Origin, Sample, Target
 from ioweather.core.errors import CorruptInput
+from ioweather.core.safe_files import unescaped
 from ioweather.core.units import NS
 from ioweather.core.words import names_of, pairs_of
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
 _OPERATION = re.compile(r"\s+([A-Z][A-Z0-9_]{1,40}):((?: [0-9]{1,20}){8,9})\s*")
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 _NEGATIVE = 1 << 63
 # Requests that keep the connection, and do nothing for anybody.
 _UPKEEP = frozenset(
@@ -55,27 +55,32 @@ def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
             match = _DEVICE.fullmatch(line)
             # Other file systems have no statistics.
             if match is not None and match[3] in ("nfs", "nfs4") and match[4] is not None:
-                current = Mount(_unescaped(match[2]))
+                current = Mount(unescaped(match[2]))
         elif current is not None:
             _add(current, line, where)
     return found
 
 
-def _unescaped(path: str) -> str:
-    """The kernel writes blanks of a path as \\040."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), path)
-
-
 def _add(mount: Mount, line: str, where: str) -> None:
     if match := _OPERATION.fullmatch(line):
-        _add_operation(mount, match[1], [int(number) for number in match[2].split()])
+        name, (requests, *rest) = match[1], [int(number) for number in match[2].split()]
+        if name in _UPKEEP:
+            return
+        kind = _KINDS.get(name, "metadata")
+        for metric in (_METRICS.get(name, "other_ops"), "request_ops"):
+            mount.counters[metric] = mount.counters.get(metric, 0) + requests
+        # Milliseconds queued, on the way, and in all; one that is negative is unknown from then on.
+        metrics = ("request_wait_seconds", f"{kind}_rtt_seconds", f"{kind}_busy_seconds")
+        for metric, milliseconds in zip(metrics, rest[4:7]):
+            total = mount.times_us.get(metric, 0)
+            known = total is not None and milliseconds < _NEGATIVE
+            mount.times_us[metric] = (total or 0) + milliseconds * 1000 if known else None
         return
-    name, _, rest = line.strip().partition(":")
-    words = rest.split()
-    if name == "age" and words:
-        mount.age_seconds = _number(words[0], line, where)
+    name, _, words = line.strip().partition(":")
+    if name == "age" and words.split():
+        mount.age_seconds = _number(words.split()[0], line, where)
     elif name == "bytes":
-        numbers = [_number(word, line, where) for word in words[:6]]
+        numbers = [_number(word, line, where) for word in words.split()[:6]]
         if len(numbers) < 6:
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} has less than six numbers.")
         mount.counters["read_bytes"], mount.counters["write_bytes"] = numbers[4], numbers[5]
@@ -87,23 +92,6 @@ def _number(word: str, line: str, where: str) -> int:
     return int(word)
 
 
-def _add_operation(mount: Mount, name: str, numbers: list[int]) -> None:
-    if name in _UPKEEP:
-        return
-    kind = _KINDS.get(name, "metadata")
-    requests, queued, on_the_way, in_all = numbers[0], *numbers[5:8]
-    for metric in (_METRICS.get(name, "other_ops"), "request_ops"):
-        mount.counters[metric] = mount.counters.get(metric, 0) + requests
-    for metric, milliseconds in (
-        ("request_wait_seconds", queued),
-        (f"{kind}_rtt_seconds", on_the_way),
-        (f"{kind}_busy_seconds", in_all),
-    ):
-        total = mount.times_us.get(metric, 0)
-        known = total is not None and milliseconds < _NEGATIVE
-        mount.times_us[metric] = (total or 0) + milliseconds * 1000 if known else None
-
-
 def counter_growth(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
     """Return the increase of each counter between two readings.
 
@@ -112,10 +100,9 @@ def counter_growth(before: Mount, after: Mount, start_ns: int, end_ns: int) -> G
     """
     names = before.counters.keys() | after.counters.keys()
     increases = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
-    age_fell = None not in (before.age_seconds, after.age_seconds) and (after.age_seconds or 0) < (
-        before.age_seconds or 0
-    )
-    restarted = age_fell or any(increase < 0 for increase in increases.values())
+    ages = (before.age_seconds, after.age_seconds)
+    restarted = None not in ages and (ages[1] or 0) < (ages[0] or 0)
+    restarted = restarted or any(increase < 0 for increase in increases.values())
     if restarted:
         increases = {name: after.counters.get(name, 0) for name in names}
     for name, total in after.times_us.items():

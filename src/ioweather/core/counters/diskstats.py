@@ -57,60 +57,48 @@ def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float)
     grown: list[float | None] = []
     restarted = False
     for place, (old, new) in enumerate(zip(before, after)):
-        if new >= old or place == IN_FLIGHT:
-            grown.append(float(new - old))
-        else:
-            grown.append(growth_through_fall(place, old, new, seconds))
-            restarted = restarted or (grown[-1] is None and is_restart(place))
+        growth: float | None = float(new - old)
+        if new < old and place != IN_FLIGHT:
+            # A wrap is the way round, where that is short enough; else the counter restarted, or slipped back.
+            growth = float(new + (1 << (32 if old < 1 << 32 else 64)) - old)
+            if growth > _MOST_PER_SECOND.get(place, 0.0) * seconds:
+                growth, restarted = None, restarted or place in _STEADY
+        grown.append(growth)
     if restarted:
         grown = [float(new) for new in after]
     values = {name: value for name, value in _values(grown, seconds).items() if value is not None}
     return Amounts(values, restarted)
 
 
-def growth_through_fall(place: int, before: int, after: int, seconds: float) -> float | None:
-    """Growth of a counter that wrapped; None if it restarted or slipped back."""
-    way_round = after + (1 << (32 if before < 1 << 32 else 64)) - before
-    return float(way_round) if way_round <= _MOST_PER_SECOND.get(place, 0.0) * seconds else None
-
-
-def is_restart(place: int) -> bool:
-    """Whether a fall without a wrap means a restart of the device: a counter of time may only have slipped."""
-    return place in _STEADY
-
-
 def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | None]:
     def field(place: int) -> float | None:
         return grown[place] if place < len(grown) else None
 
+    def scaled(place: int, times: float = 1.0, per: float = 1.0) -> float | None:
+        value = field(place)
+        return None if value is None else value * times / per
+
+    def mean_seconds(waited_ms: float | None, requests: float | None) -> float | None:
+        return None if waited_ms is None or not requests else waited_ms / requests / 1e3
+
     reads, writes, discards = field(READS), field(WRITES), field(DISCARDS)
-    read_ms, write_ms, discard_ms = field(READ_MS), field(WRITE_MS), field(DISCARD_MS)
     # The response time of all requests needs the time of each kind; kernels before 4.18 know no discards.
-    times = [read_ms, write_ms] + ([discard_ms] if discards is not None else [])
+    times = [field(READ_MS), field(WRITE_MS)] + ([field(DISCARD_MS)] if discards is not None else [])
     waited = None if None in times else sum(time for time in times if time is not None)
-    busy, queue_ms = field(BUSY_MS), field(QUEUE_MS)
+    busy, queued = scaled(BUSY_MS, per=1e3), scaled(QUEUE_MS, per=1e3)
     return {
         "read_ops": reads,
         "write_ops": writes,
         "discard_ops": discards,
         "flush_ops": field(FLUSHES),
-        "read_bytes": _scaled(field(READ_SECTORS), SECTOR_BYTES),
-        "write_bytes": _scaled(field(WRITE_SECTORS), SECTOR_BYTES),
-        "discard_bytes": _scaled(field(DISCARD_SECTORS), SECTOR_BYTES),
-        "read_busy_seconds": None if read_ms is None else read_ms / 1e3,
-        "write_busy_seconds": None if write_ms is None else write_ms / 1e3,
-        "read_await_seconds": _mean_seconds(read_ms, reads),
-        "write_await_seconds": _mean_seconds(write_ms, writes),
-        "await_seconds": _mean_seconds(waited, (reads or 0) + (writes or 0) + (discards or 0)),
-        "queue_length": None if queue_ms is None else queue_ms / 1e3 / seconds,
-        "busy_ratio": None if busy is None else min(1.0, busy / 1e3 / seconds),
+        "read_bytes": scaled(READ_SECTORS, SECTOR_BYTES),
+        "write_bytes": scaled(WRITE_SECTORS, SECTOR_BYTES),
+        "discard_bytes": scaled(DISCARD_SECTORS, SECTOR_BYTES),
+        "read_busy_seconds": scaled(READ_MS, per=1e3),
+        "write_busy_seconds": scaled(WRITE_MS, per=1e3),
+        "read_await_seconds": mean_seconds(field(READ_MS), reads),
+        "write_await_seconds": mean_seconds(field(WRITE_MS), writes),
+        "await_seconds": mean_seconds(waited, (reads or 0) + (writes or 0) + (discards or 0)),
+        "queue_length": None if queued is None else queued / seconds,
+        "busy_ratio": None if busy is None else min(1.0, busy / seconds),
     }
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _mean_seconds(waited_ms: float | None, requests: float | None) -> float | None:
-    """Mean time of a request in seconds; None without requests."""
-    return None if waited_ms is None or not requests else waited_ms / requests / 1e3

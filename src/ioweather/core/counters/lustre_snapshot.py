@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from ioweather.core.counters.growth import Origin, Sample, Target
 from ioweather.core.counters.lustre_text import (
@@ -35,56 +34,42 @@ _SMALL_PAGES = 128
 _SLOW_MS = 128
 
 
-# Histograms of requests: `brw_stats` of targets, `rpc_stats` of clients.
-#     pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
-#     1:                      13  56  56   |  153   0   0
-#     1K:                      0   0 100   | 4059303  94 100
-# A line counts what is larger than the line before and at most as large as it says (`lprocfs_oh_tally_log2`).
-class Bucket(NamedTuple):
-    most: int
-    reads: int
-    writes: int
+def _request_counts(text: str, where: str) -> Sample:
+    """Counters that follow exactly from histograms of requests: `brw_stats` of targets, `rpc_stats` of clients.
 
+        pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
+        1:                      13  56  56   |  153   0   0
+        1K:                      0   0 100   | 4059303  94 100
 
-class Histograms(NamedTuple):
-    snapshot_ns: int
-    start_ns: int | None
-    sections: dict[str, list[Bucket]]
-
-
-def _parse_histograms(text: str, where: str) -> Histograms:
-    sections: dict[str, list[Bucket]] = {}
+    A line counts what is larger than the line before and at most as large as it says (`lprocfs_oh_tally_log2`).
+    """
+    sections: dict[str, list[tuple[int, int, int]]] = {}  # (most, reads, writes)
     times: dict[str, int] = {}
-    section: list[Bucket] = []
+    section: list[tuple[int, int, int]] = []
     for line in text.splitlines():
         if match := _BUCKET.fullmatch(line):
-            section.append(Bucket(int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
+            section.append((int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
         elif "% cum %" in line:
             section = sections.setdefault(line.strip().partition("  ")[0], [])
         elif (found := time_of(line.strip(), where)) is not None:
             times.setdefault(*found)
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
-    return Histograms(times["snapshot_time"], times.get("start_time"), sections)
-
-
-def counted_requests(sections: Mapping[str, list[Bucket]]) -> dict[str, int]:
-    """Counters by metric that follow exactly from the histograms."""
-    result: dict[str, int] = {}
     bulk = sections.get("pages per bulk r/w", sections.get("pages per rpc"))
-    if bulk is not None:
-        _add_up(result, "bulk", bulk)
-        _add_up(result, "small_bulk", [bucket for bucket in bulk if bucket.most <= _SMALL_PAGES])
-    if "disk I/O size" in sections:
-        _add_up(result, "disk", sections["disk I/O size"])
-    if "I/O time (1/1000s)" in sections:
-        _add_up(result, "slow_disk", [bucket for bucket in sections["I/O time (1/1000s)"] if bucket.most > _SLOW_MS])
-    return result
-
-
-def _add_up(result: dict[str, int], kind: str, buckets: list[Bucket]) -> None:
-    result[f"{kind}_read_ops"] = sum(bucket.reads for bucket in buckets)
-    result[f"{kind}_write_ops"] = sum(bucket.writes for bucket in buckets)
+    kinds = {
+        "bulk": bulk,
+        "small_bulk": bulk and [bucket for bucket in bulk if bucket[0] <= _SMALL_PAGES],
+        "disk": sections.get("disk I/O size"),
+        "slow_disk": sections.get("I/O time (1/1000s)"),
+    }
+    if kinds["slow_disk"] is not None:
+        kinds["slow_disk"] = [bucket for bucket in kinds["slow_disk"] if bucket[0] > _SLOW_MS]
+    counters: dict[str, int] = {}
+    for kind, buckets in kinds.items():
+        if buckets is not None:
+            counters[f"{kind}_read_ops"] = sum(reads for _, reads, _ in buckets)
+            counters[f"{kind}_write_ops"] = sum(writes for _, _, writes in buckets)
+    return Sample(times["snapshot_time"], times.get("start_time"), counters)
 
 
 JOB_STATS = "job_stats"
@@ -184,13 +169,10 @@ def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | 
         return _add_of_no_target(snapshot, parameter, text, where, host)
     target, leaf = found
     if (parameter.partition(".")[0], leaf) in _TARGET_STATS:
-        stats = parse_stats(text, where)
-        snapshot.samples[Origin(target, "stats")] = Sample(
-            stats.snapshot_ns, stats.start_ns, counted(target.kind, stats)
-        )
+        snapshot.samples[Origin(target, "stats")] = counted(target.kind, parse_stats(text, where))
     elif leaf == "brw_stats":
-        _add_histograms(snapshot, target, text, where)
-    elif leaf == "job_stats":
+        snapshot.samples[Origin(target, "requests")] = _request_counts(text, where)
+    elif leaf == JOB_STATS:
         snapshot.jobs[target] = parse_job_stats(text, where)
     elif leaf in _GAUGES:
         metric, factor = _GAUGES[leaf]
@@ -205,15 +187,16 @@ def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str,
     """Targets for services of a server and for clients: the host if known, else the name of the mount."""
     if match := _SERVICE.fullmatch(parameter):
         stats = parse_stats(text, where)
+        wait = stats.counters.get("req_waittime")  # requests, and how long they waited for a thread
+        waited = {"request_ops": wait.samples, "request_wait_seconds": wait.total or 0} if wait else {"request_ops": 0}
         kind, service = (match[1] or match[3]).lower(), match[2] or match[4]
-        snapshot.services[kind, service] = Sample(stats.snapshot_ns, stats.start_ns, requests_counted(stats))
+        snapshot.services[kind, service] = Sample(stats.snapshot_ns, stats.start_ns, waited)
     elif match := _CLIENT.fullmatch(parameter):
-        stats = parse_stats(text, where)
         target = Target(match[1], "host", host or f"{match[1]}-{match[2]}")
-        snapshot.samples[Origin(target, parameter)] = Sample(stats.snapshot_ns, stats.start_ns, counted("host", stats))
+        snapshot.samples[Origin(target, parameter)] = counted("host", parse_stats(text, where))
     elif match := _CLIENT_REQUESTS.fullmatch(parameter):
-        client = host or f"{match[1]}-{match[3]}"
-        _add_histograms(snapshot, Target(match[1], "host", f"{client}:{match[2]}"), text, where)
+        target = Target(match[1], "host", f"{host or f'{match[1]}-{match[3]}'}:{match[2]}")
+        snapshot.samples[Origin(target, "requests")] = _request_counts(text, where)
     elif match := _CONNECTION.fullmatch(parameter):
         current = _CURRENT.search(text)
         address = current[1] if current else text.strip()
@@ -239,21 +222,7 @@ def parse_device_list(lines: Iterable[str | None]) -> Snapshot:
     return snapshot
 
 
-def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -> None:
-    found = _parse_histograms(text, where)
-    sample = Sample(found.snapshot_ns, found.start_ns, counted_requests(found.sections))
-    snapshot.samples[Origin(target, "requests")] = sample
-
-
-def requests_counted(stats: Stats) -> dict[str, int]:
-    """Counters of a service: number of requests, and how long they waited for a thread."""
-    wait = stats.counters.get("req_waittime")
-    if wait is None:
-        return {"request_ops": 0}
-    return {"request_ops": wait.samples, "request_wait_seconds": wait.total or 0}
-
-
-def counted(kind: str, stats: Stats) -> dict[str, int]:
+def counted(kind: str, stats: Stats) -> Sample:
     """Counters by metric. On a metadata target what has no metric of its own goes to other_ops; elsewhere it is no
     work (pings, connects), or, of clients, counted by another line."""
     metric_of = metadata_metric if kind == "mdt" else target_metric
@@ -267,7 +236,7 @@ def counted(kind: str, stats: Stats) -> dict[str, int]:
         busy = _BUSY.get(name) or ("metadata_busy_seconds" if kind != "ost" and metric is not None else None)
         if busy is not None and counter.unit.startswith("usec") and counter.total is not None:
             result[busy] = result.get(busy, 0) + counter.total
-    return result
+    return Sample(stats.snapshot_ns, stats.start_ns, result)
 
 
 def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
@@ -313,19 +282,17 @@ def tree_files(root: Path) -> Iterator[tuple[str, Path]]:
                         yield ".".join((*folder.relative_to(base).parts, leaf)), folder / leaf
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").rstrip("\0")
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
-
-
 def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) -> Snapshot:
     """One snapshot of a server or of a copied tree."""
     snapshot = Snapshot(host=host)
     for parameter, path in tree_files(root):
         if with_jobs or path.name != JOB_STATS:
-            add_parameter(snapshot, parameter, _text(path), str(root), host)
+            try:
+                text = path.read_text(encoding="utf-8", errors="replace").rstrip("\0")
+            except OSError as error:
+                hint = "Some of debugfs needs root."
+                raise SourceError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+            add_parameter(snapshot, parameter, text, str(root), host)
     return snapshot
 
 

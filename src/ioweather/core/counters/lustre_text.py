@@ -113,19 +113,17 @@ def _counter(word: str, line: str, where: str) -> int:
 def time_of(line: str, where: str) -> tuple[str, int] | None:
     """('snapshot_time', its UTC ns), or one of the two others; None of any other line."""
     match = _TIME.fullmatch(line) if line[:1] in "se" else None
-    return None if match is None else (match[1], _time_ns(match, where))
-
-
-def _time_ns(match: re.Match[str], where: str) -> int:
-    fraction = int(match[3] or 0)
-    if match[4] == "usecs":
-        fraction *= 1000
-    elif match[4] is None and match[3]:
-        fraction = int(match[3].ljust(9, "0")[:9])
-    moment = int(match[2]) * NS + fraction
+    if match is None:
+        return None
+    fraction = match[3] or "0"
+    # The unit is in brackets, or the digits are those after a point.
+    fraction_ns = (
+        int(fraction) * 1000 if match[4] == "usecs" else int(fraction if match[4] else fraction.ljust(9, "0")[:9])
+    )
+    moment = int(match[2]) * NS + fraction_ns
     if moment >= _END_NS:
         raise CorruptInput(f"{where}: {match[0][:80]!r} is not a time of this age.")
-    return moment
+    return match[1], moment
 
 
 def parse_number(text: str, where: str) -> int:
@@ -172,7 +170,6 @@ _IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a 
 _TIMES = ("  snapshot_time:", "  start_time:")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})(?![0-9])")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_BYTES_SUFFIX = "_bytes"
 LONGEST_KEY = 1024
 
 
@@ -207,11 +204,6 @@ class JobAmounts(NamedTuple):
     restarted: bool
 
 
-def entry_texts(text: str) -> Iterator[str]:
-    """Texts of the entries of a list, without their marks."""
-    yield from ("\n" + text).split(ENTRY)[1:]
-
-
 def unquoted(text: str) -> str:
     """A job's key without the quotes that 2.14 puts around it."""
     text = text.strip()
@@ -229,8 +221,18 @@ def parse_entry(text: str, where: str) -> tuple[str, Entry]:
             continue
         if (match := _JOB_LINE.match(line)) is not None:
             name, samples, unit, total, sizes = match.groups()
-            if count := int(samples):
-                _count(operations, name, count, unit, int(total) if total else None, sizes)
+            amount = int(total) if total else None
+            if not int(samples):
+                continue
+            # `read_bytes` and `read` count the same requests: the one their bytes, the other, since 2.12, their time.
+            if name.endswith("_bytes"):
+                name = name[: -len("_bytes")]
+                time_us = operations.get(name, _NONE).time_us
+                operations[name] = Operation(int(samples), amount, time_us, (sizes or "").strip() or None)
+            else:
+                _, moved, _, known_sizes = operations.get(name, _NONE)
+                time_us = amount if unit.startswith("usec") else None
+                operations[name] = Operation(int(samples), moved, time_us, known_sizes)
         elif line.startswith(_TIMES):
             times.update(filter(None, [time_of(line.strip(), where)]))
         elif " samples:" in line and not _NOTHING_DONE.search(line):
@@ -242,26 +244,10 @@ def parse_entry(text: str, where: str) -> tuple[str, Entry]:
     return unquoted(key), Entry(times["snapshot_time"], times.get("start_time"), operations)
 
 
-def _count(operations: Operations, name: str, samples: int, unit: str, total: int | None, sizes: str | None) -> None:
-    """`read_bytes` and `read` count the same requests: the one their bytes, the other, since 2.12, their time."""
-    if name.endswith(_BYTES_SUFFIX):
-        name = name[: -len(_BYTES_SUFFIX)]
-        operations[name] = Operation(
-            samples, total, operations.get(name, _NONE).time_us, sizes and (sizes.strip() or None)
-        )
-        return
-    time_us = total if unit.startswith("usec") else None
-    known = operations.get(name)
-    if known is None:
-        operations[name] = Operation(samples, time_us=time_us)
-    else:
-        operations[name] = Operation(known.samples, known.bytes, time_us, known.sizes)
-
-
 def parse_job_stats(text: str, where: str) -> dict[str, Entry]:
     """All entries of one target by job; of repeated entries of a job the later counts."""
     found: dict[str, Entry] = {}
-    for key, entry in (parse_entry(part, where) for part in entry_texts(text)):
+    for key, entry in (parse_entry(part, where) for part in ("\n" + text).split(ENTRY)[1:]):
         if key not in found or found[key].last_ns < entry.last_ns:
             found[key] = entry
     return found
@@ -274,55 +260,31 @@ def size_bins(text: str | None) -> dict[int, int]:
     return {int(size) * _SCALE[scale]: int(count) for size, scale, count in _BUCKET.findall(text)}
 
 
-def _fell(before: Operation, after: Operation) -> bool:
-    """Whether an amount fell; amounts that one of the two lacks are not compared."""
-    samples, moved, time_us, _ = after
-    samples_then, moved_then, time_us_then, _ = before
-    return (
-        samples < samples_then
-        or (moved is not None and moved_then is not None and moved < moved_then)
-        or (time_us is not None and time_us_then is not None and time_us < time_us_then)
-    )
-
-
-def _grown(before: Operation, after: Operation) -> Operation:
-    samples, moved, time_us, sizes = after
-    samples_then, moved_then, time_us_then, sizes_then = before
-    return Operation(
-        samples - samples_then,
-        None if moved is None else moved - (moved_then or 0),
-        None if time_us is None else time_us - (time_us_then or 0),
-        None if sizes is None or sizes == sizes_then else _sizes_grown(sizes_then, sizes),
-    )
-
-
-def _sizes_grown(before: str | None, after: str) -> str | None:
-    old, new = size_bins(before), size_bins(after)
-    grown = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
-    return ", ".join(grown) or None
+def _difference(before: Operation, after: Operation) -> Operation | None:
+    """What was done between two samples of an operation; None where an amount fell. Amounts that one of the two lacks
+    are not compared."""
+    pairs = tuple(zip(before[:3], after[:3]))
+    if any(then is not None and now is not None and now < then for then, now in pairs):
+        return None
+    samples, moved, time_us = (None if now is None else now - (then or 0) for then, now in pairs)
+    old, new = size_bins(before.sizes), size_bins(after.sizes)
+    sizes = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
+    return Operation(samples or 0, moved, time_us, ", ".join(sizes) or None)
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
     """An entry whose counters fell, or that counts from another moment on, started again. None where it did nothing."""
-    grown: Operations = {}
-    known = before.operations
-    restarted = before.begun_ns != after.begun_ns or not known.keys() <= after.operations.keys()
+    grown: dict[str, Operation | None] = {}
     for name, now in after.operations.items():
-        then = known.get(name)
-        if then is None:
-            grown[name] = now
-        elif now != then:
-            if _fell(then, now):
-                restarted = True
-                break
-            grown[name] = _grown(then, now)
-    if restarted:
-        return JobAmounts(key, *_span(_later(before.last_ns, after.begun_ns), after.last_ns), after.operations, True)
-    return JobAmounts(key, *_span(before.last_ns, after.last_ns), grown, False) if grown else None
-
-
-def _later(moment_ns: int, begun_ns: int | None) -> int:
-    return moment_ns if begun_ns is None else max(moment_ns, begun_ns)
+        then = before.operations.get(name, _NONE)
+        if now != then:
+            grown[name] = _difference(then, now)
+    went_on = {name: operation for name, operation in grown.items() if operation is not None}
+    same_entry = before.begun_ns == after.begun_ns and before.operations.keys() <= after.operations.keys()
+    if same_entry and len(went_on) == len(grown):
+        return JobAmounts(key, *_span(before.last_ns, after.last_ns), went_on, False) if grown else None
+    start_ns = max(before.last_ns, after.begun_ns or 0)
+    return JobAmounts(key, *_span(start_ns, after.last_ns), after.operations, True)
 
 
 def _span(start_ns: int, end_ns: int) -> tuple[int, int]:
@@ -347,19 +309,15 @@ class TargetJobs:
     def update(self, entries: Mapping[str, Entry], looked_ns: int | None) -> Iterator[JobAmounts]:
         """`looked_ns`: when the list was shown, where that is known. A list from before the last one (files joined out
         of order) is compared from there on."""
-        if self._is_earlier(entries, looked_ns):
+        pairs = ((self._entries[key], entry) for key, entry in entries.items() if key in self._entries)
+        before_last = looked_ns is not None and self._looked_ns is not None and looked_ns < self._looked_ns
+        if before_last or any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs):
             self._entries, self._gone, self._looked_ns, self._latest_ns, self.looks = {}, {}, None, 0, 0
         for key, entry in entries.items():
             amounts = self.see(key, entry)
             if amounts is not None:
                 yield amounts
         self.end_look(entries.__contains__, looked_ns)
-
-    def _is_earlier(self, entries: Mapping[str, Entry], looked_ns: int | None) -> bool:
-        if looked_ns is not None and self._looked_ns is not None and looked_ns < self._looked_ns:
-            return True
-        pairs = ((self._entries[key], entry) for key, entry in entries.items() if key in self._entries)
-        return any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs)
 
     def see(self, key: str, entry: Entry) -> JobAmounts | None:
         """Take one entry of a list; unchanged ones may be left out."""
@@ -370,7 +328,16 @@ class TargetJobs:
         self._latest_ns = max(self._latest_ns, entry.last_ns)
         if before is not None:
             return amounts_between(key, before, entry)
-        return self._of_new_entry(key, entry) if self.looks else None
+        if not self.looks:
+            return None
+        # The list before did not have it: all of its counts are new.
+        came_back = key in self._gone
+        self._gone.pop(key, None)
+        start = self._looked_ns if entry.begun_ns is None else entry.begun_ns
+        if start is None:
+            self.unplaced += 1
+            return None
+        return JobAmounts(key, *_span(start, entry.last_ns), entry.operations, came_back) if entry.operations else None
 
     def end_look(self, is_there: Callable[[str], bool], looked_ns: int | None) -> None:
         """End the list: `is_there` says whether a job was in it."""
@@ -382,16 +349,6 @@ class TargetJobs:
         latest = max(self._latest_ns, looked_ns or 0, self._looked_ns or 0)
         self._looked_ns = latest or None
         self.looks += 1
-
-    def _of_new_entry(self, key: str, entry: Entry) -> JobAmounts | None:
-        """Amounts of an entry that the list before did not have: all of its counts are new."""
-        came_back = key in self._gone
-        self._gone.pop(key, None)
-        start = self._looked_ns if entry.begun_ns is None else entry.begun_ns
-        if start is None:
-            self.unplaced += 1
-            return None
-        return JobAmounts(key, *_span(start, entry.last_ns), entry.operations, came_back) if entry.operations else None
 
     def whole_lives(self) -> Iterator[JobAmounts]:
         """After a single list: what each entry has counted since its start, if that is known."""
@@ -423,33 +380,26 @@ class JobIdentity:
     host: str | None = None
 
 
-_NOTHING = JobIdentity()
-
-
 @lru_cache(maxsize=1 << 14)  # the same jobs are looked at again and again
 def identity_of(key: str) -> JobIdentity:
     """What the job id of a server says: number, user, program and host, where it has them."""
     if _JOB_NUMBER.fullmatch(key):
         return JobIdentity(job_id=int(key))
-    if ":" in key:
-        return _by_colons(key.split(":"))
     if match := _PBS.fullmatch(key):
         return JobIdentity(job_id=int(match[1]))
+    if ":" in key:  # a job or a program, its user, and perhaps the client
+        first, uid, *rest = key.split(":")
+        if first and _JOB_NUMBER.fullmatch(uid) and len(rest) <= 1:
+            host = (rest or [""])[0] or None
+            if not _JOB_NUMBER.fullmatch(first):
+                return JobIdentity(uid=int(uid), exe=first, host=host)
+            if host:  # two numbers alone may be anything
+                return JobIdentity(job_id=int(first), uid=int(uid), host=host)
+        return JobIdentity()
     exe, _, uid = key.rpartition(".")
     if not exe or exe.isdigit() or not _JOB_NUMBER.fullmatch(uid) or _VERSIONED.fullmatch(key):
-        return _NOTHING
+        return JobIdentity()
     return JobIdentity(uid=int(uid), exe=exe)
-
-
-def _by_colons(parts: list[str]) -> JobIdentity:
-    """A job or a program, its user, and perhaps the client; a number and another one alone may be anything."""
-    first, uid, *rest = parts
-    if not first or not _JOB_NUMBER.fullmatch(uid) or len(rest) > 1:
-        return _NOTHING
-    host = rest[0] if rest else None
-    if _JOB_NUMBER.fullmatch(first):
-        return JobIdentity(job_id=int(first), uid=int(uid), host=host) if host else _NOTHING
-    return JobIdentity(uid=int(uid), exe=first, host=host or None)
 
 
 def job_rows(target: Target, amounts: JobAmounts, quality: int, cluster: str | None) -> Iterator[dict[str, object]]:

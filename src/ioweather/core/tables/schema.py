@@ -298,6 +298,10 @@ class TableSpec:
             rows = next((len(value) for value in given.values() if not isinstance(value, scalars)), 1)
         return Frame({spec.name: build_column(spec, given.get(spec.name), rows) for spec in self.columns})
 
+    def frame_of(self, rows: Sequence[Mapping[str, Any]]) -> Frame:
+        """A frame of rows by the names of their columns; what a row does not have is null."""
+        return self.frame({name: [row.get(name) for row in rows] for name in self.names}, rows=len(rows))
+
     def check(self, frame: Frame, now_ns: int) -> Checked:
         """The possible rows of a frame of this table, and complaints about the others."""
         faults = [*_faults(self, frame, now_ns)] if frame.rows else []

@@ -164,7 +164,10 @@ def _facts(advice: Advice) -> Iterator[Fact]:
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """A finding on advice that has no line of its own."""
+    """A finding on time that is no I/O, and one on advice that has no line of its own."""
+    for advice in advised.patterns:
+        if advice.name == "waiting_opens":
+            yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
         largest = f"{'it' if len(more) == 1 else 'the first'} saves {_value(more[0])}"

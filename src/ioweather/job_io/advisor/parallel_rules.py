@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.file_records import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
@@ -19,6 +19,7 @@ from ioweather.job_io.advisor.fixes import (
     by_all,
     describe_small,
     hint,
+    hints,
     joined,
     joined_by_collectives,
     layout_lines,
@@ -27,7 +28,7 @@ from ioweather.job_io.advisor.fixes import (
     rate_words,
     request_lines,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile
+from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
@@ -176,6 +177,35 @@ def seconds_between_writes(profile: Profile) -> float:
     return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
 
 
+def aggregators(profile: Profile) -> Seen | None:
+    """Collective MPI-IO with fewer aggregators than nodes."""
+    records, rows = profile.records, profile.counted & profile.collective
+    # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
+    mine = np.isin(records.file, np.unique(records.file[profile.collective])) & records.posix & profile.moved_rows
+    callers = np.unique(records.rank[mine])
+    trace = profile.log.records("DXT_POSIX") if profile.log else None
+    if trace is not None and (not len(callers) or callers[0] < 0):
+        callers = np.unique(trace["rank"][(trace["reads"] + trace["writes"]) > 0])
+    count = int((callers >= 0).sum())
+    if profile.node_count is None or not rows.any() or not 0 < count < profile.nodes:
+        return None
+    seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
+    most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
+    lines = hints(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
+    return Seen(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
+
+
+def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
+    """Return targets, and the share of each record on each of them: a file is divided evenly over its targets."""
+    osts = profile.records.text("osts")
+    lists = [[name for name in category.split(",") if name] for category in osts.categories]
+    targets = sorted({name for code in np.unique(osts.codes[rows]) if code >= 0 for name in lists[code]})
+    shares = np.zeros((len(targets), len(lists) + 1))
+    for code, names in enumerate(lists):
+        shares[[place for place, target in enumerate(targets) if target in names], code] = 1.0 / max(len(names), 1)
+    return targets, shares[:, osts.codes]
+
+
 def striping(profile: Profile) -> Seen | None:
     """A large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
@@ -212,9 +242,7 @@ def unused_targets(profile: Profile) -> Seen | None:
     stripes = profile.ints("stripe_count")
     laid_out = rows & (stripes > 0)
     if laid_out.any():
-        osts = records.text("osts")
-        lists = (osts.categories[code].split(",") for code in np.unique(osts.codes[laid_out]) if code >= 0)
-        used = len({target for names in lists for target in names if target})
+        used = len(_target_shares(profile, laid_out)[0])
         if not used:  # their numbers are not recorded: at most the sum of stripes
             most = np.zeros(records.files, np.int64)
             np.maximum.at(most, records.file[laid_out], stripes[laid_out])
@@ -234,6 +262,58 @@ def unused_targets(profile: Profile) -> Seen | None:
             return None
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
     return Seen(evidence, 0.0, layout_lines(profile, rows & profile.shared, int(most_stripes(profile))), rows)
+
+
+def uneven_targets(profile: Profile) -> Seen | None:
+    """Files whose stripes share some targets more than others."""
+    rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
+    targets, share = _target_shares(profile, rows)
+    load = (share * np.where(rows, profile.moved, 0)).sum(axis=1)
+    if profile.incomplete or len(targets) < 2 or load.sum() < 64 * MIB or load.max() <= 1.5 * load.mean():
+        return None
+    busiest, mean = int(np.argmax(load)), float(load.mean())
+    seconds = profile.saving(np.where(rows, profile.data_seconds * share[busiest] * (1.0 - mean / load.max()), 0.0))
+    if seconds < FELT_SHARE * (profile.io_seconds or 0.0):
+        return None
+    evidence = (
+        f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's data; the mean of "
+        f"{len(targets):,} targets is {format_bytes(mean)}"
+    )
+    # One stripe for each file, or all targets for a shared file.
+    width = int(most_stripes(profile)) if (rows & profile.shared).any() else 1
+    return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
+
+
+def slow_target(profile: Profile) -> Seen | None:
+    """One storage target far slower than the others, for files of the same kind: three files or more on it, and four
+    other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
+    spent, moved = profile.data_seconds, profile.moved
+    rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
+    targets, share = _target_shares(profile, rows)
+    if len(targets) <= 4:
+        return None
+    place, each = np.where(rows, share.argmax(axis=0), -1), ratio(spent, moved)
+    usual = np.array([np.median(each[place == number]) for number in range(len(targets))])
+    worst = int(usual.argmax())
+    slow, rest = place == worst, rows & (place != worst)
+    clearly = each[slow].min() > np.quantile(each[rest], 0.9) and usual[worst] >= 5 * np.median(np.delete(usual, worst))
+    # Its files must not be smaller requests in disguise.
+    here, elsewhere = (np.median(ratio(moved[which], profile.operations[which])) for which in (slow, rest))
+    if slow.sum() < 3 or not clearly or here < elsewhere / 2:
+        return None
+    name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
+    mount = profile.records.text("mount")
+    mounts = {mount.categories[code] for code in np.unique(mount.codes[slow]) if code >= 0}
+    when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
+    took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
+    evidence = (
+        f"not your fault, storage target {name} was slow{when}: a file took {took} "
+        f"({int(slow.sum()):,} files), {others} on the {len(targets) - 1:,} others"
+    )
+    saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
+    full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
+    lines = (f"report {full_name} to your site", "no change of the program helps")
+    return Seen(evidence, profile.saving(saved), lines, slow)
 
 
 def _has_one_rank(profile: Profile) -> bool:

@@ -49,6 +49,8 @@ _SMALL_BINS: Final = 5
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 # A pattern of files that take less than this part of the I/O time is not named.
 FELT_SHARE: Final = 0.01
+# An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
+_LONG_OPEN_SECONDS: Final = 1.0
 # No device is faster.
 WRITE_TO_MEMORY_SECONDS: Final = 10e-6
 SYSTEM_CALL_SECONDS: Final = 1e-6
@@ -71,7 +73,7 @@ class Profile:
             applications, job_io = applications.take([run]), job_io.take([run])
             files = files.take(files.text("log_digest").equals(str(applications.text("log_digest").tolist()[0])))
         self.records, self.row = file_records(applications, files), job_io.records()[0]
-        self.ints, self.seconds = self.records.ints, self.records.seconds
+        self.ints = self.records.ints
         self.facility, self.log = view.facility, view.log
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
         self.command: str = applications.text("exe").tolist()[0] or ""
@@ -89,14 +91,33 @@ class Profile:
         self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
+        self.waits = self._find_waits()
+        self._mark_records()
         value = self.row["io_seconds"]
-        # D; None if the log has no times.
+        # D, without `waits`; None if the log has no times.
         self.io_seconds = float(value) if value is not None and math.isfinite(value) and value > 0 else None
+        if self.io_seconds and self.waits.any():
+            self.io_seconds = float(self.rank_sums(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
         self.moved_bytes = int(self.row["read_bytes"]) + int(self.row["write_bytes"])
         self.bytes_per_s = max(self.moved_bytes, 0) / self.io_seconds if self.io_seconds else 0.0
-        self._mark_records()
         self._find_rates(view.target_count, view.target_bytes_per_s)
         self._measure_requests()
+
+    def seconds(self, name: str) -> Floats:
+        """A float column in the order of the records. Waiting for the other end of a pipe is not I/O."""
+        values = self.records.seconds(name)
+        return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
+
+    def _find_waits(self) -> Bools:
+        """Return rows whose opens waited for something else than storage: a second or more each, in threads of a
+        process that spent more time in I/O than the run lasted."""
+        records = self.records
+        meta, alone = records.seconds("meta_seconds"), records.counted & (records.rank >= 0)
+        spent = np.where(alone, meta + records.seconds("read_seconds") + records.seconds("write_seconds"), 0.0)
+        ranks, place = np.unique(records.rank, return_inverse=True)
+        in_threads = sums(spent, place, len(ranks)) > 1.05 * (self.run_seconds or math.inf)
+        is_long = meta >= _LONG_OPEN_SECONDS * np.maximum(self.ints("open_count"), 1)
+        return np.asarray(alone & in_threads[place] & is_long, np.bool_)
 
     def _mark_records(self) -> None:
         records = self.records
@@ -243,7 +264,7 @@ class Profile:
     def is_felt(self, rows: Bools) -> bool:
         """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
         compared with it."""
-        if not self.io_seconds:
+        if not self.io_seconds or (rows & self.waits).any():
             return True
         mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
         return self.saving(np.where(mine, self.spent, 0.0)) >= FELT_SHARE * self.io_seconds

@@ -288,6 +288,18 @@ def seeks(profile: Profile) -> Seen | None:
     return Seen(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
+def waiting_opens(profile: Profile) -> Seen | None:
+    """Opens that wait for something else than storage."""
+    if not (rows := profile.waits).any():
+        return None
+    longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
+    evidence = (
+        f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
+        "on pipes or locks; not storage time, so excluded from the advice"
+    )
+    return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+
+
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
     rows = profile.counted & ~profile.records.mpiio & ~_flushed(profile)

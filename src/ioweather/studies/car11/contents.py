@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
@@ -34,7 +36,6 @@ from ioweather.core.results import (
 from ioweather.core.units import DAY_NS, MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
-from ioweather.stats.series import Drift, drift
 from ioweather.stats.summary_tables import table
 
 _LATEST_LARGEST: Final = (
@@ -214,6 +215,71 @@ def _accounts(jobs: Frame | None) -> dict[int, str]:
     }
 
 
+@dataclass(frozen=True)
+class Drift:
+    """Growth as a random walk: increments over dt have mean mu*dt and variance s2*dt.
+
+    Observations need not be evenly spaced. The first and the last give the `rate` per unit of time, those between the
+    `variance` per unit of time, None with fewer than three.
+    """
+
+    rate: float
+    variance: float | None
+    span: float
+    steps: int
+
+    def rate_interval(self, level: float) -> tuple[float, float] | None:
+        if self.variance is None:
+            return None
+        # mu = sum(dN) / T has variance s2 / T.
+        half = self._quantile(level) * math.sqrt(self.variance / self.span)
+        return self.rate - half, self.rate + half
+
+    def _quantile(self, level: float) -> float:
+        return -float(stdtrit(self.steps - 1, (1 - level) / 2))
+
+    def reaches(self, distance: float) -> float | None:
+        """Time until it has grown by `distance`; None if it does not grow."""
+        if distance <= 0:
+            return 0.0
+        return distance / self.rate if self.rate > 0 else None
+
+    def reach_interval(self, distance: float, level: float) -> tuple[float, float | None] | None:
+        """Times between which it reaches `distance`; no upper end where it may never.
+
+        After t the growth is mu*t with variance s2*t*(1 + t/T): its random steps, and the error of the drift.
+        """
+        if self.variance is None or distance <= 0:
+            return None
+        if self.variance == 0:
+            exact = self.reaches(distance)
+            return None if exact is None else (exact, exact)
+        q, s2, span, mu = self._quantile(level), self.variance, self.span, self.rate
+
+        # The bounds d = mu t +- q sqrt(s2 t (1 + t/T)) are the roots of a t^2 - b t + d^2 = 0.
+        low_slope, high_slope = mu - q * math.sqrt(s2 / span), mu + q * math.sqrt(s2 / span)
+        if high_slope <= 0:
+            return None
+        a, b = low_slope * high_slope, 2 * distance * mu + q * q * s2
+        root = math.sqrt(b * b - 4 * a * distance**2)
+        # A lower bound that does not rise may never reach the distance.
+        return 2 * distance**2 / (b + root), (b + root) / (2 * a) if low_slope > 0 else None
+
+
+def drift(times: NDArray[Any], values: NDArray[Any]) -> Drift | None:
+    """Return the drift of two or more observations at increasing times; None with fewer."""
+    t, v = np.asarray(times, np.float64), np.asarray(values, np.float64)
+    dt, dv = np.diff(t), np.diff(v)
+    if len(dt) == 0 or (dt <= 0).any():
+        return None
+    span = float(dt.sum())
+    rate = float(dv.sum()) / span
+    # Standardised residuals have variance s2; one degree of freedom went to the rate.
+    residual = (dv - rate * dt) ** 2 / dt
+    variance = float(residual.sum()) / (len(dt) - 1) if len(dt) > 1 else None
+    return Drift(rate, variance, span, len(dt))
+
+
 # car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
 _LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
 _TWO_SCANS: Final = "two scans give a rate but no interval"
@@ -256,16 +322,14 @@ def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Iterator[
             yield plain(f"below_ratio{suffix}[{label}]", share, "ratio", n=n, method=method)
         if bins is sizes:
             yield plain("largest", scans.numbers("largest_file_bytes")[-1], "bytes", n=n, method="maximum")
-    columns = {
-        "low": ("from", "bytes", sizes.low),
-        "high": ("to", "bytes", sizes.high),
-        "files": ("files", "count", sizes.count),
-        "bytes": ("bytes", "bytes", sizes.bytes),
-        "below": ("files below `to`", "ratio", sizes.count.cumsum() / sizes.files),
-    }
+    columns = (
+        "low: from [bytes]; high: to [bytes]; files: files [count]; bytes: bytes [bytes]; "
+        "below: files below `to` [ratio]"
+    )
+    numbers = [sizes.low, sizes.high, sizes.count, sizes.bytes, sizes.count.cumsum() / sizes.files]
     if rest is not None:
-        columns["rest"] = (f"files without {project}", "count", rest.count)
-    yield table("sizes", columns, "Files by size, in powers of two")
+        columns, numbers = f"{columns}; rest: files without {project} [count]", [*numbers, rest.count]
+    yield table("sizes", columns, *numbers, title="Files by size, in powers of two")
     below = {name: (bins.high, bins.count.cumsum() / bins.files) for name, bins in series.items()}
     line = Reference("x", float(MIB), "1 MiB")
     yield _cdf("size_cdf", "share of files", below, "Share of files below a size", (line,))
@@ -341,16 +405,15 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
         of_scan = range(scans.count)
         own["used"] = [scans.project_histogram(i, what, project).total_bytes for i in of_scan]
         own["files"] = [scans.project_histogram(i, "size", project).files for i in of_scan]
-    columns: dict[str, tuple[str, str, list[str]]] = {
-        "scan": ("scan", "text", [*(utc_day(int(moment)) for moment in moments), *(["change"] if changes else [])])
-    }
+    columns = "scan: scan [text]"
+    shown = [[*(utc_day(int(moment)) for moment in moments), *(["change"] if changes else [])]]
     for suffix, label, numbers in (("", "", totals), ("_project", f", {project}", own)):
         for name, values in numbers.items():
-            shown = [format_bytes(value) if name == "used" else f"{value:,}" for value in values]
+            columns += f"; {name}{suffix}: {name}{label} [text]"
             change = _growth(values)
-            shown += [f"{change:+.1%}" if change is not None else "–"] if changes else []
-            columns[f"{name}{suffix}"] = (f"{name}{label}", "text", shown)
-    yield table("growth", columns, "Growth")
+            words = [format_bytes(value) if name == "used" else f"{value:,}" for value in values]
+            shown.append(words + ([f"{change:+.1%}" if change is not None else "–"] if changes else []))
+    yield table("growth", columns, *shown, title="Growth")
     if not changes:
         yield Finding("Growth needs a second scan of the same tree.", "undecided", name="second_scan_needed")
     else:
@@ -512,26 +575,20 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]
     older = [ages.from_on(edge) for edge in edges]
-    yield table(
-        "data_age",
-        {
-            "age": ("not modified for (days)", "count", edges),
-            "files": ("files", "count", [files for files, _ in older]),
-            "files_ratio": ("of the files", "ratio", [files / ages.files for files, _ in older]),
-            "bytes": ("bytes", "bytes", [held for _, held in older]),
-            "bytes_ratio": ("of the bytes", "ratio", [share(edge) for edge in edges]),
-        },
-        "Age of the data by modification time",
+    columns = (
+        "age: not modified for (days) [count]; files: files [count]; files_ratio: of the files [ratio]; "
+        "bytes: bytes [bytes]; bytes_ratio: of the bytes [ratio]"
     )
+    rows = [(edge, n, n / ages.files, held, share(edge)) for edge, (n, held) in zip(edges, older, strict=True)]
+    yield ResultTable.of("data_age", columns, rows, "Age of the data by modification time")
     series = {"files": ages.count.cumsum() / ages.files, "bytes": ages.bytes.cumsum() / max(1, total)}
-    rows = {
-        "series": ("", "text", [name for name in series for _ in ages.high]),
-        "days": ("modified within (days)", "count", [int(edge) for _ in series for edge in ages.high]),
-        "share": ("share", "ratio", np.concatenate(list(series.values()))),
-    }
+    cumulated = ((n, int(edge), float(s)) for n, v in series.items() for edge, s in zip(ages.high, v, strict=True))
+    drawn = ResultTable.of(
+        "age_cdf", "series [text]; days: modified within (days) [count]; share: share [ratio]", cumulated
+    )
     lines = tuple(Reference("x", float(days), f"{days} days") for days in AGES_DAYS)
     title = "Files and bytes by time since modification"
-    yield Chart.of("cdf", table("age_cdf", rows), "x=days y=share series", title, log="x", references=lines)
+    yield Chart.of("cdf", drawn, "x=days y=share series", title, log="x", references=lines)
     yield "Ages are by modification time in the newest scan: a copy that keeps times looks old, and a touched file new."
     yield "Data that was written and deleted between scans is not seen."
 

@@ -30,7 +30,6 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
 from ioweather.core.words import names_of
-from ioweather.stats.climatology import cycle_spread, rotated_sums
 from ioweather.stats.estimates import (
     LEVEL,
     Intervals,
@@ -44,7 +43,7 @@ from ioweather.stats.estimates import (
 from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.histograms import RELATIVE_ERROR
 from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
-from ioweather.stats.series import variation_from_sums
+from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
@@ -251,7 +250,7 @@ def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
 
     split, width = len(sums[True]), every[0].interval_ns
     table = np.stack([*sums[True], *sums[False]], axis=1)
-    intervals = Intervals(np.ones(len(starts), np.bool_), width, on=True, unit=1, unit_name="interval")
+    intervals = Intervals(np.ones(len(starts), np.bool_), width, unit=1, unit_name="interval")
     found = intervals.estimate(
         name, "factor", table, lambda s: variation(s[:, :split]) / variation(s[:, split:]), n=len(starts)
     )

@@ -32,8 +32,16 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.stats.bootstrap import MIN_BLOCKS, effective_sample
-from ioweather.stats.estimates import LEVEL, median_estimate, number, plain, quantiles, share_estimate
+from ioweather.stats.estimates import (
+    LEVEL,
+    MIN_BLOCKS,
+    effective_sample,
+    median_estimate,
+    number,
+    plain,
+    quantiles,
+    share_estimate,
+)
 from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
 from ioweather.stats.rollups import ROLLUP_COLUMNS
 from ioweather.stats.slowdown import operation_series
@@ -373,16 +381,12 @@ def _benchmark(
                 boxes.append((str(phase["label"]), op, filesystem, *quantiles(own)))
     shown = np.flatnonzero(stored)[drawn_points(part.seconds[stored])]
     shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
-    points = table(
-        "measurements",
-        {
-            "time": ("", "time_ns", part.start_ns[shown]),
-            "seconds": ("response time", "seconds", part.seconds[shown]),
-            "slowdown": ("slowdown", "factor", slowdown[shown]),
-            "op": ("operation", "text", part.op[shown].tolist()),
-            "filesystem": ("", "text", part.filesystem[shown].tolist()),
-        },
+    columns = (
+        "time [time_ns]; seconds: response time [seconds]; slowdown: slowdown [factor]; op: operation [text]; "
+        "filesystem [text]"
     )
+    measures = (part.start_ns, part.seconds, slowdown, part.op, part.filesystem)
+    points = table("measurements", columns, *(each[shown] for each in measures))
     # Nine phases without a pause are one grey block: lines with names where they begin, and a box of each below.
     begins = tuple(Reference("x", float(p["start_ns"]), str(p["label"])) for p in phases if p["end_ns"])
     chart = partial(Chart.of, facet="filesystem", log="y", references=begins)

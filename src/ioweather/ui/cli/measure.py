@@ -17,10 +17,10 @@ import click
 from rich.live import Live
 
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.bundle import write_bundle, write_wheel
-from ioweather.agent.command import FIRST_SHIPMENT_NS, export_metrics
+from ioweather.agent.bundle import write_bundle
 from ioweather.agent.command import run_agent as run_sources
-from ioweather.agent.delivery import Shipper
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
+from ioweather.agent.exporter import export_metrics
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
 from ioweather.agent.sensor import LiveSource
@@ -321,15 +321,11 @@ Example: ioweather agent bundle --settings facility.toml
 @agent.command(name="bundle", epilog=BUNDLE_EPILOG)
 @path_option("--out", "FILE", "Where to write it (default: ioweather-agent.pyz).")
 @path_option("--settings", "FILE", "Put this facility.toml into the file.")
-@click.option("--wheel", is_flag=True, help="Write a wheel that installs the file as the command ioweather-agent.")
-def agent_bundle(out: Path | None, settings: Path | None, wheel: bool) -> None:
+def agent_bundle(out: Path | None, settings: Path | None) -> None:
     """Make the agent as one file, for hosts where ioweather is not installed."""
     if settings is not None and not settings.exists():
         raise UsageError(f"There is no {settings}.")
     data = None if settings is None else facility_data(settings)
-    if wheel:
-        out = write_wheel(out or Path.cwd(), data)
-    else:
-        out = out or Path("ioweather-agent.pyz")
-        write_bundle(out, data)
+    out = out or Path("ioweather-agent.pyz")
+    write_bundle(out, data)
     say(f"Wrote {out} ({format_bytes(out.stat().st_size)}).")

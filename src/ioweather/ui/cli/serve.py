@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from markupsafe import Markup
 
-from ioweather.agent.command import FIRST_SHIPMENT_NS
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
 from ioweather.agent.status import read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from ioweather.agent.push import ask_server
+from ioweather.agent.delivery import ask_server
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
