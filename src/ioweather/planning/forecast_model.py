@@ -70,8 +70,7 @@ from ioweather.stats.forecast import (
     rolling_intervals,
 )
 from ioweather.stats.grid import facility_zone, local_clock, steps_of
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import operation_series
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import table
 from ioweather.topics.source import DataSource
 

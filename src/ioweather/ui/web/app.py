@@ -40,7 +40,7 @@ from ioweather.ui.charts.theme import DARK
 from ioweather.ui.web import api, receive
 from ioweather.ui.web.facilities import MAIN, Facilities
 from ioweather.ui.web.live import Feed, LakeMetrics
-from ioweather.ui.web.pages import ROUTERS
+from ioweather.ui.web.pages import data, jobs, storage, studies
 from ioweather.ui.web.receive import Bodies, LakeWriter
 from ioweather.ui.web.shell import Html, page, problem
 from ioweather.ui.web.visible import PublicView, check_declared, public_view, status_of
@@ -111,7 +111,7 @@ def create_app(
 
     _answer_errors(app)
     # Their routes as they are: to include a router makes each again, a tenth of a second of every server.
-    for router in (api.router, receive.router, *ROUTERS):
+    for router in (module.router for module in (api, receive, storage, jobs, studies, data)):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")

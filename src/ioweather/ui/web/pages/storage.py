@@ -16,7 +16,6 @@ from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.outcomes import (
     TROUBLES,
     EventOutcome,
-    ForecastOutcome,
     HealthOutcome,
     RunsOutcome,
     StorageOutcome,
@@ -26,6 +25,7 @@ from ioweather.core.outcomes import (
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_time_ns, format_value, parse_size
 from ioweather.facts.run_targets import target_number
+from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
