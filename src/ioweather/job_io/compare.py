@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from ioweather.core.contracts import Inventory, Param, Params, Question, Study, 
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import ComparedRun, CompareOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -37,6 +37,31 @@ from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of, progra
 from ioweather.job_io.job_query import LOG_TABLES, find_job, note_log
 from ioweather.job_io.view import printable, recorded_whole
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """`speed_ratio`: how many times the bandwidth of the first run."""
+
+    label: str
+    job_id: int | None
+    program: str
+    processes: int
+    start_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    bytes_per_s: float | None
+    speed_ratio: float | None
+    partial: bool
+
+
+@dataclass(frozen=True)
+class CompareOutcome(Outcome):
+    """The first run is the original."""
+
+    runs: tuple[ComparedRun, ...]
 
 
 def run(source: DataSource, params: Params) -> Answer:

@@ -11,16 +11,14 @@ from ioweather.core import choices
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer, Block, Cell, largest
 from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.lake import grid
 from ioweather.lake.snapshot import Snapshot
-from ioweather.planning.forecast_model import History, Quantity, Seen, forecast_answer
+from ioweather.planning.forecast_model import ForecastOutcome, History, Quantity, Seen, forecast_answer
 from ioweather.stats.grid import steps_of
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import operation_series
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.topics.source import DataSource
 
 WINDOW_NS = 5 * MINUTE_NS

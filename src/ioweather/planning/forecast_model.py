@@ -16,7 +16,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -61,6 +61,37 @@ from ioweather.stats.forecast import (
 )
 from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.summary_tables import table
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """`by`: what the value is made from (combined, persistence, climatology). `coverage`: how often such intervals
+    held the actual value."""
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Amount
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class ForecastOutcome(Outcome):
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+    unit: str
+    window_ns: int
+    now: float | None
+    now_ns: int
+    horizons: tuple[Horizon, ...] = ()
+    best_start_ns: int | None = None
+
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 AHEAD_NS: Final = HORIZONS_NS[-1]

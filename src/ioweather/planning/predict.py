@@ -11,14 +11,13 @@ from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import PredictOutcome, StripeOutcome
 from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
 from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import INCIDENTS, NEED
 from ioweather.facts.striped_transfers import known_targets
 from ioweather.job_io.job_query import find_job, note_log
-from ioweather.planning.transfers import predict_transfer, recommend_stripe
+from ioweather.planning.transfers import PredictOutcome, StripeOutcome, predict_transfer, recommend_stripe
 from ioweather.topics.source import DataSource
 
 

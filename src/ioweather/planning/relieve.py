@@ -15,7 +15,7 @@ from ioweather.core.arrays import Floats, Indices
 from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import FileToMove, RelieveOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
 from ioweather.core.units import NS, format_value
 from ioweather.facts.loads import loads
@@ -23,6 +23,39 @@ from ioweather.facts.run_targets import target_number
 from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class FileToMove:
+    """A file with stripes on the target. `bytes_there` lie there, or were moved there; `command` moves it, None where
+    its path is not known or its layout has several parts."""
+
+    path: str
+    bytes_there: float
+    size_bytes: int | None
+    uid: int | None
+    user: str | None
+    last_used_ns: int | None
+    osts: tuple[int, ...]
+    command: str | None
+
+
+@dataclass(frozen=True)
+class RelieveOutcome(Outcome):
+    """`level` of the target and the mean of all: the share of its space that is used (bytes, where its size is not
+    known), or by load the bytes it moved. `files` are the fewest that bring it to the mean; all that are known, where
+    these are not enough."""
+
+    by: str
+    filesystem: str
+    target: str
+    level: float
+    mean_level: float
+    excess_bytes: float
+    moved_bytes: float
+    is_enough: bool
+    files: tuple[FileToMove, ...] = ()
+
 
 _COLUMNS: Final = columns_of(
     "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "

@@ -18,7 +18,7 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Outcome, PredictOutcome, Quantile, StripeOutcome, WidthOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds
 from ioweather.facts.response_samples import (
@@ -44,6 +44,56 @@ from ioweather.facts.striped_transfers import (
 )
 from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """This share of transfers finishes within `seconds`."""
+
+    probability: float
+    seconds: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class WidthOutcome:
+    width: int
+    request_bytes: float
+    quantiles: tuple[Quantile, ...]
+
+
+@dataclass(frozen=True)
+class StripeOutcome(Outcome):
+    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
+    Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
+
+    op: str
+    file_bytes: int
+    filesystem: str | None = None
+    width: int | None = None
+    request_bytes: float | None = None
+    command: str | None = None
+    agreement: float | None = None
+    quantiles: tuple[Quantile, ...] = ()
+    widths: tuple[WidthOutcome, ...] = ()
+    piece_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PredictOutcome(Outcome):
+    """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
+
+    op: str
+    total_bytes: int
+    request_bytes: float
+    width: int
+    rounds: int
+    filesystem: str | None = None
+    quantiles: tuple[Quantile, ...] = ()
+    mean_seconds: float | None = None
+    stripe: StripeOutcome | None = None
+
 
 MINIMUM: Final = 100
 REPLICATES: Final = 40

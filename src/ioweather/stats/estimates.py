@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.papers.claims import POSITIVE_UNITS
-from ioweather.core.results import Estimate, Finding, identifier, quantity_label
+from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 
 LEVEL: Final = 0.9

@@ -23,7 +23,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, as_printed, document, published
-from ioweather.core.results import Cell, Estimate, Exhibit, Finding, Published, ResultTable, columns_of, quantity_label
+from ioweather.core.results import (
+    POSITIVE_UNITS,
+    Cell,
+    Estimate,
+    Exhibit,
+    Finding,
+    Published,
+    ResultTable,
+    columns_of,
+    quantity_label,
+)
 from ioweather.core.units import format_value
 
 Standing: TypeAlias = Literal["supported", "weaker", "refuted", "undecided", "untestable"]
@@ -38,8 +48,6 @@ STANDINGS: Final[Mapping[Standing, str]] = {
 LEGEND: Final = (
     "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
 )
-# Quantities that cannot be negative: their intervals are made of logarithms.
-POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
 # [ours] On our side of a criterion of ours is agreement from this part of the paper's own distance from it on.
 _AGREES: Final = 0.9
 
