@@ -19,7 +19,7 @@ from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.stats.rollups import all_intervals
+from ioweather.stats.slowdown import all_intervals
 from ioweather.ui.cli.main import run
 
 DAYS = 6

@@ -108,7 +108,7 @@ class Need:
     of each job (`job_operations`), a row per job. `where` maps a column to a value, a tuple of values, or '$param' to
     take it from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every
     table that has `system`. Rows of `series` with one of the quality flags in `exclude_flags` (tables.Quality, in lower
-    case) count as missing. `when` names a flag parameter: the need is fetched only if it is set ('not NAME': not set).
+    case) count as missing.
     """
 
     name: str
@@ -119,15 +119,7 @@ class Need:
     shape: Literal["rows", "matrix", "rollup", "volumes"] = "rows"
     optional: bool = False
     exclude_flags: tuple[str, ...] = ()
-    when: str | None = None
     any_time: bool = False
-
-    def is_wanted(self, params: Params) -> bool:
-        """Whether the parameters ask for it."""
-        if self.when is None:
-            return True
-        flag = self.when.removeprefix("not ")
-        return bool(params.get(flag)) == (flag == self.when)
 
 
 @dataclass(frozen=True)

@@ -198,19 +198,19 @@ def read_database(
     stamps = _read_stamps(database, zone, since_ns, until_ns)
     reading = _Reading(database, tables, context, stamps)
     parts, operations = _read_components(database, tables, context)
-    listed = [(kind, part) for kind, group in parts.items() for part in group]
-    yield (
-        "components",
-        COMPONENTS.frame(
-            system=[part.system for _, part in listed],
-            kind=[kind for kind, _ in listed],
-            component=[part.name for _, part in listed],
-            # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
-            valid_from_ns=stamps.first_ns // DAY_NS * DAY_NS,
-            server=[part.server for _, part in listed],
-            rows=len(listed),
-        ),
-    )
+    listed = [
+        # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
+        {
+            "system": part.system,
+            "kind": kind,
+            "component": part.name,
+            "server": part.server,
+            "valid_from_ns": stamps.first_ns // DAY_NS * DAY_NS,
+        }
+        for kind, group in parts.items()
+        for part in group
+    ]
+    yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
     for window in _split_windows(stamps, since_ns):
         yield from reading.target_bytes(window, targets)

@@ -26,8 +26,6 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
@@ -113,19 +111,12 @@ def _detect_lustre(head: bytes, path: Path) -> float:
     return 0.4 if _LONE_FILE.match(text) else 0.0
 
 
-def _read_lustre(path: Path, context: ReadContext) -> Pieces:
-    rows = _LustreRows(path, context)
-    for snapshot in _snapshots(path, context.host or _host_in_name(path)):
-        yield from rows.add(snapshot)
-    return (yield from rows.finish())
-
-
 LUSTRE = FileReader(
     "lustre",
     "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)",
     ("series", "job_operations", "components"),
     _detect_lustre,
-    _read_lustre,
+    lambda path, context: _LustreRows(path, context).read(),
 )
 
 
@@ -133,7 +124,7 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        if _is_of_hosts(path):
+        if _PARAMETER.search(beginning(path)) is None and _OF_HOSTS.search(beginning(path)) is not None:
             by_host = _by_host(_lustre_lines(path))
             return (
                 snapshot
@@ -142,19 +133,26 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
             )
         return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
     if trees := _trees(path):
-        return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
+
+        def latest_ns(found: Snapshot) -> int:
+            ends = (entry.last_ns for entries in found.jobs.values() for entry in entries.values())
+            return found.latest_ns() or max(ends, default=0)
+
+        return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
+
+    def last_second(dump: Path) -> tuple[int, str]:
+        """The last moment that a dump names; where several name the same, their names tell."""
+        return max(
+            (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
+        ), dump.name
+
     # Ordered without being read: each may list ten thousand jobs.
-    dumps = sorted(_dumps(path), key=_last_second)
+    dumps = sorted(_dumps(path), key=last_second)
     return (
         snapshot
         for dump in dumps
         for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
     )
-
-
-def _is_of_hosts(path: Path) -> bool:
-    text = beginning(path)
-    return _PARAMETER.search(text) is None and _OF_HOSTS.search(text) is not None
 
 
 def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
@@ -195,17 +193,6 @@ def _host_in_name(path: Path) -> str | None:
     return match[0] if match is not None else None
 
 
-def _latest_ns(snapshot: Snapshot) -> int:
-    ends = (entry.last_ns for entries in snapshot.jobs.values() for entry in entries.values())
-    return snapshot.latest_ns() or max(ends, default=0)
-
-
-def _last_second(path: Path) -> tuple[int, str]:
-    """The last moment that a dump names; where several name the same, their names tell."""
-    seconds = (max(map(int, _SECONDS.findall(text)), default=0) for text in text_blocks(path))
-    return max(seconds, default=0), path.name
-
-
 def _lustre_lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
@@ -221,26 +208,73 @@ def _lustre_lines(path: Path) -> Iterator[str | None]:
 
 
 class _LustreRows:
-    """Collects rows until a frame is worth making."""
+    """Reads a recording, a frame at a time."""
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ = Differ()
+        self.differ, self.rows = Differ(), SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
-        self.kept_hours: set[tuple[Target, str, int]] = set()
-        self.rows = SeriesRows()
-        self.job_rows: list[dict[str, object]] = []
-        self.made = 0
+        self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
+        self.kept_hours: set[tuple[Target, str, int]] = set()
         self.last_ns: int | None = context.start_ns
-        self.snapshots = self.undated = self.unnamed = 0
-        self.damaged: list[str] = []
+        self.undated = 0
 
-    def add(self, snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
-        self.snapshots += 1
-        self.damaged += snapshot.damaged
+    def read(self) -> Pieces:
+        looks = unnamed = made = 0
+        damaged: list[str] = []
+        for snapshot in _snapshots(self.path, self.context.host or _host_in_name(self.path)):
+            looks += 1
+            damaged += snapshot.damaged
+            unnamed += self._add(snapshot)
+            yield from self.rows.full()
+            if len(self.job_rows) >= _FRAME_ROWS:
+                made += len(self.job_rows)
+                yield "job_operations", JOB_OPERATIONS.frame_of(self.job_rows)
+                self.job_rows = []
+        once = [(target, jobs) for target, jobs in self.jobs.items() if jobs.looks == 1]
+        for target, jobs in once:
+            self._add_jobs(target, jobs.whole_lives(), Quality.WHOLE_LIFE)
+        yield from self.rows.rest()
+        servers: list[dict[str, Any]] = [
+            # Since the day of the last look, so that recordings of one day say the same.
+            {
+                "system": target.system,
+                "kind": target.kind,
+                "component": target.name,
+                "valid_from_ns": moment // DAY_NS * DAY_NS,
+                "server": server,
+            }
+            for target, (moment, server) in sorted(self.servers.items())
+        ]
+        for table, rows in ((JOB_OPERATIONS, self.job_rows), (COMPONENTS, servers)):
+            if rows:
+                yield table.name, table.frame_of(rows)
+        made += self.rows.made + len(self.job_rows) + len(servers)
+        if damaged:
+            raise CorruptInput(f"{len(damaged)} parameter(s) left out: {damaged[0]}")
+        counts = {
+            "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
+            "job(s) shown once, without start_time": sum(len(list(jobs.without_begin())) for _, jobs in once),
+            "job(s) that began at an unknown time": sum(jobs.unplaced for jobs in self.jobs.values()),
+            "state(s) without a time (give --start)": self.undated if made else 0,
+            "statistics of services, whose server is not named (give --host)": unnamed,
+        }
+        left = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+        if made:
+            return f"{self.path}: left out: {left}." if left else None
+        if self.undated:
+            hint = "Give --start, or record stats as well."
+            raise UndatedInput(f"{self.path} holds states and no snapshot_time.", hint=hint)
+        raise EmptyInput(
+            f"{self.path} holds {looks} snapshot(s) of Lustre counters and nothing to compare"
+            f"{f' ({left})' if left else ''}.",
+            hint=_LUSTRE_HINT,
+        )
+
+    def _add(self, snapshot: Snapshot) -> int:
+        """Add the rows of a snapshot; returns how many of its statistics have no server."""
         placed = list(snapshot.placed(snapshot.host))
-        self.unnamed += len(snapshot.samples) + len(snapshot.services) - len(placed)
         for origin, grown in self.differ.update(placed):
             self.rows.amounts(origin.target, grown)
         looked = snapshot.latest_ns()
@@ -248,96 +282,27 @@ class _LustreRows:
         for target, server in snapshot.servers().items():
             self.servers[target] = (looked or self.last_ns or self.path.stat().st_mtime_ns, server)
         for target, entries in snapshot.jobs.items():
-            for amounts in self.jobs.setdefault(target, TargetJobs()).update(entries, looked):
-                self._job(target, amounts, Quality.OK)
+            known = self.jobs.setdefault(target, TargetJobs())
+            self._add_jobs(target, known.update(entries, looked), Quality.OK)
         for target, gauges in snapshot.gauges.items():
-            self._states(snapshot, target, gauges)
-        yield from self.rows.full()
-        if len(self.job_rows) >= _FRAME_ROWS:
-            yield self._job_frame()
+            moment = snapshot.time_ns(target) or self.last_ns
+            if moment is None:
+                self.undated += len(gauges)
+                continue
+            for metric, value in sorted(gauges.items()):
+                hour = (target, metric, moment // HOUR_NS)
+                if hour not in self.kept_hours:
+                    self.kept_hours.add(hour)
+                    self.rows.value(target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value))
+        return len(snapshot.samples) + len(snapshot.services) - len(placed)
 
-    def finish(self) -> Pieces:
-        for target, known in self.jobs.items():
-            if known.looks == 1:
-                for amounts in known.whole_lives():
-                    self._job(target, amounts, Quality.WHOLE_LIFE)
-        yield from self.rows.rest()
-        if self.job_rows:
-            yield self._job_frame()
-        if self.servers:
-            yield self._server_frame()
-        self.made += self.rows.made
-        if self.damaged:
-            raise CorruptInput(f"{len(self.damaged)} parameter(s) left out: {self.damaged[0]}")
-        left = "; ".join(f"{count} {what}" for what, count in self._left_out().items() if count)
-        if self.made:
-            return f"{self.path}: left out: {left}." if left else None
-        if self.undated:
-            raise UndatedInput(
-                f"{self.path} holds states and no snapshot_time.", hint="Give --start, or record stats as well."
-            )
-        raise EmptyInput(
-            f"{self.path} holds {self.snapshots} snapshot(s) of Lustre counters and nothing to compare"
-            f"{f' ({left})' if left else ''}.",
-            hint=_LUSTRE_HINT,
-        )
-
-    def _left_out(self) -> Counter[str]:
-        once = [known for known in self.jobs.values() if known.looks == 1]
-        waiting = sum(len(list(known.without_begin())) for known in once)
-        return Counter(
-            {
-                "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
-                "job(s) shown once, without start_time": waiting,
-                "job(s) that began at an unknown time": sum(known.unplaced for known in self.jobs.values()),
-                "state(s) without a time (give --start)": self.undated if self.made else 0,
-                "statistics of services, whose server is not named (give --host)": self.unnamed,
-            }
-        )
-
-    def _job(self, target: Target, amounts: JobAmounts, flag: Quality) -> None:
-        flag |= Quality.RESET if amounts.restarted else Quality.OK
-        self.job_rows += job_rows(target, amounts, int(flag), self.context.cluster)
-
-    def _states(self, snapshot: Snapshot, target: Target, gauges: dict[str, int]) -> None:
-        moment = snapshot.time_ns(target) or self.last_ns
-        if moment is None:
-            self.undated += len(gauges)
-            return
-        for metric, value in sorted(gauges.items()):
-            hour = (target, metric, moment // HOUR_NS)
-            if hour not in self.kept_hours:
-                self.kept_hours.add(hour)
-                minute = moment // MINUTE_NS * MINUTE_NS
-                self.rows.value(target, minute, MINUTE_NS, metric, float(value))
-
-    def _server_frame(self) -> tuple[str, Frame]:
-        found = sorted(self.servers.items())
-        frame = COMPONENTS.frame(
-            system=[target.system for target, _ in found],
-            kind=[target.kind for target, _ in found],
-            component=[target.name for target, _ in found],
-            # Since the day of the last look, so that recordings of one day say the same.
-            valid_from_ns=np.array([moment // DAY_NS * DAY_NS for _, (moment, _) in found], np.int64),
-            server=[server for _, (_, server) in found],
-            rows=len(found),
-        )
-        self.made += frame.rows
-        return "components", frame
-
-    def _job_frame(self) -> tuple[str, Frame]:
-        names = JOB_OPERATIONS.names
-        frame = JOB_OPERATIONS.frame({name: [row[name] for row in self.job_rows] for name in names})
-        self.made += frame.rows
-        self.job_rows = []
-        return "job_operations", frame
+    def _add_jobs(self, target: Target, found: Iterable[JobAmounts], flag: Quality) -> None:
+        for amounts in found:
+            flags = flag | (Quality.RESET if amounts.restarted else Quality.OK)
+            self.job_rows += job_rows(target, amounts, int(flags), self.context.cluster)
 
 
 _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
-
-
-def _detect_mmpmon(head: bytes, path: Path) -> float:
-    return 0.95 if is_mmpmon(plain_head(head)) else 0.0
 
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
@@ -372,7 +337,7 @@ MMPMON = FileReader(
     "mmpmon",
     "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s, rhist s)",
     ("series",),
-    _detect_mmpmon,
+    lambda head, path: 0.95 if is_mmpmon(plain_head(head)) else 0.0,
     _read_mmpmon,
 )
 
@@ -525,10 +490,6 @@ _TIME = re.compile(
 _MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /proc/self/mountstats; done >> FILE`."
 
 
-def _detect_mountstats(head: bytes, path: Path) -> float:
-    return 0.9 if _MARK.search(plain_head(head)) else 0.0
-
-
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     rows, looks = SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
@@ -569,7 +530,7 @@ MOUNTSTATS = FileReader(
     "mountstats",
     "NFS client counters (recordings of /proc/self/mountstats)",
     ("series",),
-    _detect_mountstats,
+    lambda head, path: 0.9 if _MARK.search(plain_head(head)) else 0.0,
     _read_mountstats,
 )
 

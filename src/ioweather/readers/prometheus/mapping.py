@@ -429,29 +429,28 @@ class Amounts:
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
-    columns: dict[str, list[Any]] = {name: [] for name in JOB_OPERATIONS.names}
+    found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
         who = identity_of(job)
-        row: dict[str, Any] = {
-            "start_ns": start,
-            "interval_ns": end - start,
-            "job_key": job,
-            "operation": operation,
-            "system": target.system,
-            "component_kind": target.kind,
-            "component": target.name,
-            "job_id": who.job_id,
-            "uid": who.uid,
-            "exe": who.exe,
-            "host": who.host,
-            "cluster": cluster if who.job_id is not None else None,
-            **{name: round(amounts[name]) for name in ("count", "bytes", "time_ns") if name in amounts},
-            "quality": int(amounts["quality"]),
-        }
-        row.setdefault("count", 0)
-        for name, values in columns.items():
-            values.append(row.get(name))
-    return JOB_OPERATIONS.frame(columns)
+        found.append(
+            {
+                "start_ns": start,
+                "interval_ns": end - start,
+                "job_key": job,
+                "operation": operation,
+                "count": 0,
+                "system": target.system,
+                "component_kind": target.kind,
+                "component": target.name,
+                "job_id": who.job_id,
+                "uid": who.uid,
+                "exe": who.exe,
+                "host": who.host,
+                "cluster": cluster if who.job_id is not None else None,
+                **{name: round(amount) for name, amount in amounts.items()},
+            }
+        )
+    return JOB_OPERATIONS.frame_of(found)
 
 
 _FRAME_ROWS: Final = 50_000
