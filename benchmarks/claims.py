@@ -42,7 +42,7 @@ TARGETS, SERVERS = 8, 4
 LONGER = 6
 PARAMS = {
     "filesystem": "scratch", "component_kind": "ost", "metadata_kind": "mds", "burst_buffer": "bb",
-    "burst_buffer_kind": "device", "resolution": STEP_NS, "intervals": True,
+    "burst_buffer_kind": "device", "resolution": STEP_NS,
 }  # fmt: skip
 FACILITY = Facility(
     zone="UTC", filesystems=(FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),)
@@ -147,9 +147,9 @@ def _data(days: int, traffic: Mapping[str, Floats], metadata: Mapping[str, Float
     )  # fmt: skip
 
 
-def exhibits(data: StudyData, intervals: bool = True, last: str = "") -> dict[str, Exhibit]:
+def exhibits(data: StudyData, last: str = "") -> dict[str, Exhibit]:
     """Up to the exhibit `last`, or all."""
-    made = STUDIES["climate"].run(data, FACILITY, {**PARAMS, "intervals": intervals})
+    made = STUDIES["climate"].run(data, FACILITY, PARAMS)
     found = list(takewhile(lambda exhibit: exhibit.id != last, made))
     return {exhibit.id: exhibit for exhibit in found}
 
@@ -159,7 +159,7 @@ def estimates(claim: Claim, made: Mapping[str, Exhibit]) -> dict[str, Estimate]:
 
 
 def truth(design: Design, asked: Iterable[Claim], days: int, rng: np.random.Generator) -> dict[str, bool]:
-    made = exhibits(climate(design, days * LONGER, rng), intervals=False)
+    made = exhibits(climate(design, days * LONGER, rng))
     found = {}
     for claim in asked:
         estimate = estimates(claim, made).get(claim.estimate)

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.stats.dependence import Association, associate
-from ioweather.stats.series import pearson, spearman
+from ioweather.stats.dependence import Association, associate, pearson, spearman
 
 MIB = 1 << 20
 LEAST_JOBS = 30

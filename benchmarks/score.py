@@ -23,7 +23,6 @@ import duckdb
 import numpy as np
 
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Exhibit
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
@@ -32,6 +31,7 @@ from ioweather.facts.file_records import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
+from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.simulate.generate import Generated, read_manifest
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named

@@ -20,7 +20,7 @@ from ioweather.topics.catalogue import STUDIES
 START_NS = 1_264_204_800 * NS  # 2010-01-23
 PARAMS: dict[str, Any] = {
     "filesystem": "scratch", "component_kind": "ost", "resolution": MINUTE_NS, "grouping": None, "group": None,
-    "job": None, "bandwidth": "scott", "intervals": True, "fine": 5 * NS, "error": 0.1,
+    "job": None, "bandwidth": "scott", "fine": 5 * NS, "error": 0.1,
 }  # fmt: skip
 # Program: runs, files, seconds at no load, how much the load adds, spread of what nothing explains.
 GROUPS = {"strong": (110, 5, 400.0, 1.2, 0.1), "mild": (140, 3, 900.0, 0.12, 0.22), "none": (90, 2, 1600.0, 0.0, 0.02)}

@@ -19,7 +19,7 @@ from ioweather.topics.catalogue import STUDIES
 START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))
 DAYS = 50
 CHANGE = 33
-PARAMS = {"filesystem": "intrepid", "component_kind": "device", "resolution": MINUTE_NS, "intervals": True}
+PARAMS = {"filesystem": "intrepid", "component_kind": "device", "resolution": MINUTE_NS}
 
 
 def traffic(read: np.ndarray, write: np.ndarray, coverage: np.ndarray | None = None) -> Frame:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.sparkline import sparkline
+from ioweather.core.units import sparkline
 
 
 @pytest.mark.parametrize(

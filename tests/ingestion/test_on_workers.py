@@ -1,18 +1,14 @@
-"""What runs on workers gives what one process gives, to the last bit: simulation, ingest, exhibits,
+"""What runs on workers gives what one process gives, to the last bit: ingest, exhibits,
 report, scan. Workers are processes of this machine, or of a Dask cluster."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 
 from dask_clusters import loopback_cluster
@@ -77,40 +73,9 @@ def exhibits_alone(alone):
     return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False))
 
 
-def files(folder: Path) -> dict[str, str]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(content_of(path)).hexdigest() for path in found}
-
-
-def content_of(path: Path) -> bytes:
-    """Of HDF5 what it holds: where in the file its chunks lie is not always the same."""
-    if path.suffix not in (".h5lmt", ".hdf5"):
-        return path.read_bytes()
-    told: list[str] = []
-
-    def tell(name: str, held: h5py.Group | h5py.Dataset) -> None:
-        values = [held[...]] if isinstance(held, h5py.Dataset) else []
-        attributes = [(key, np.asarray(held.attrs[key])) for key in sorted(held.attrs)]
-        told.extend([name, *(f"{each.dtype} {each.shape} {each.tobytes().hex()}" for each in values)])
-        told.extend(f"{key} {each.dtype} {each.tobytes().hex()}" for key, each in attributes)
-
-    with h5py.File(path) as file:
-        tell("", file)
-        file.visititems(tell)
-    return "\n".join(told).encode()
-
-
 def said(exhibits: list[Exhibit]) -> list[str]:
     bodies = [to_jsonable(exhibit) for exhibit in exhibits]
     return [json.dumps({k: v for k, v in body.items() if k != "provenance"}, sort_keys=True) for body in bodies]
-
-
-def test_simulation(alone, workers, tmp_path):
-    made, _ = alone
-    days = []
-    there = generate(PRESET, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
-    assert files(there.out) == files(made.out)
-    assert days == [1, 2]
 
 
 def test_exhibits(alone, exhibits_alone, workers):

@@ -17,7 +17,7 @@ from ioweather.planning.forecast_model import (
     run_means,
     start_exhibit,
 )
-from ioweather.stats.climatology import HOURS, SLOTS, HourlyMeans
+from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans
 
 QUIET = 4
 FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))

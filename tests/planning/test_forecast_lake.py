@@ -15,13 +15,11 @@ from store_lakes import DAY, series_frame
 
 from asking import forecast
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.tables import RESPONSES, TABLES, encode_text
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.forecast import history
-from ioweather.stats.forecast import expected_load
-from ioweather.stats.rollups import all_intervals
+from ioweather.stats.slowdown import all_intervals
 from ioweather.ui.cli.main import run
 
 DAYS = 6
@@ -171,95 +169,3 @@ def test_half_a_day_is_too_short_and_says_so(half_day: Path, tmp_path: Path) -> 
     ingest(lake, [half_day])
     answer = forecast(lake)
     assert "not enough history for a forecast: 144 windows of 5 min; 3 days" in answer.headline
-
-
-def counted_frame(job_ids, windows, amount):
-    """What servers counted: one interval of a minute in the middle of each window."""
-    rows = len(job_ids)
-    return TABLES["job_operations"].frame(
-        rows=rows, start_ns=DAY + np.asarray(windows, np.int64) * 5 * MINUTE_NS + 2 * MINUTE_NS, interval_ns=MINUTE_NS,
-        system="scratch", component_kind="ost", component="OST0000", job_key=encode_text([str(j) for j in job_ids]),
-        job_id=np.asarray(job_ids, np.int64), cluster=None, uid=None, exe=None, host=None, operation="write",
-        count=1, bytes=np.full(rows, amount, np.int64), time_ns=None, histogram=None, quality=0,
-    )  # fmt: skip
-
-
-def job_frame(ids, begins, ends):
-    return TABLES["jobs"].frame(
-        rows=len(ids), cluster="c", raw_job_id=np.asarray(ids, np.int64), step="", restart=None,
-        job_id=encode_text([str(i) for i in ids]), array_job_id=None, het_offset=None, uid=7, user="ann",
-        account="a", name="saves", state="COMPLETED", submit_ns=np.asarray(begins, np.int64),
-        start_ns=np.asarray(begins, np.int64), end_ns=np.asarray(ends, np.int64), node_count=1, cpu_count=1, nodes=None,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A job every six hours, which writes 300 GB in every sixth window of five hours; little else."""
-    lake = open_lake(tmp_path_factory.mktemp("saving") / "lake", create=True)
-    begins = 3 + 72 * np.arange(DAYS * 4)
-    windows = (begins[:, None] + 6 * np.arange(1, 10)).ravel()
-    windows = windows[windows < DAYS * 288]
-    ids = 100 + (windows - 3) // 72
-    lake.append("job_operations", counted_frame(ids, windows, 300 * 10**9), source="job_stats")
-    starts = DAY + begins.astype(np.int64) * 5 * MINUTE_NS
-    lake.append("jobs", job_frame(100 + np.arange(len(begins)), starts, starts + 5 * HOUR_NS), source="sacct")
-    written = np.random.default_rng(3).exponential(10**8, MINUTES)
-    written[windows * 5 + 2] += 300 * 10**9
-    for metric, values in (("write_bytes", written), ("read_bytes", np.ones(MINUTES))):
-        lake.append("series", series_frame(values[:, None].round(), metric=metric), source="lmt")
-    return lake
-
-
-def test_known_jobs_are_counted(saving: Lake) -> None:
-    answer = forecast(saving, op="write", at=DAY + 5 * DAY_NS + 3 * HOUR_NS)
-    (said,) = [finding.text for finding in answer.findings if finding.name == "knows"]
-    assert said.startswith("The forecast uses the last 5 days and 1 running and 0 waiting jobs, with")
-
-
-def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(
-    saving: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
-    found = []
-    for most in (10**9, 0):
-        monkeypatch.setattr("ioweather.planning.forecast._MOST_MINUTES", most)
-        with saving.snapshot() as snapshot:
-            jobs = history(snapshot, asked).jobs
-        assert jobs is not None
-        found.append(jobs)
-    assert [jobs.step_ns // MINUTE_NS for jobs in found] == [1, 5]
-    fine, coarse = (jobs.work for jobs in found)
-    assert fine.amount.sum() / 5 == pytest.approx(coarse.amount.sum())
-    assert set((fine.window[fine.amount > 0] % 5).tolist()) == {2}
-
-
-def test_logs_of_ended_jobs_tell_what_a_running_one_will_do(tmp_path: Path) -> None:
-    """The same jobs without servers that count them: each file is written from its first to its last moment."""
-    lake = open_lake(tmp_path / "logged", create=True)
-    runs, five = DAYS * 4, 5 * MINUTE_NS
-    starts = DAY + (3 + 72 * np.arange(runs, dtype=np.int64)) * five
-    digests = encode_text([f"d{number}" for number in range(runs)])
-    lake.append("jobs", job_frame(100 + np.arange(runs), starts, starts + 5 * HOUR_NS), source="sacct")
-    lake.append("applications", TABLES["applications"].frame(
-        rows=runs, log_digest=digests, job_id=100 + np.arange(runs), uid=7, nprocs=1, start_ns=starts,
-        end_ns=starts + 5 * HOUR_NS, log_version="3.41", partial_modules="", modules="POSIX",
-    ), source="darshan")  # fmt: skip
-    lake.append("files", TABLES["files"].frame(
-        rows=runs, log_digest=digests, start_ns=starts, record_id=1, rank=-1, module="POSIX", standard_stream=False,
-        read_count=0, write_count=1, read_bytes=0, write_bytes=900 * 10**9, mount="/scratch",
-        first_write_ns=starts + 12 * five + MINUTE_NS, last_write_ns=starts + 14 * five - MINUTE_NS - 1,
-    ), source="darshan")  # fmt: skip
-    for metric in ("write_bytes", "read_bytes"):
-        lake.append("series", series_frame(np.ones((MINUTES, 1)), metric=metric), source="lmt")
-    with lake.snapshot() as snapshot:
-        seen = history(snapshot, {"of": "load", "at": None, "filesystem": None, "op": "write", "window": five})
-    assert seen.jobs is not None
-    work = seen.jobs.work
-    assert not work.live
-    moved = work.amount[work.job == 2] * 300
-    assert moved[12:14] == pytest.approx([450e9, 450e9])
-    assert moved.sum() == pytest.approx(900e9)
-    expects = expected_load(work, DAYS * 288, (6,))[0]
-    last = 3 + 72 * (runs - 1)
-    assert expects[last + 6] > 10 * expects[last - 6]

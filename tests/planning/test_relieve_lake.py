@@ -11,12 +11,11 @@ import pytest
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Owner
-from ioweather.core.outcomes import RelieveOutcome
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.relieve import shell_word
+from ioweather.planning.relieve import RelieveOutcome, shell_word
 from ioweather.topics.ask import ask
 
 START_NS = 1_772_409_600 * NS  # 2026-03-02

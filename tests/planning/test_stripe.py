@@ -9,14 +9,13 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.incidents import in_incidents
-from ioweather.planning import predict
-from ioweather.planning.transfers import recommend_stripe, setstripe
+from ioweather.planning import transfers as predict
+from ioweather.planning.transfers import StripeOutcome, recommend_stripe, setstripe
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows

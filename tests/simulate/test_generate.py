@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import sqlite3
@@ -17,10 +16,8 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.simulate.applications import make_programs
-from ioweather.simulate.fluid import make_resources
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
-from ioweather.simulate.world import _placement
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 
@@ -57,14 +54,6 @@ def test_truth_adds_up(small_facility):
         by_incident = json.loads(details)["incidents"]
         assert sum(by_incident.values()) == pytest.approx(incidents, abs=1e-6) or (not by_incident and incidents < 1e-6)
     assert truth(small_facility, "SELECT count(*) FROM truth WHERE kind = 'incident'")[0][0] >= 1
-
-
-def test_plain_csv_reads_the_accounts(small_facility):
-    with (small_facility.data / "sacct.txt").open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="|"))
-    assert len(rows) >= small_facility.jobs
-    assert {row["State"] for row in rows} <= {"COMPLETED", "RUNNING", "PENDING"}
-    assert all(int(row["NNodes"]) * LAPTOP.cores == int(row["NCPUS"]) for row in rows)
 
 
 def test_plain_h5py_reads_the_series_and_the_archives_agree(small_facility):
@@ -158,25 +147,6 @@ def test_presets_are_named_and_scaled():
         for_days(LAPTOP, 0)
 
 
-def test_a_part_of_the_jobs_has_no_log(tmp_path):
-    few = {"osts": 4, "detail_day": None, "probe_hosts": 0, "sampler_seconds": 0, "scan_files": 50}
-    made = generate(replace(for_days(LAPTOP, 3), without_darshan_ratio=0.4, **few), tmp_path / "f", seed=2)
-    assert 0.4 < made.logs / made.runs < 0.8
-
-
-def test_shared_stripes_lie_on_the_same_few_targets():
-    preset = preset_named("laptop-shared-stripes")
-    resources = make_resources(preset, 3)
-    rng = np.random.default_rng(1)
-    used = np.zeros(preset.osts, np.bool_)
-    for program in make_programs(preset, 3):
-        shares = _placement(program, resources, rng)
-        used |= shares > 0
-        assert shares.sum() == pytest.approx(0.0 if program.layout == "none" else 1.0)
-    assert used.sum() == preset.pool_osts == 6
-    assert make_resources(LAPTOP, 3).placement.all()
-
-
 def test_long_runs_save_their_state_at_regular_times():
     preset = preset_named("cluster-checkpoints")
     saving = [
@@ -187,28 +157,3 @@ def test_long_runs_save_their_state_at_regular_times():
     assert 0.7 < np.median(every) / preset.checkpoint_seconds < 1.4
     usual = {p.name: p for p in make_programs(preset_named("cluster"), 3)}
     assert max(program.steps for program in usual.values()) <= 5
-
-
-def test_two_file_systems_share_people_and_accounts_and_nothing_else(tmp_path):
-    preset = for_days(preset_named("laptop-two-filesystems"), 1)
-    small = {"jobs": 8, "probe_seconds": 3600, "sampler_seconds": 0, "scan_files": 50, "detail_day": None}
-    preset = replace(preset, **small, beside=replace(preset.beside, **small))
-    made = generate(preset, tmp_path / "two", seed=3)
-    facility = tomllib.loads(made.facility.read_text())
-    scratch, project = facility["filesystem"]["scratch"], facility["filesystem"]["project"]
-    assert (len(scratch["servers"]), len(project["servers"])) == (8, 4)
-    assert not scratch["servers"].keys() & project["servers"].keys()
-    accounts = [next(made.data.glob("sacct.txt")), made.data / "project" / "sacct.txt"]
-    rows = [row for path in accounts for row in csv.DictReader(path.read_text().splitlines(), delimiter="|")]
-    assert {row["Cluster"] for row in rows} == set(facility["clusters"])
-    assert len({row["JobID"] for row in rows}) == len(rows) == 16
-    runs = truth(made, "SELECT job_id >= 500000, count(*) FROM truth WHERE kind = 'run' GROUP BY 1 ORDER BY 1")
-    assert [kind for kind, _ in runs] == [False, True]
-    assert sum(count for _, count in runs) == made.runs
-    assert len(list(made.data.rglob("*.darshan"))) == made.logs
-    assert truth(made, "SELECT count(DISTINCT id) = count(*) FROM truth WHERE kind IN ('run', 'incident')") == [(True,)]
-    named = truth(made, "SELECT name FROM truth WHERE kind = 'planted'")
-    assert len(named) == len(set(named)), "one number by name"
-    rows = truth(made, "SELECT name, json_extract_string(details, 'filesystem') FROM truth WHERE kind = 'run'")
-    shared = {name for name, where in rows if where == "scratch"} & {name for name, where in rows if where == "project"}
-    assert shared, "a program of one name on both, which an analysis must keep apart"

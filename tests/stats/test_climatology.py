@@ -5,16 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.stats.climatology import (
-    HOURS,
-    SLOTS,
-    HourlyMeans,
-    chance_bound,
-    climate_replicates,
-    climate_tables,
-    hourly_means,
-    rotated_sums,
-)
+from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans, climate_replicates, climate_tables, hourly_means
+from ioweather.stats.series import chance_bound, rotated_sums
 
 
 def days_of(pattern, days, noise, seed=0, first_weekday=2):

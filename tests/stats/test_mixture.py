@@ -57,7 +57,7 @@ def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:
 
 def test_the_distribution_fits_the_whole_sample(fit: MixtureFit) -> None:
     """The truncated head makes head and tail one distribution, closer than either single family."""
-    distance = largest_gap(sample_of(drawn(3_000)), fit.distribution).distance
+    distance = largest_gap(sample_of(drawn(3_000)), fit.distribution)[0]
     assert distance < 0.03
     assert stats.kstest(drawn(3_000, 99), fit.distribution.cdf).pvalue > 1e-4
     assert fit.distribution.mean == pytest.approx(PLANTED.mean, rel=0.05)
@@ -214,7 +214,7 @@ def test_planted_parameters_lie_in_their_intervals(n: int, head: HeadName) -> No
 def test_where_a_cauchy_ends_has_no_interval() -> None:
     fit = fit_mixture(drawn(300), heads=["cauchy"], tails=["power_law"], replicates=3)
     assert fit.intervals.keys() == {"head_location", "head_scale", "tail_alpha"}
-    item: Any = SimpleNamespace(sample=SimpleNamespace(seconds=drawn(300)), fit=fit, shares=np.zeros(3), seed=0)
+    item: Any = SimpleNamespace(sample=SimpleNamespace(seconds=drawn(300)), fit=fit, laws=[None] * 3, seed=0)
     method = {estimate.name: estimate.method for estimate in parameter_estimates(item)}["pivot"]
     assert method == "no interval: a Cauchy head does not tell where it ends"
 

@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.estimates import Intervals
-from ioweather.stats.phases import at_percentile, find_phases, mean_interarrival, mean_length, phase_sums, thresholds
+from ioweather.stats.series import at_percentile, find_phases, mean_interarrival, mean_length, phase_sums, thresholds
 
 
 def remembering(rng: np.random.Generator, days: int, per_day: int, keeps: float) -> np.ndarray:
@@ -20,7 +20,7 @@ def test_without_gaps_means_are_those_of_the_phases(side: str) -> None:
     values = remembering(np.random.default_rng(1), 5, 1440, 0.95)
     low, high = thresholds(values)
     phases = find_phases(values, high if side == "high" else low, side)
-    every = phase_sums(values, side, 1440, 5, resampled=True)
+    every = phase_sums(values, side, 1440, 5)
     sums = at_percentile(every.sum(axis=0), every.sum(axis=0))
     assert mean_length(sums) == pytest.approx(phases.length.mean())
     assert mean_interarrival(sums) == pytest.approx(len(values) / phases.count)
@@ -34,7 +34,7 @@ def test_missing_minutes_do_not_shorten_the_time_between_starts(missing: float) 
     values = remembering(rng, 60, 1440, 0.98)
 
     def means(series: np.ndarray) -> tuple[float, float]:
-        every = phase_sums(series, "high", 1440, 5, resampled=False).sum(axis=0)
+        every = phase_sums(series, "high", 1440, 5).sum(axis=0)
         sums = at_percentile(every, every)
         return float(mean_length(sums)), float(mean_interarrival(sums))
 
@@ -48,7 +48,7 @@ def test_a_resample_takes_its_own_threshold() -> None:
     rng = np.random.default_rng(3)
     calm = np.exp(remembering(rng, 40, 288, 0.9))
     values = np.concatenate([calm, 2 * calm])
-    every = phase_sums(values, "high", 288, 5, resampled=True)
+    every = phase_sums(values, "high", 288, 5)
     whole = every.sum(axis=0)
     halves = [at_percentile(part.sum(axis=0), whole) for part in (every[:40], every[40:])]
     assert mean_length(halves[0]) == pytest.approx(mean_length(halves[1]), rel=0.02)
@@ -57,9 +57,9 @@ def test_a_resample_takes_its_own_threshold() -> None:
 def low_over_high_held(rng: np.random.Generator) -> bool | None:
     """In a Gaussian series with a level of its own every day, low phases are as long as high ones."""
     values = remembering(rng, 40, 144, 0.9) + np.repeat(rng.standard_normal(40), 144)
-    every = np.stack([phase_sums(values, side, 144, 5, resampled=True) for side in ("low", "high")], axis=1)
+    every = np.stack([phase_sums(values, side, 144, 5) for side in ("low", "high")], axis=1)
     whole = every.sum(axis=0)
-    intervals = Intervals(np.ones(len(values), bool), 10 * MINUTE_NS, on=True)
+    intervals = Intervals(np.ones(len(values), bool), 10 * MINUTE_NS)
 
     def ratio(sums: np.ndarray) -> np.ndarray:
         lengths = mean_length(at_percentile(sums, whole))

@@ -11,7 +11,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.stats.phases import (
+from ioweather.stats.dependence import rank_correlation
+from ioweather.stats.series import (
     DEGREES,
     TOLERANCE,
     _clusters,
@@ -23,7 +24,6 @@ from ioweather.stats.phases import (
     sorted_activity,
     thresholds,
 )
-from ioweather.stats.series import rank_correlation
 
 
 def slow_phases(

@@ -22,7 +22,7 @@ from ioweather.topics.catalogue import STUDIES
 STEP_NS = 5 * MINUTE_NS
 CLIMATE_PARAMS: dict[str, Any] = {
     "filesystem": "scratch", "component_kind": "ost", "metadata_kind": "mds", "burst_buffer": "bb",
-    "burst_buffer_kind": "device", "resolution": STEP_NS, "intervals": True,
+    "burst_buffer_kind": "device", "resolution": STEP_NS,
 }  # fmt: skip
 
 

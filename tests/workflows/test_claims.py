@@ -9,10 +9,9 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
 from ioweather.core.papers.claims import claims
 from ioweather.core.results import Estimate, Exhibit
-from ioweather.studies.claims import claims_answer, read_claims, write_claims
+from ioweather.studies.claims import ClaimOutcome, ClaimsOutcome, SiteClaims, claims_answer, read_claims, write_claims
 
 SITE = SiteClaims(
     "elsewhere", True,

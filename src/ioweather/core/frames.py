@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import UsageError
+from ioweather.core.foreign_text import marked
 from ioweather.core.tabular import Tabular
 
 
@@ -241,6 +242,11 @@ def to_pandas(frame: Frame) -> Any:
 
     # An index of its own keeps the rows of a frame without columns.
     return pandas.DataFrame({name: column(values) for name, values in frame.items()}, index=range(frame.rows))
+
+
+def to_html(frame: Frame) -> str:
+    """The table that pandas shows, without control characters."""
+    return marked(to_pandas(frame).to_html(max_rows=10, max_cols=12, show_dimensions=True))
 
 
 def to_arrow(frame: Frame) -> Any:

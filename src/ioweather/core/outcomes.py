@@ -257,32 +257,6 @@ class FixedItem:
 
 
 @dataclass(frozen=True)
-class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
-    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
-    `p_value` is one-sided, None for exact counts."""
-
-    id: str
-    standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    n: int | None = None
-    p_value: float | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class SiteClaims:
-    """All statements at one site, whose name is its own."""
-
-    site: str
-    simulated: bool
-    claims: tuple[ClaimOutcome, ...]
-
-
-@dataclass(frozen=True)
 class FileSystemState:
     """Rates and slowdown are those of the last hour before the end of the period, whatever its length; amounts are
     those of all of it. `slowdown` is that of the slowest operation; `load_ratio` is of `peak_bytes_per_s`, the nominal
@@ -316,21 +290,6 @@ class ComponentState:
     write_bytes: float | None
     bytes_ratio: float | None
     most_bytes_per_s: float | None
-
-
-@dataclass(frozen=True)
-class FileToMove:
-    """A file with stripes on the target. `bytes_there` lie there, or were moved there; `command` moves it, None where
-    its path is not known or its layout has several parts."""
-
-    path: str
-    bytes_there: float
-    size_bytes: int | None
-    uid: int | None
-    user: str | None
-    last_used_ns: int | None
-    osts: tuple[int, ...]
-    command: str | None
 
 
 @dataclass(frozen=True)
@@ -441,53 +400,6 @@ class WhoOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class ComparedRun:
-    """`speed_ratio`: how many times the bandwidth of the first run."""
-
-    label: str
-    job_id: int | None
-    program: str
-    processes: int
-    start_ns: int
-    run_seconds: float | None
-    io_seconds: float | None
-    read_bytes: int
-    write_bytes: int
-    bytes_per_s: float | None
-    speed_ratio: float | None
-    partial: bool
-
-
-@dataclass(frozen=True)
-class CompareOutcome(Outcome):
-    """The first run is the original."""
-
-    runs: tuple[ComparedRun, ...]
-
-
-@dataclass(frozen=True)
-class ProjectOutcome(Outcome):
-    """`bytes_ratio`: of all bytes of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
-
-    project: str
-    jobs: int
-    users: int
-    read_bytes: int
-    write_bytes: int
-    bytes_ratio: float
-    first_ns: int
-    last_ns: int
-    bytes_per_s_median: float | None
-    mib_per_s_per_node_median: float | None
-    io_ratio_median: float | None
-    read_seconds: float
-    write_seconds: float
-    metadata_seconds: float
-    server_bytes: int | None = None
-    server_bytes_with_log_ratio: float | None = None
-
-
-@dataclass(frozen=True)
 class OperationOutcome:
     """One kind of operation on one path. `host` is where it was issued, empty for this machine."""
 
@@ -553,102 +465,6 @@ class EventOutcome:
 @dataclass(frozen=True)
 class EventsOutcome(Outcome):
     events: tuple[EventOutcome, ...]
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """`by`: what the value is made from (combined, persistence, climatology). `coverage`: how often such intervals
-    held the actual value."""
-
-    horizon_ns: int
-    time_ns: int
-    by: str
-    value: float | None
-    low: float | None
-    high: float | None
-    skill: Amount
-    coverage: float | None
-
-
-@dataclass(frozen=True)
-class ForecastOutcome(Outcome):
-    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
-
-    filesystem: str
-    of: Literal["load", "slowdown"]
-    op: str
-    unit: str
-    window_ns: int
-    now: float | None
-    now_ns: int
-    horizons: tuple[Horizon, ...] = ()
-    best_start_ns: int | None = None
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """This share of transfers finishes within `seconds`."""
-
-    probability: float
-    seconds: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class WidthOutcome:
-    width: int
-    request_bytes: float
-    quantiles: tuple[Quantile, ...]
-
-
-@dataclass(frozen=True)
-class StripeOutcome(Outcome):
-    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
-    Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
-
-    op: str
-    file_bytes: int
-    filesystem: str | None = None
-    width: int | None = None
-    request_bytes: float | None = None
-    command: str | None = None
-    agreement: float | None = None
-    quantiles: tuple[Quantile, ...] = ()
-    widths: tuple[WidthOutcome, ...] = ()
-    piece_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class PredictOutcome(Outcome):
-    """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
-
-    op: str
-    total_bytes: int
-    request_bytes: float
-    width: int
-    rounds: int
-    filesystem: str | None = None
-    quantiles: tuple[Quantile, ...] = ()
-    mean_seconds: float | None = None
-    stripe: StripeOutcome | None = None
-
-
-@dataclass(frozen=True)
-class RelieveOutcome(Outcome):
-    """`level` of the target and the mean of all: the share of its space that is used (bytes, where its size is not
-    known), or by load the bytes it moved. `files` are the fewest that bring it to the mean; all that are known, where
-    these are not enough."""
-
-    by: str
-    filesystem: str
-    target: str
-    level: float
-    mean_level: float
-    excess_bytes: float
-    moved_bytes: float
-    is_enough: bool
-    files: tuple[FileToMove, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -731,30 +547,6 @@ class RunsOutcome(Outcome):
     runs: tuple[RunOutcome, ...]
     all_runs: int = 0
     with_log: int = 0
-
-
-@dataclass(frozen=True)
-class ClaimsOutcome(Outcome):
-    """This site, and those it was held against."""
-
-    here: SiteClaims
-    others: tuple[SiteClaims, ...] = ()
-
-
-@dataclass(frozen=True)
-class PredictabilityOutcome(Outcome):
-    """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same quiet time,
-    `spread_` whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
-
-    equal_count: int
-    set_count: int
-    together_count: int
-    together_set_count: int
-    noise_68: Amount
-    noise_95: Amount
-    spread_68: Amount
-    spread_95: Amount
-    moment_ratio: float | None
 
 
 @dataclass(frozen=True)

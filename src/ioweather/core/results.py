@@ -118,6 +118,10 @@ class Estimate:
             raise ValueError(f"estimate {self.name!r} has the unknown unit {self.unit!r}")
 
 
+# Quantities that cannot be negative: their intervals are made of logarithms.
+POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
+
+
 def quantity_label(name: str, unit: str) -> str:
     """The name of an estimate in words; the part in brackets is a name from the data and stays."""
     words, bracket, own = name.partition("[")

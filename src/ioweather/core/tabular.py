@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ioweather.core.foreign_text import marked
-
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -83,7 +81,7 @@ class Tabular:
 
     def _repr_html_(self) -> str | None:
         """The table as pandas shows it in notebooks; None, for plain text, without pandas."""
-        return marked(self.to_pandas()._repr_html_()) if find_spec("pandas") else None
+        return str(_dataframes().to_html(self._table())) if find_spec("pandas") else None
 
 
 def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

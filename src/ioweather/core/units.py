@@ -1,11 +1,11 @@
-"""Units: sizes, durations and numbers, parsed and formatted."""
+"""Units: sizes, durations and numbers, parsed and formatted; a series as a sparkline."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Final
 
@@ -212,5 +212,35 @@ _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     "ns": lambda value: format_seconds(value / NS),
     "factor": lambda value: f"{_digits(value)}x",
 }
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None], width: int | None = None, *, top: float | None = None) -> str:
+    """The greatest value of each of `width` columns (one per value where none is given), so that peaks survive.
+
+    The scale goes from zero, or the least value below it, to the greatest, or to `top`. A missing value is blank; an
+    infinite one stands at its end of the scale.
+    """
+    columns = min(width, len(values)) if width is not None else len(values)
+    finite = [v for v in values if v is not None and math.isfinite(v)]
+    low = min((0.0, *finite))
+    high = max((0.0, *finite)) if top is None else top
+    drawn = []
+    for column in range(columns):
+        piece = values[column * len(values) // columns : (column + 1) * len(values) // columns]
+        known = [v for v in piece if v is not None and not math.isnan(v)]
+        drawn.append(_block(max(known), low, high) if known else " ")
+    return "".join(drawn)
+
+
+def _block(value: float, low: float, high: float) -> str:
+    if value >= high > low:
+        return _BLOCKS[-1]
+    if value <= low or high <= low:
+        return _BLOCKS[0]
+    # Halves: the distance of two numbers may be too large for one.
+    return _BLOCKS[int((value / 2 - low / 2) / (high / 2 - low / 2) * 7.999)]
+
+
 # Of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers take.
 TARGET_PROBE_BYTES: Final = 61_440

@@ -19,13 +19,10 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import AgentOutcome, HangOutcome, NowOutcome, OperationOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, numbered
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.sparkline import sparkline
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
 from ioweather.diagnosis.storage_screens import now_screen
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.histograms import RELATIVE_ERROR
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import OperationSeries, operation_series
+from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 from ioweather.topics.source import DataSource
 
 SLOW: Final = 2.0

@@ -6,7 +6,7 @@ series; fits are per series, so each operation is a sample here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import Any, Final
@@ -28,13 +28,11 @@ from ioweather.stats.mixture import (
     Combination,
     MixtureFit,
     Selection,
-    bootstrap,
+    bootstrap_intervals,
     fit_mixture,
-    intervals_of,
     refitted,
-    share_again,
 )
-from ioweather.stats.samples import Sample, sample_of
+from ioweather.stats.samples import sample_of
 
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")
@@ -210,14 +208,18 @@ FAMILY_LABELS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class FittedSample:
-    """The best fit of a sample. `shares` are the tail's shares in bootstrap replicates drawn with `seed`, `laws` the
-    distributions there; both may be empty."""
+    """The best fit of a sample. `laws` are its distributions in bootstrap replicates drawn with `seed`; there may be
+    none."""
 
     sample: ResponseSample
     fit: MixtureFit
-    shares: Floats
     laws: tuple[Mixture, ...]
     seed: int
+
+    @property
+    def shares(self) -> Floats:
+        """The tail's share in each replicate."""
+        return np.array([law.tail_share for law in self.laws])
 
     @property
     def pair_label(self) -> str:
@@ -226,24 +228,18 @@ class FittedSample:
 
 
 def fit_samples(
-    samples: Sequence[ResponseSample],
-    params: Params,
-    select: Selection = "ks",
-    spread: Spread = starmap,
-    *,
-    laws: bool = False,
+    samples: Sequence[ResponseSample], params: Params, select: Selection = "ks", spread: Spread = starmap
 ) -> tuple[list[FittedSample], list[str]]:
     """Fit all pairs of families to every sample; also return a sentence for each sample that cannot be split."""
     fits = list(spread(_fit, ((sample.seconds, params["combination"], select) for sample in samples)))
     split = [(seed, fit) for seed, fit in enumerate(fits) if isinstance(fit, MixtureFit)]
     batches = batches_of(int(params["replicates"]))
     orders = ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches)
-    drawn = spread(_laws_again if laws else _shares_again, orders)
-    fitted = []
-    for seed, fit in split:
-        again = [each for _ in batches for each in next(drawn)]
-        shares = np.array([law.tail_share for law in again] if laws else again)
-        fitted.append(FittedSample(samples[seed], fit, shares, tuple(again) if laws else (), seed))
+    drawn = spread(_laws_again, orders)
+    fitted = [
+        FittedSample(samples[seed], fit, tuple(law for _ in batches for law in next(drawn)), seed)
+        for seed, fit in split
+    ]
     refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
 
@@ -261,17 +257,10 @@ def _fit(seconds: Floats, combination: Combination, select: Selection) -> Mixtur
         return str(error)
 
 
-def _resampled(seconds: Floats, replicates: range, seed: int) -> Iterator[Sample]:
-    sample = sample_of(seconds)
-    return (sample.resampled(np.random.default_rng([seed, number])) for number in replicates)
-
-
 def _laws_again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[Mixture]:
-    return [refitted(sample, fit).distribution for sample in _resampled(seconds, replicates, seed)]
-
-
-def _shares_again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[float]:
-    return [share_again(sample, fit) for sample in _resampled(seconds, replicates, seed)]
+    sample = sample_of(seconds)
+    drawn = (sample.resampled(np.random.default_rng([seed, number])) for number in replicates)
+    return [refitted(again, fit).distribution for again in drawn]
 
 
 def choices(fit: MixtureFit) -> str:
@@ -308,9 +297,8 @@ def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
 
     Intervals take several times as long as the fit, so they are computed only here.
     """
-    fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.shares))
-    made = [bootstrap(sample, fit, replicates, seed=item.seed)] if replicates else []
-    intervals = intervals_of(sample, fit, made, LEVEL) if made else {}
+    fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.laws))
+    intervals = bootstrap_intervals(sample, fit, replicates, seed=item.seed, level=LEVEL) if replicates else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
     found = []
     for name, value in fit.distribution.parameters.items():

@@ -22,7 +22,7 @@ from ioweather.lake.maintenance import Sealed, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
 from ioweather.readers.scan.tally import original_name
-from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals
+from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
 
 _LOG = logging.getLogger("ioweather.ingest")
 # Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.

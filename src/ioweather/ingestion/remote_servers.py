@@ -28,7 +28,7 @@ from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.reading import FileOutcome
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.readers.lmt_database import MysqlDatabase, MysqlServer, read_database, recorded_ns
+from ioweather.readers.lmt_database import MysqlServer, open_mysql, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 
 # Of a server that was never read; older samples are read with --start.
@@ -79,13 +79,13 @@ class PolledMysql:
 
     def period_ns(self) -> tuple[int, int]:
         """Samples of the newest minute may still be on their way."""
-        with closing(MysqlDatabase(self._server)) as database:
+        with closing(open_mysql(self._server)) as database:
             first, last = recorded_ns(database, self._context)
         return _whole_minute(first), _whole_minute(min(last, now_ns() - MINUTE_NS))
 
     def pieces(self, since_ns: int, until_ns: int) -> Iterator[Piece]:
         """Day by day: a day of a large system is as much as one commit should hold."""
-        with closing(MysqlDatabase(self._server)) as database:
+        with closing(open_mysql(self._server)) as database:
             while since_ns < until_ns:
                 end = min(until_ns, (since_ns // DAY_NS + 1) * DAY_NS)
                 found: list[tuple[str, Frame]] = []

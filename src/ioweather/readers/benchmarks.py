@@ -175,31 +175,29 @@ def _frames(tool: str, text: _TextFile, phases: Sequence[_Phase], context: ReadC
         )
     digest = _run_digest(tool, text, phases)
     same = ("operation", "bytes_per_s", "ops_per_s", "duration_seconds", "start_ns", "end_ns")
-    columns = {name: [getattr(phase, name) for phase in phases] for name in same}
-    parameters = [_parameters(phase, context) for phase in phases]
-    yield (
-        "benchmarks",
-        TABLES["benchmarks"].frame(
-            columns, digest=digest, phase=names, tool=tool, parameters=parameters, rows=len(phases)
-        ),
-    )
-    timed = [phase for phase in phases if phase.marks_time and None not in (phase.start_ns, phase.end_ns)]
-    if timed:
-        yield (
-            "events",
-            TABLES["events"].frame(
-                # The same phase has the same identity in a cut output and in the whole one, in text and in JSON.
-                event_id=[_hash(tool, phase.name, phase.start_ns, phase.command) for phase in timed],
-                kind="phase",
-                system=[_system(phase, context) for phase in timed],
-                host=context.host,
-                start_ns=[phase.start_ns for phase in timed],
-                end_ns=[phase.end_ns for phase in timed],
-                label=[_label(tool, phase) for phase in timed],
-                details=[json.dumps({"digest": digest, "phase": p.name, "tool": tool}, sort_keys=True) for p in timed],
-                rows=len(timed),
-            ),
-        )
+    rows = [
+        {"digest": digest, "tool": tool, "phase": phase.name, "parameters": _parameters(phase, context)}
+        | {name: getattr(phase, name) for name in same}
+        for phase in phases
+    ]
+    yield "benchmarks", TABLES["benchmarks"].frame_of(rows)
+    events = [
+        {
+            # The same phase has the same identity in a cut output and in the whole one, in text and in JSON.
+            "event_id": _hash(tool, phase.name, phase.start_ns, phase.command),
+            "kind": "phase",
+            "system": _system(phase, context),
+            "host": context.host,
+            "start_ns": phase.start_ns,
+            "end_ns": phase.end_ns,
+            "label": _label(tool, phase),
+            "details": json.dumps({"digest": digest, "phase": phase.name, "tool": tool}, sort_keys=True),
+        }
+        for phase in phases
+        if phase.marks_time and None not in (phase.start_ns, phase.end_ns)
+    ]
+    if events:
+        yield "events", TABLES["events"].frame_of(events)
 
 
 def _hash(*parts: object) -> str:
@@ -582,10 +580,6 @@ _ROW: Final = re.compile(
 _MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 
-def _detect_mdtest(head: bytes, path: Path) -> float:
-    return 0.9 if _MDTEST_BANNER.search(plain_head(head)) else 0.0
-
-
 def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     text = _read_lines(path)
     runs = _mdtest_runs(text, context)
@@ -600,7 +594,7 @@ MDTEST = FileReader(
     "mdtest",
     "mdtest text output (1.9, 3.x, 4.x)",
     ("benchmarks", "events"),
-    _detect_mdtest,
+    lambda head, path: 0.9 if _MDTEST_BANNER.search(plain_head(head)) else 0.0,
     _read_mdtest,
     tried="1.9, 3.x, 4.x",
     made_by="mdtest ... > mdtest.out",

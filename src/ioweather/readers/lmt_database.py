@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -54,50 +54,60 @@ _LOOKBACK_NS = 10 * MINUTE_NS
 _FULLNESS = ("KBYTES_FREE", "KBYTES_USED", "INODES_FREE", "INODES_USED")
 
 
-class Database(Protocol):
-    """An engine: names its tables, and runs a SELECT with '?' as placeholder."""
+@dataclass(frozen=True)
+class Database:
+    """An open database: names its tables, and runs a SELECT with '?' as placeholder."""
 
     where: str
-
-    def tables(self) -> frozenset[str]: ...
-    def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]: ...
-
-
-class SqliteDatabase:
-    """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
-
-    def __init__(self, path: Path) -> None:
-        self.where = str(path)
-        # A file that no other program has open needs no lock, and may be where none can be made.
-        still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-        self._connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+    connection: Any
+    list_tables: str
+    placeholder: str
+    refuse: Callable[[Exception], SourceError]
 
     def tables(self) -> frozenset[str]:
-        found = self.query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        return frozenset(str(row[0]).upper() for row in found)
+        return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
         try:
-            yield from self._connection.execute(sql, tuple(parameters))
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the message quotes a damaged schema
-            raise CorruptInput(f"SQLite cannot read {self.where}: {error}.", hint="Make the dump again.") from None
+            with closing(self.connection.cursor()) as cursor:
+                cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
+                yield from cursor
+        except SourceError:
+            raise
+        except Exception as error:  # those of SQLite and PyMySQL have no class in common
+            raise self.refuse(error) from None
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
+
+
+def open_sqlite(path: Path) -> Database:
+    """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
+    # A file that no other program has open needs no lock, and may be where none can be made.
+    still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+
+    def refuse(error: Exception) -> SourceError:
+        return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Make the dump again.")
+
+    return Database(str(path), connection, _SQLITE_TABLES, "?", refuse)
+
+
+_SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
 
 
 def _detect_lmt(head: bytes, path: Path) -> float:
     if not head.startswith(_SIGNATURE):
         return 0.0
     try:
-        with closing(SqliteDatabase(path)) as database:
+        with closing(open_sqlite(path)) as database:
             return 1.0 if database.tables() >= _NEEDED_TABLES else 0.0
     except (SourceError, sqlite3.Error):
         return 0.3  # damaged: claimed weakly, so that it is refused with SQLite's own reason
 
 
 def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    with closing(SqliteDatabase(path)) as database:
+    with closing(open_sqlite(path)) as database:
         yield from read_database(database, context)
 
 
@@ -142,59 +152,30 @@ class MysqlServer:
         )
 
 
-class MysqlDatabase:
+def open_mysql(server: MysqlServer) -> Database:
     """The live database by PyMySQL (`pip install ioweather[mysql]`): streams its rows and changes nothing."""
-
-    def __init__(self, server: MysqlServer) -> None:
-        try:
-            import pymysql
-            from pymysql.cursors import SSCursor
-        except ImportError:
-            raise UsageError("A live LMT database needs PyMySQL.", hint="pip install 'ioweather[mysql]'") from None
-        self.where = f"{server.database} on {server.unix_socket or server.host}"
-        self._error: type[Exception] = pymysql.MySQLError
-        try:
-            self._connection = pymysql.connect(
-                host=server.host,
-                port=server.port,
-                user=server.user,
-                password=server.password,
-                database=server.database,
-                unix_socket=server.unix_socket,
-                read_default_file=server.option_file,
-                cursorclass=SSCursor,
-                connect_timeout=10,
-                read_timeout=300,
-            )
-        except pymysql.MySQLError as error:
-            raise SourceError(
-                f"{self.where} cannot be reached: {error}.", hint="Check host, user and password."
-            ) from None
-
-    def tables(self) -> frozenset[str]:
-        return frozenset(str(row[0]).upper() for row in self.query("SHOW TABLES"))
-
-    def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql.replace("?", "%s"), tuple(parameters))
-                yield from cursor
-        except self._error as error:
-            raise SourceError(f"{self.where} did not answer: {error}.") from None
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def read_mysql(
-    server: MysqlServer | str, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
-) -> Iterator[tuple[str, Frame]]:
-    """Rows of the whole minutes of [since_ns, until_ns). Read again from where it ended: polls that adjoin add up.
-
-    Leave the newest minute to the next poll: samples of it may still be on their way.
-    """
-    with closing(MysqlDatabase(MysqlServer.from_url(server) if isinstance(server, str) else server)) as database:
-        yield from read_database(database, context, since_ns=since_ns, until_ns=until_ns)
+    try:
+        import pymysql
+        from pymysql.cursors import SSCursor
+    except ImportError:
+        raise UsageError("A live LMT database needs PyMySQL.", hint="pip install 'ioweather[mysql]'") from None
+    where = f"{server.database} on {server.unix_socket or server.host}"
+    try:
+        connection = pymysql.connect(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password,
+            database=server.database,
+            unix_socket=server.unix_socket,
+            read_default_file=server.option_file,
+            cursorclass=SSCursor,
+            connect_timeout=10,
+            read_timeout=300,
+        )
+    except pymysql.MySQLError as error:
+        raise SourceError(f"{where} cannot be reached: {error}.", hint="Check host, user and password.") from None
+    return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
 
 
 def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
@@ -217,19 +198,19 @@ def read_database(
     stamps = _read_stamps(database, zone, since_ns, until_ns)
     reading = _Reading(database, tables, context, stamps)
     parts, operations = _read_components(database, tables, context)
-    listed = [(kind, part) for kind, group in parts.items() for part in group]
-    yield (
-        "components",
-        COMPONENTS.frame(
-            system=[part.system for _, part in listed],
-            kind=[kind for kind, _ in listed],
-            component=[part.name for _, part in listed],
-            # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
-            valid_from_ns=stamps.first_ns // DAY_NS * DAY_NS,
-            server=[part.server for _, part in listed],
-            rows=len(listed),
-        ),
-    )
+    listed = [
+        # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
+        {
+            "system": part.system,
+            "kind": kind,
+            "component": part.name,
+            "server": part.server,
+            "valid_from_ns": stamps.first_ns // DAY_NS * DAY_NS,
+        }
+        for kind, group in parts.items()
+        for part in group
+    ]
+    yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
     for window in _split_windows(stamps, since_ns):
         yield from reading.target_bytes(window, targets)

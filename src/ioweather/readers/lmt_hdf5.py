@@ -19,7 +19,7 @@ moved to its start: states are put back by one step here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.tables import METRICS
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS
 from ioweather.core.words import names_of
 from ioweather.readers.lmt_minutes import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
@@ -63,8 +64,10 @@ def open_archive(path: Path) -> Iterator[Any]:
         raise CorruptInput(f"HDF5 cannot read {path}: {text}.", hint=hint) from None
 
 
-def _top_level_names(path: Path) -> frozenset[str]:
-    """The groups of the file, for recognising it; none if it cannot be opened."""
+def _group_names(head: bytes, path: Path) -> frozenset[str] | None:
+    """The groups of the file, for recognising it; none if it cannot be opened, None where it is no HDF5."""
+    if not head.startswith(_SIGNATURE):
+        return None
     try:
         with open_archive(path) as file:
             return frozenset(file)
@@ -152,67 +155,60 @@ _SERIES = (*_BYTES.values(), _OPERATIONS, _OSS_CPU, _MDS_CPU, _MISSING)
 
 
 def _detect_h5lmt(head: bytes, path: Path) -> float:
-    if not head.startswith(_SIGNATURE):
+    names = _group_names(head, path)
+    if names is None:
         return 0.0
-    if "FSStepsGroup" in _top_level_names(path):
-        return 1.0
-    return 0.6 if path.suffix == ".h5lmt" else 0.0
+    return 1.0 if "FSStepsGroup" in names else 0.6 if path.suffix == ".h5lmt" else 0.0
 
 
 def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
     with open_archive(path) as file:
-        parts = {name: _find_dataset(file, name) for name in (_STEPS, *_SERIES)}
-        parts = {name: dataset for name, dataset in parts.items() if dataset is not None}
-        axis, width = _daily_axis(parts, path)
+        found = {name: _find_dataset(file, name) for name in (_STEPS, *_SERIES)}
+        parts = {name: dataset for name, dataset in found.items() if dataset is not None}
+        first_ns, step_ns, width = _daily_axis(parts, path)
+        # (component, time) to (time, component), without step 0.
+        arrays = {
+            name: np.ascontiguousarray(np.atleast_2d(parts[name][:])[:, 1:width].T, dtype=np.float64)
+            for name in parts
+            if name != _STEPS
+        }
+        for name, array in arrays.items():
+            if name != _MISSING:
+                _check_values(array, parts[name], path)
 
-        def values_of(name: str) -> Floats:
-            """(component, time) to (time, component), without step 0."""
-            stored = np.atleast_2d(parts[name][:])[:, 1:width]
-            return _check_values(np.ascontiguousarray(stored.T, dtype=np.float64), parts[name], path)
-
-        def names_of_components(name: str, attribute: str) -> list[str]:
+        def component_names(name: str, attribute: str) -> list[str]:
             dataset = parts[name]
-            if attribute not in dataset.attrs:
-                raise CorruptInput(
-                    f"{path}: {dataset.name} has no attribute {attribute}, so its components have no names."
-                )
-            names, expected = _decode_names(dataset.attrs[attribute]), dataset.shape[0]
-            if len(names) != expected:
-                raise CorruptInput(
-                    f"{path}: {dataset.name} has {expected} components, its attribute {attribute} {len(names)} names."
-                )
+            names = _decode_names(dataset.attrs[attribute]) if attribute in dataset.attrs else []
+            if len(names) != dataset.shape[0]:
+                said = f"its attribute {attribute} {len(names)} names" if names else f"no attribute {attribute}"
+                raise CorruptInput(f"{path}: {dataset.name} has {dataset.shape[0]} components, {said}.")
             return names
 
-        seconds = axis.step_ns / NS
+        seconds = step_ns / NS
         present = {metric: name for metric, name in _BYTES.items() if name in parts}
-        targets = names_of_components(next(iter(present.values())), "OSTNames")
-        moved = {metric: np.rint(values_of(name) * seconds) for metric, name in present.items()}
+        targets = component_names(next(iter(present.values())), "OSTNames")
+        moved = {metric: np.rint(arrays[name] * seconds) for metric, name in present.items()}
         operations: dict[str, Floats] = {}
-        if _OPERATIONS in parts:
-            counts = np.rint(values_of(_OPERATIONS) * seconds)
-            for column, operation in enumerate(names_of_components(_OPERATIONS, "OpNames")):
-                metric = metadata_metric(operation)
-                if metric is not None:
-                    operations[metric] = operations.get(metric, 0.0) + counts[:, column : column + 1]
-        servers = names_of_components(_OSS_CPU, "OSSNames") if _OSS_CPU in parts else []
-        server_cpu = values_of(_OSS_CPU) / 100 if _OSS_CPU in parts else None
-        metadata_cpu = values_of(_MDS_CPU) / 100 if _MDS_CPU in parts else None
+        for column, operation in enumerate(component_names(_OPERATIONS, "OpNames") if _OPERATIONS in parts else ()):
+            if (metric := metadata_metric(operation)) is not None:
+                counts = np.rint(arrays[_OPERATIONS][:, column : column + 1] * seconds)
+                operations[metric] = operations.get(metric, 0.0) + counts
+        servers = component_names(_OSS_CPU, "OSSNames") if _OSS_CPU in parts else []
+        cpus = {name: arrays[name] / 100 for name in (_OSS_CPU, _MDS_CPU) if name in arrays}
         system = _file_system(targets, _attribute(parts[_STEPS], "fs") or context.system, path)
-        unsent = parts[_MISSING][:][:, 1:width].T != 0 if _MISSING in parts else None
-    _blank_unfilled(axis, moved, operations, server_cpu, metadata_cpu)
-    if unsent is not None:
-        _blank_unsent(unsent, moved, server_cpu)
-    late = flag_late(moved, {}, axis.step_ns)
+    _blank_unfilled(step_ns, moved, operations, list(cpus.values()))
+    if _MISSING in arrays:
+        _blank_unsent(arrays[_MISSING] != 0, moved, cpus.get(_OSS_CPU))
+    late = flag_late(moved, {}, step_ns)
     # The file knows one MDS and does not name it.
-    found = [
-        *(("ost", targets, metric, array, True, late[metric]) for metric, array in moved.items()),
-        *(("mdt", [f"{system}-MDT0000"], metric, array, True, None) for metric, array in operations.items()),
-        ("oss", servers, "cpu_ratio", server_cpu, False, None),
-        ("mds", [f"{system}-MDS"], "cpu_ratio", metadata_cpu, False, None),
-    ]
-    for kind, components, metric, values, extensive, flags in found:
+    for kind, components, metric, values, flags in (
+        *(("ost", targets, metric, array, late[metric]) for metric, array in moved.items()),
+        *(("mdt", [f"{system}-MDT0000"], metric, array, None) for metric, array in operations.items()),
+        ("oss", servers, "cpu_ratio", cpus.get(_OSS_CPU), None),
+        ("mds", [f"{system}-MDS"], "cpu_ratio", cpus.get(_MDS_CPU), None),
+    ):
         if values is not None:
-            samples = Samples(axis.first_ns, axis.step_ns, values, extensive, quality=flags)
+            samples = Samples(first_ns, step_ns, values, METRICS[metric].extensive, quality=flags)
             yield from series_rows(system, kind, components, metric, samples, context)
 
 
@@ -229,8 +225,8 @@ H5LMT = FileReader(
 )
 
 
-def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[_TimeAxis, int]:
-    """The intervals of the day, and the number of stamps that close them; raises where the arrays do not fit."""
+def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[int, int, int]:
+    """Start of the day, length of a step, and the number of stamps; raises where the arrays do not fit."""
     present = [name for name in _BYTES.values() if name in parts]
     if _STEPS not in parts or not present:
         raise CorruptInput(f"{path} has no {_STEPS}, or neither of {', '.join(_BYTES.values())}.")
@@ -245,35 +241,28 @@ def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[_TimeAxis, int]:
     axis = _time_axis(stamps[:width], path)
     if axis.positions is not None:
         raise CorruptInput(f"{path}: steps are missing from {_STEPS}, whose writer lays out a whole day.")
-    # Stamp i closes (i - 1, i]; stamp 0 is the day before's.
-    return _TimeAxis(axis.first_ns, axis.step_ns, axis.steps - 1, None), width
+    return axis.first_ns, axis.step_ns, width
 
 
 def _blank_unfilled(
-    axis: _TimeAxis,
-    moved: dict[str, Floats],
-    operations: dict[str, Floats],
-    server_cpu: Floats | None,
-    metadata_cpu: Floats | None,
+    step_ns: int, moved: dict[str, Floats], operations: dict[str, Floats], cpus: Sequence[Floats]
 ) -> None:
     """NaN, in place, where the file's zeros mean that there was no sample."""
+    steps = len(next(iter(moved.values())))
 
-    def all_zero(arrays: Sequence[Floats]) -> Bools:
-        zero = np.ones(axis.steps, np.bool_)
-        for array in arrays:
-            zero &= ~array.any(axis=1)
+    def all_zero(arrays: Iterable[Floats]) -> Bools:
+        zero: Bools = np.logical_and.reduce([np.ones(steps, np.bool_), *(~array.any(axis=1) for array in arrays)])
         return zero
 
     def tail(zero: Bools) -> Bools:
         """The run of zero steps that ends the file, if it lasts a minute."""
-        length = len(zero) if zero.all() else int(np.argmax(~zero[::-1]))
-        return np.arange(len(zero)) >= len(zero) - (length if length >= max(1, MINUTE_NS // axis.step_ns) else 0)
+        length = steps if zero.all() else int(np.argmax(~zero[::-1]))
+        return np.arange(steps) >= steps - (length if length >= max(1, MINUTE_NS // step_ns) else 0)
 
-    nothing_moved, nothing_done = all_zero(list(moved.values())), all_zero(list(operations.values()))
-    cpus = [cpu for cpu in (server_cpu, metadata_cpu) if cpu is not None]
+    nothing_moved, nothing_done = all_zero(moved.values()), all_zero(operations.values())
     unfilled = nothing_moved & nothing_done & all_zero(cpus) & bool(cpus)
     # Since local midnight, where the file begins.
-    on_the_hour = (np.arange(axis.steps) + 1) * axis.step_ns % HOUR_NS == 0
+    on_the_hour = (np.arange(steps) + 1) * step_ns % HOUR_NS == 0
     for arrays, zero in ((moved, nothing_moved), (operations, nothing_done)):
         for array in arrays.values():
             array[unfilled | (zero & on_the_hour) | tail(zero)] = np.nan
@@ -316,13 +305,11 @@ _AMOUNTS: dict[str, tuple[str, str]] = {
 
 
 def _detect_tts(head: bytes, path: Path) -> float:
-    if not head.startswith(_SIGNATURE):
+    names = _group_names(head, path)
+    if names is None:
         return 0.0
-    names = _top_level_names(path)
-    if names & set(_GROUPS):
-        return 1.0
     # Unreadable or foreign: claimed weakly, so that it is refused with HDF5's own reason.
-    return 0.0 if path.suffix == ".h5lmt" or names else 0.3
+    return 1.0 if names & set(_GROUPS) else 0.0 if names or path.suffix == ".h5lmt" else 0.3
 
 
 def _read_tts(path: Path, context: ReadContext) -> Rows:
@@ -406,10 +393,7 @@ def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: floa
     return _Table(dataset, np.array([i for i, _ in named]), tuple(text for _, text in named), axis, factor, path)
 
 
-def _target_kind(group: str, components: Sequence[str]) -> str:
-    """A data target that is not an OST is a device (burst buffers)."""
-    if group == "mdtargets":
-        return "mdt"
+def _data_kind(components: Sequence[str]) -> str:
     return "ost" if all("-OST" in name for name in components) else "device"
 
 
@@ -442,7 +426,8 @@ def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path
         for metric, array in values.items():
             components = tables[metric].components
             samples = Samples(axis.first_ns + begin * step_ns, step_ns, array, True, spans[metric], late.get(metric))
-            kind = _target_kind(name, components)
+            # A data target that is not an OST is a device (burst buffers).
+            kind = "mdt" if name == "mdtargets" else _data_kind(components)
             yield from series_rows(system, kind, components, metric, samples.select(first - begin), context)
 
 
@@ -474,7 +459,7 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
         used, total = (_find_table(group, each, axis, path, factor) for each in (used_name, total_name))
         if used is None or total is None or used.components != total.components:
             continue
-        kind = _target_kind("datatargets", used.components)
+        kind = _data_kind(used.components)
         for begin, end, start_ns in pieces:
             capacity = total.rows(begin, end)
             for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows(begin, end))):

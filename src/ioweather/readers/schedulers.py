@@ -17,19 +17,80 @@ each of its tasks (pe_taskid), which become its steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.tables import UNNAMED_CLUSTER
+from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS
-from ioweather.readers.frame_rows import Job, job_frames, moment_ns, numbered_lines, state_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import plain_head
+from ioweather.readers.text_files import line_blocks, plain_head
+
+# A row of `jobs` by its columns; what is not known may be left out.
+Job: TypeAlias = dict[str, Any]
+_BATCH = 100_000
+END_NS: Final = 1 << 63  # beyond the int64 of the tables
+
+
+def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
+    batch: list[Job] = []
+    trouble: SourceError | None = None
+    try:
+        for record in records:
+            batch.append(record)
+            if len(batch) >= _BATCH:
+                yield "jobs", JOBS.frame_of(batch)
+                batch = []
+    except SourceError as error:
+        trouble = error
+    if batch:
+        yield "jobs", JOBS.frame_of(batch)
+    if trouble is not None:
+        raise trouble
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """(where, line) of lines that say something. A last line without its end is not trusted: accounting is appended to
+    while it is read, and half a number is a number too."""
+    for block in line_blocks(path):
+        if block.torn and not block.lines[0].isspace():
+            raise TruncatedInput(
+                f"{path}, line {block.first}: the last line has no line end and was left out.",
+                hint="Ingest the file again when it is whole.",
+            )
+        for number, line in enumerate(block.lines, block.first):
+            if line and not line.startswith("#") and not line.isspace():
+                yield f"{path}, line {number}", line
+
+
+def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
+    """An epoch; 0, and nothing at all, is never."""
+    if text in ("", "0"):
+        return None
+    count = whole_number(text)
+    if count is None or count * (NS // per_second) >= END_NS:
+        raise CorruptInput(f"{where}: {name} is {text[:40]!r}, not seconds since 1970.")
+    return count * (NS // per_second)
+
+
+def state_of(exit_status: str | None) -> str:
+    """In the words of Slurm, which the table has."""
+    if not exit_status:
+        return "UNKNOWN"
+    return "COMPLETED" if exit_status == "0" else "FAILED"
+
+
+def _has_line(head: bytes, pattern: re.Pattern[str]) -> float:
+    return 0.95 if any(pattern.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
+
+
+# PBS
 
 _LINE = re.compile(r"(\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2});([A-Za-z]{1,2});([^;]*);(.*)")
 _JOB = re.compile(r"([0-9]{1,18})(?:\[([0-9]{0,18})\])?(?:\.(.*))?")
@@ -40,20 +101,12 @@ _STAMP = "%m/%d/%Y %H:%M:%S"
 _NO_PROJECT = "_pbs_project_default"
 
 
-def _detect_pbs(head: bytes, path: Path) -> float:
-    return 0.95 if any(_LINE.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
-
-
-def _read_pbs(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    yield from job_frames(_pbs_records(path, context))
-
-
 PBS = FileReader(
     "pbs",
     "PBS accounting (OpenPBS, PBS Pro, Torque: server_priv/accounting)",
     ("jobs",),
-    _detect_pbs,
-    _read_pbs,
+    lambda head, path: _has_line(head, _LINE),
+    lambda path, context: job_frames(_pbs_records(path, context)),
     tried="Torque of 2009 and 5.0.1, PBS Pro of 2016 and 2020",
     made_by="copy PBS_HOME/server_priv/accounting/YYYYMMDD",
     lost=(
@@ -141,6 +194,7 @@ def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], clust
         raise CorruptInput(f"{where}: job {identity[:60]} has neither ctime nor start.")
     hosts, slots = _pbs_hosts(values.get("exec_host", ""))
     project = values.get("project", "")
+    used, asked = (whole_number(values.get(f"{name}.ncpus", "")) for name in ("resources_used", "Resource_List"))
     return {
         "cluster": cluster or server or UNNAMED_CLUSTER,
         "job_id": str(number) if task is None else f"{number}[{task}]",
@@ -156,13 +210,9 @@ def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], clust
         "start_ns": times["start"],
         "end_ns": times["end"] if kind != "S" else None,
         "node_count": len(hosts) or whole_number(values.get("Resource_List.nodect", "")),
-        "cpu_count": _first_count(values.get("resources_used.ncpus"), str(slots), values.get("Resource_List.ncpus")),
+        "cpu_count": used or slots or asked or None,
         "nodes": ",".join(hosts) or None,
     }
-
-
-def _first_count(*texts: str | None) -> int | None:
-    return next((count for text in texts if text and (count := whole_number(text))), None)
 
 
 def _pbs_hosts(text: str) -> tuple[list[str], int]:
@@ -185,20 +235,12 @@ _LSF_SLOTS = re.compile(r"([0-9]{1,9})\*(.+)")
 _DONE, _EXITED = 64, 32
 
 
-def _detect_lsf(head: bytes, path: Path) -> float:
-    return 0.95 if any(_EVENT.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
-
-
-def _read_lsf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    yield from job_frames(_lsf_records(path, context.cluster or UNNAMED_CLUSTER))
-
-
 LSF = FileReader(
     "lsf",
     "LSF accounting (lsb.acct)",
     ("jobs",),
-    _detect_lsf,
-    _read_lsf,
+    lambda head, path: _has_line(head, _EVENT),
+    lambda path, context: job_frames(_lsf_records(path, context)),
     tried="9.11; 6 to 10.1 by documentation",
     made_by="copy LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
     lost="running jobs; resource usage",
@@ -206,13 +248,13 @@ LSF = FileReader(
 )
 
 
-def _lsf_records(path: Path, cluster: str) -> Iterator[Job]:
+def _lsf_records(path: Path, context: ReadContext) -> Iterator[Job]:
     for where, line in numbered_lines(path):
         event = _EVENT.match(line)
         if event is None:
             raise CorruptInput(f'{where}: expected an event such as "JOB_FINISH", found {line[:60]!r}.')
         if event[1] == "JOB_FINISH":
-            yield _lsf_job(where, line, cluster)
+            yield _lsf_job(where, _split_fields(line), context.cluster or UNNAMED_CLUSTER)
 
 
 def _split_fields(line: str) -> list[str]:
@@ -229,9 +271,7 @@ def _split_fields(line: str) -> list[str]:
     return [*found, '"'.join(quoted)] if quoted else found
 
 
-def _lsf_job(where: str, line: str, cluster: str) -> Job:
-    fields = _split_fields(line)
-
+def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
     def number(name: str, place: int) -> int:
         if place >= len(fields):
             raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
@@ -298,16 +338,12 @@ def _detect_sge(head: bytes, path: Path) -> float:
     return 0.9 if any(_is_sge_job(line.split(":")) for line in lines) else 0.0
 
 
-def _read_sge(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    yield from job_frames(_sge_records(path, context.cluster or UNNAMED_CLUSTER))
-
-
 SGE = FileReader(
     "sge",
     "Grid Engine accounting (SGE, UGE: common/accounting)",
     ("jobs",),
     _detect_sge,
-    _read_sge,
+    lambda path, context: job_frames(_sge_records(path, context)),
     tried="SGE of 2011, UGE of 2022",
     made_by="copy $SGE_ROOT/default/common/accounting",
     lost="hosts but the first of parallel jobs; resource usage",
@@ -319,7 +355,7 @@ def _is_sge_job(fields: list[str]) -> bool:
     return len(fields) >= _FEWEST_FIELDS and all(whole_number(fields[place]) is not None for place in _NUMBERS)
 
 
-def _sge_records(path: Path, cluster: str) -> Iterator[Job]:
+def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
     for where, line in numbered_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):
@@ -327,44 +363,33 @@ def _sge_records(path: Path, cluster: str) -> Iterator[Job]:
                 f"{where}: expected at least {_FEWEST_FIELDS} fields apart by colons with number, times, slots and "
                 f"task of a job, found {line[:60]!r}."
             )
-        yield _sge_job(where, fields, cluster)
-
-
-def _sge_job(where: str, fields: list[str], cluster: str) -> Job:
-    submit = _sge_moment(where, fields[_SUBMIT], "submission_time")
-    start = _sge_moment(where, fields[_START], "start_time")
-    end = _sge_moment(where, fields[_END], "end_time")
-    moment = submit if submit is not None else start
-    if moment is None:
-        raise CorruptInput(f"{where}: job {fields[_SGE_JOB]} was never submitted.")
-    job, task, slots = int(fields[_SGE_JOB]), int(fields[_TASK]), int(fields[_SLOTS])
-    pe_task = fields[_PE_TASK] if len(fields) > _PE_TASK else ""
-    # The line names the first host alone: of a parallel job the others are not known.
-    is_one_host = fields[_PARALLEL] in _NOTHING or slots <= 1
-    return {
-        "cluster": cluster,
-        "job_id": f"{job}.{task}" if task else str(job),
-        "raw_job_id": job,
-        "array_job_id": job if task else None,
-        "step": "" if pe_task in _NOTHING else pe_task,
-        "state": state_of(fields[_EXIT] if fields[_FAILED].split(" ")[0] == "0" else "failed"),
-        "submit_ns": moment,
-        "user": fields[_OWNER] or None,
-        "account": _sge_account(fields),
-        "name": fields[_NAME] or None,
-        "start_ns": start,
-        "end_ns": end,
-        "node_count": 1 if is_one_host else None,
-        "cpu_count": slots or None,
-        "nodes": fields[_HOST] or None if is_one_host else None,
-    }
-
-
-def _sge_moment(where: str, text: str, name: str) -> int | None:
-    return moment_ns(text, where, name, per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
-
-
-def _sge_account(fields: list[str]) -> str | None:
-    """The project, which administrators give; else the account, which users choose, where they did."""
-    project, account = fields[_PROJECT], fields[_ACCOUNT]
-    return project if project not in _NOTHING else account if account not in (*_NOTHING, _DEFAULT_ACCOUNT) else None
+        submit, start, end = (
+            moment_ns(text, where, "a time", per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
+            for text in (fields[_SUBMIT], fields[_START], fields[_END])
+        )
+        if submit is None and start is None:
+            raise CorruptInput(f"{where}: job {fields[_SGE_JOB]} was never submitted.")
+        job, task, slots = int(fields[_SGE_JOB]), int(fields[_TASK]), int(fields[_SLOTS])
+        pe_task = fields[_PE_TASK] if len(fields) > _PE_TASK else ""
+        # The project, which administrators give; else the account, which users choose, where they did.
+        project, account = fields[_PROJECT], fields[_ACCOUNT]
+        chosen = account if account not in (*_NOTHING, _DEFAULT_ACCOUNT) else None
+        # The line names the first host alone: of a parallel job the others are not known.
+        is_one_host = fields[_PARALLEL] in _NOTHING or slots <= 1
+        yield {
+            "cluster": context.cluster or UNNAMED_CLUSTER,
+            "job_id": f"{job}.{task}" if task else str(job),
+            "raw_job_id": job,
+            "array_job_id": job if task else None,
+            "step": "" if pe_task in _NOTHING else pe_task,
+            "state": state_of(fields[_EXIT] if fields[_FAILED].split(" ")[0] == "0" else "failed"),
+            "submit_ns": start if submit is None else submit,
+            "user": fields[_OWNER] or None,
+            "account": project if project not in _NOTHING else chosen,
+            "name": fields[_NAME] or None,
+            "start_ns": start,
+            "end_ns": end,
+            "node_count": 1 if is_one_host else None,
+            "cpu_count": slots or None,
+            "nodes": fields[_HOST] or None if is_one_host else None,
+        }

@@ -7,7 +7,6 @@ are those that live sources fill.
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -90,10 +89,9 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> 
     for table, rows in tables.items():
         for number, row in rows:
             _check_row(table, row, f"{path}, line {number}")
-        columns = {name: [row.get(name) for _, row in rows] for name in TABLES[table].names}
-        if hosts is not None:
-            _check_hosts(table, columns, [number for number, _ in rows], path, hosts)
-        yield table, TABLES[table].frame(columns, rows=len(rows))
+            if hosts is not None:
+                _check_hosts(table, row, f"{path}, line {number}", hosts)
+        yield table, TABLES[table].frame_of([row for _, row in rows])
 
 
 def _check_header(line: str, path: Path) -> None:
@@ -131,32 +129,17 @@ def _check_row(table: str, row: Mapping[str, Any], where: str) -> None:
             raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} does not fit {table}.")
 
 
-def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence[int], path: Path, hosts: str) -> None:
-    allowed = re.compile(fnmatch.translate(hosts))
-    for named in _hosts_named(table, columns):
-        foreign = {host for host in set(named) if host is not None and not allowed.match(host)}
-        if foreign:
-            number, host = next((n, host) for n, host in zip(numbers, named, strict=True) if host in foreign)
-            raise SourceError(
-                f"{path}, line {number}: a row of {host}, in what may hold rows of {hosts} alone.", kind="ForeignRows"
-            )
-
-
-def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[str | None]]:
-    """Every way in which rows of live sources name the host they are of, row by row; None where one names none."""
-    if (
-        table == "series"
-    ):  # a device's system is host:device, a part of a client host:part; targets of Lustre belong to their file system
-        yield [
-            {"device": system.partition(":")[0], "host": component.partition(":")[0]}.get(kind)
-            for kind, system, component in zip(
-                columns["component_kind"], columns["system"], columns["component"], strict=True
-            )
-        ]
-        return
-    if table == "job_operations":  # as do their jobs; `host` is a client
-        return
-    yield columns["host"]
+def _check_hosts(table: str, row: Mapping[str, Any], where: str, hosts: str) -> None:
+    """Raise SourceError where a row of a live source names a host that its sender may not speak for."""
+    named: list[str | None] = []
+    if table == "series":  # targets of Lustre belong to their file system, not to a host
+        kind, system, component = row["component_kind"], row["system"], row["component"]
+        named = [{"device": system.partition(":")[0], "host": component.partition(":")[0]}.get(kind)]
+    elif table != "job_operations":  # those belong to their jobs; `host` is a client
+        named = [row.get("host")]
     if table == "events":  # a later row of the same id revises an event, and ids are kind:host:...
-        parts = [event_id.split(":") for event_id in columns["event_id"]]
-        yield [part[1] if len(part) > 2 and part[0] in EVENT_KINDS else None for part in parts]
+        parts = row["event_id"].split(":")
+        named.append(parts[1] if len(parts) > 2 and parts[0] in EVENT_KINDS else None)
+    for host in named:
+        if host is not None and not fnmatch.fnmatchcase(host, hosts):
+            raise SourceError(f"{where}: a row of {host}, in what may hold rows of {hosts} alone.", kind="ForeignRows")

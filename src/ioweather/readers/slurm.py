@@ -29,8 +29,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.core.words import names_of
-from ioweather.readers.frame_rows import END_NS, Job, job_frames
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.schedulers import END_NS, Job, job_frames
 from ioweather.readers.text_files import beginning, plain_head, text_blocks, whole_lines
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")

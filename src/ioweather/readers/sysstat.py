@@ -19,16 +19,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
 from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.units import NS
+from ioweather.core.units import DAY_NS, NS, ns_to_datetime
 from ioweather.core.words import names_of
 from ioweather.readers.device_rows import (
     BATCH_SAMPLES,
@@ -39,6 +40,7 @@ from ioweather.readers.device_rows import (
     check_rows,
     date_stamp,
     find_day_first,
+    is_day_first,
     is_number,
     is_stamp,
 )
@@ -51,6 +53,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 _HEADER_LENGTH = 64 << 10
 _LONGEST_WORD = 4 << 10
+_UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True)
@@ -139,10 +142,14 @@ def entries(path: Path, record: Record, key: str) -> list[Any]:
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)")
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?:\s+(?P<date>\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}))?")
+# pdsh puts the host before each line.
+_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}): {1,99}[Ll]inux \S+ \(\S+\)")
+# sysstat 8 and 9 print the date in the first line alone.
+_TIME_ONLY = re.compile(r"Time: (\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
 # First words of lines that are no rows of a table.
 _KEYWORDS = frozenset(
-    names_of("Device Device: avg-cpu: Linux linux Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
+    names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
 )
 
 
@@ -168,7 +175,9 @@ def _detect_iostat(head: bytes, path: Path) -> float:
         # sadf's JSON names the date of its data file; mpstat's has no disks.
         has_tables = '"disk"' in text or '"avg-cpu"' in text
         return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
-    lines = [line.strip() for line in text.split("\n")[:400]]
+    lines = text.split("\n")[:400]
+    prefix = next((match[1] + ":" for line in lines if (match := _PREFIXED_RUN.match(line))), "")
+    lines = [line.removeprefix(prefix).strip() for line in lines]
     has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
     return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
 
@@ -176,7 +185,15 @@ def _detect_iostat(head: bytes, path: Path) -> float:
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
-    return check_rows(_iostat_frames(path, context), EmptyInput(empty, hint=hint))
+    if beginning(path).startswith("{"):
+        frames = _iostat_frames(path, _read_iostat_json(path), context)
+    else:
+        hosts = dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := _PREFIXED_RUN.match(line)))
+        frames = chain.from_iterable(
+            _iostat_frames(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
+            for host in hosts or ("",)
+        )
+    return check_rows(frames, EmptyInput(empty, hint=hint))
 
 
 IOSTAT = FileReader(
@@ -196,9 +213,8 @@ def _is_device_header(words: list[str]) -> bool:
     return len(words) > 1 and (words[0] in ("Device", "Device:") or words[-1] == "Device")
 
 
-def _iostat_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _iostat_frames(path: Path, reports: Iterator[_Report], context: ReadContext) -> Iterator[Frame]:
     """Frames of `series` of all reports that cover an interval."""
-    reports = _read_iostat_json(path) if beginning(path).startswith("{") else _read_iostat_text(path)
     first = next(reports, None)
     if first is None:
         raise EmptyInput(f"{path} holds no report of iostat yet.")
@@ -282,8 +298,9 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _read_iostat_text(path: Path) -> Iterator[_Report]:
-    """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
+def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
+    """All reports in the order of the file, of the lines behind `prefix:` where it is given; one that is cut inside a
+    line at the end is left for the next time."""
     report: _Report | None = None
     host: str | None = None
     printed: str | None = None  # by `date`, before a report
@@ -291,6 +308,8 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
     name_last, opens_run, after_blank = False, True, True
     blank_lines: int | None = None  # counted behind a header
     indent = 0  # of the whole text, where it was pasted
+    run_date: str | None = None
+    last_ns = 0  # of times without a date
 
     def opened(number: int, stamp: str | None) -> _Report:
         nonlocal opens_run, blank_lines
@@ -310,7 +329,12 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
             if not after_blank:
                 return
             break
-        line = whole_line[indent:] if whole_line[:indent].isspace() else whole_line
+        line = whole_line
+        if prefix:
+            if not line.startswith(f"{prefix}:"):
+                continue
+            line = line.removeprefix(f"{prefix}:").removeprefix(" ")
+        line = line[indent:] if line[:indent].isspace() else line
         words = line.split()
         after_blank = not words
         if not words:
@@ -326,6 +350,7 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
                 yield report
             report, host, printed, table = None, run["host"], None, ""
             opens_run, blank_lines, indent = True, 0, indent or margin
+            run_date, last_ns = run["date"], 0
         elif dated := date_stamp(stripped):
             printed, table = dated, ""
         elif table == "cpu":
@@ -336,10 +361,19 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
                 expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
                 raise CorruptInput(f"{where}: {expected}.")
             table = ""
-        elif is_stamp(stripped):
+        elif is_stamp(stripped) or (time_only := _TIME_ONLY.fullmatch(stripped)):
             if report is not None:
                 yield report
-            report, table, indent = opened(number, stripped), "", indent or margin
+            stamp: str | None = stripped
+            if not is_stamp(stripped):
+                stamp = None
+                if run_date is not None and time_only is not None:
+                    naive = StampReader(str(path), _UTC, day_first=is_day_first([run_date]))
+                    moment_ns = naive.read(f"{run_date} {time_only[1]}", number)
+                    while moment_ns < last_ns - DAY_NS // 2:  # after midnight
+                        moment_ns += DAY_NS
+                    last_ns, stamp = moment_ns, ns_to_datetime(moment_ns).strftime("%Y-%m-%d %H:%M:%S")
+            report, table, indent = opened(number, stamp), "", indent or margin
         elif words[0] == "avg-cpu:" or _is_device_header(words):
             is_cpu = words[0] == "avg-cpu:"
             name_last = not is_cpu and words[-1] == "Device"

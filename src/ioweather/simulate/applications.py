@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ioweather.core.units import KIB, MIB
+from ioweather.core.words import names_of
 from ioweather.simulate.fluid import stream
 from ioweather.simulate.presets import Preset
 
@@ -112,91 +112,60 @@ class Program:
         return replace(self, change=change, io_ranks=1, files_per_rank=files, rank_bytes=self.step_bytes)
 
 
-@dataclass(frozen=True)
-class _Draw:
-    """Random draws for one program."""
+def _draws_of(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, object]:
+    """Return the fields of a program that depend on its class; `io_share` is of the usual I/O time."""
 
-    rng: np.random.Generator
-    preset: Preset
+    def power_of_two(low: int, high: int) -> int:
+        return int(2 ** rng.integers(int(np.log2(low)), int(np.log2(high)) + 1))
 
-    def power_of_two(self, low: int, high: int) -> int:
-        return int(2 ** self.rng.integers(int(np.log2(low)), int(np.log2(high)) + 1))
+    def one_of(*values: int) -> int:
+        return int(rng.choice(values))
 
-    def of(self, *values: int) -> int:
-        return int(self.rng.choice(values))
-
-
-# Fields of a program that depend on its class.
-Made: TypeAlias = dict[str, object]
-Maker: TypeAlias = Callable[[_Draw], Made]
-
-
-def _checkpoint_shared(draw: _Draw) -> Made:
-    made: Made = {"nprocs": draw.power_of_two(64, draw.preset.largest_processes)}
-    made |= {"layout": "shared", "interface": "MPI-IO", "request_bytes": draw.of(1, 4, 16) * MIB}
-    return made | {"stripe_count": draw.of(4, 8, 16, -1), "steps": draw.of(2, 3, 4)}
-
-
-def _checkpoint_per_process(draw: _Draw) -> Made:
-    return {"nprocs": draw.power_of_two(16, 1024), "request_bytes": draw.of(1, 4) * MIB, "steps": draw.of(2, 3)}
-
-
-def _analysis(draw: _Draw) -> Made:
-    made: Made = {"nprocs": draw.power_of_two(8, 256), "reads": True, "files_per_rank": draw.of(1, 2, 4)}
-    return made | {"request_bytes": draw.of(64, 256, 1024) * KIB, "steps": draw.of(1, 2)}
-
-
-def _training(draw: _Draw) -> Made:
-    made: Made = {"nprocs": draw.power_of_two(4, 64), "reads": True, "files_per_rank": draw.of(8, 16)}
-    made |= {"request_bytes": draw.of(128, 256) * KIB, "steps": draw.of(3, 5)}
-    return made | {"cached_ratio": 0.4, "random": True, "extra_ops_per_file": 6.0}
-
-
-def _shared_input(draw: _Draw) -> Made:
-    largest = max(256, draw.preset.largest_processes // 4)
-    made: Made = {"nprocs": draw.power_of_two(128, largest), "layout": "shared", "reads": True}
-    return made | {"request_bytes": draw.of(1, 4) * MIB, "stripe_count": draw.of(4, 8, -1), "steps": draw.of(1, 2)}
-
-
-def _rank_zero(draw: _Draw) -> Made:
-    made: Made = {"nprocs": draw.power_of_two(16, 4096), "io_ranks": 1}
-    return made | {"request_bytes": draw.of(64, 1024) * KIB, "steps": draw.of(2, 4)}
-
-
-def _aggregated(draw: _Draw) -> Made:
-    nprocs = draw.power_of_two(256, draw.preset.largest_processes)
-    made: Made = {"nprocs": nprocs, "io_ranks": max(4, min(512, nprocs // 64)), "request_bytes": 4 * MIB}
-    return made | {"stripe_count": draw.of(1, 4), "steps": draw.of(2, 3)}
-
-
-def _metadata_storm(draw: _Draw) -> Made:
-    nprocs = draw.power_of_two(16, 128)
-    made: Made = {"nprocs": nprocs, "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB}
-    return made | {"extra_ops_per_file": draw.of(800, 2000), "io_share": 0.05}
-
-
-def _small_random(draw: _Draw) -> Made:
-    made: Made = {"nprocs": draw.power_of_two(8, 512), "layout": "shared", "reads": True, "random": True}
-    return made | {"request_bytes": draw.of(4, 8, 16) * KIB, "stripe_count": draw.of(1, 4)}
-
-
-def _idle(draw: _Draw) -> Made:
-    nprocs = draw.power_of_two(1, 1024)
+    largest = preset.largest_processes
+    if kind == "checkpoint_shared":
+        return {
+            "nprocs": power_of_two(64, largest),
+            "layout": "shared",
+            "interface": "MPI-IO",
+            "request_bytes": one_of(1, 4, 16) * MIB,
+            "stripe_count": one_of(4, 8, 16, -1),
+            "steps": one_of(2, 3, 4),
+        }
+    if kind == "checkpoint_per_process":
+        return {"nprocs": power_of_two(16, 1024), "request_bytes": one_of(1, 4) * MIB, "steps": one_of(2, 3)}
+    if kind == "analysis":
+        made: dict[str, object] = {"nprocs": power_of_two(8, 256), "reads": True, "files_per_rank": one_of(1, 2, 4)}
+        return {**made, "request_bytes": one_of(64, 256, 1024) * KIB, "steps": one_of(1, 2)}
+    if kind == "training":
+        made = {"nprocs": power_of_two(4, 64), "reads": True, "files_per_rank": one_of(8, 16)}
+        made |= {"request_bytes": one_of(128, 256) * KIB, "steps": one_of(3, 5)}
+        return {**made, "cached_ratio": 0.4, "random": True, "extra_ops_per_file": 6.0}
+    if kind == "shared_input":
+        made = {"nprocs": power_of_two(128, max(256, largest // 4)), "layout": "shared", "reads": True}
+        made |= {"request_bytes": one_of(1, 4) * MIB, "stripe_count": one_of(4, 8, -1)}
+        return {**made, "steps": one_of(1, 2)}
+    if kind == "rank_zero":
+        made = {"nprocs": power_of_two(16, 4096), "io_ranks": 1}
+        return {**made, "request_bytes": one_of(64, 1024) * KIB, "steps": one_of(2, 4)}
+    if kind == "aggregated":
+        nprocs = power_of_two(256, largest)
+        made = {"nprocs": nprocs, "io_ranks": max(4, min(512, nprocs // 64)), "request_bytes": 4 * MIB}
+        return {**made, "stripe_count": one_of(1, 4), "steps": one_of(2, 3)}
+    if kind == "metadata_storm":
+        nprocs = power_of_two(16, 128)
+        made = {"nprocs": nprocs, "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB}
+        return {**made, "extra_ops_per_file": one_of(800, 2000), "io_share": 0.05}
+    if kind == "small_random":
+        made = {"nprocs": power_of_two(8, 512), "layout": "shared", "reads": True, "random": True}
+        return {**made, "request_bytes": one_of(4, 8, 16) * KIB, "stripe_count": one_of(1, 4)}
+    nprocs = power_of_two(1, 1024)  # a program that does no I/O
     return {"nprocs": nprocs, "layout": "none", "io_ranks": 0, "request_bytes": 1, "io_share": 0.0}
 
 
-CLASSES: dict[str, Maker] = {
-    "checkpoint_shared": _checkpoint_shared,
-    "analysis": _analysis,
-    "checkpoint_per_process": _checkpoint_per_process,
-    "shared_input": _shared_input,
-    "training": _training,
-    "aggregated": _aggregated,
-    "rank_zero": _rank_zero,
-    "metadata_storm": _metadata_storm,
-    "small_random": _small_random,
-    "idle": _idle,
-}
+KINDS = names_of("""
+    checkpoint_shared analysis checkpoint_per_process shared_input training aggregated rank_zero metadata_storm
+    small_random idle
+""")
 _SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 
@@ -204,17 +173,11 @@ _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materi
 def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
     """Return the programs: all classes in turn, so that a small facility has each; the first ones run most often."""
     rng = stream(seed, "programs")
-    kinds = list(CLASSES)
-    programs = []
-    for number in range(preset.applications):
-        kind = kinds[number % len(kinds)]
-        programs.append(_program(number, kind, _Draw(rng, preset)))
-    return tuple(programs)
+    return tuple(_program(number, KINDS[number % len(KINDS)], rng, preset) for number in range(preset.applications))
 
 
-def _program(number: int, kind: str, draw: _Draw) -> Program:
-    rng, preset = draw.rng, draw.preset
-    made = CLASSES[kind](draw)
+def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -> Program:
+    made = _draws_of(kind, rng, preset)
     nprocs = min(int(str(made["nprocs"])), preset.nodes * preset.cores)
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
     account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
@@ -252,8 +215,8 @@ def _program(number: int, kind: str, draw: _Draw) -> Program:
         io_share *= steps / 4
     program = replace(base, **made)  # type: ignore[arg-type]
     program = replace(program, io_ranks=min(program.io_ranks, nprocs))
-    if program.stripe_count < 0 or program.stripe_count > preset.file_osts:
-        program = replace(program, stripe_count=preset.file_osts)
+    if program.stripe_count < 0 or program.stripe_count > preset.osts:
+        program = replace(program, stripe_count=preset.osts)
     return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
@@ -274,4 +237,4 @@ def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
 def useful_bytes_per_s(program: Program, preset: Preset) -> float:
     """Return what its targets can give to one run: clients use 70% of them."""
     targets = program.stripe_count if program.layout == "shared" else program.stripe_count * program.io_ranks
-    return 0.7 * min(preset.file_osts, max(1, targets)) * preset.ost_bytes_per_s
+    return 0.7 * min(preset.osts, max(1, targets)) * preset.ost_bytes_per_s

@@ -15,7 +15,6 @@ from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.applications import Program
 from ioweather.simulate.fluid import Calendar, Resources, stream
-from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import Run
 
 # Upper edges of Darshan's ten access-size bins.
@@ -27,73 +26,60 @@ _FASTEST_SHARE = 0.85
 _RECORDED_STRIPES = 64
 
 
-class LogWriter:
-    """Logs by day, as Darshan sorts them."""
-
-    def __init__(self, folder: Path, preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> None:
-        self._folder, self._preset, self._resources = folder, preset, resources
-        self._calendar, self._seed = calendar, seed
-        self.mount = f"/{resources.fsname}"
-
-    def write(self, run: Run) -> Path:
-        program = run.program
-        start = run.start
-        moment = self._calendar.local(start)
-        folder = self._folder / f"{moment.year}" / f"{moment.month}" / f"{moment.day}"
-        folder.mkdir(parents=True, exist_ok=True)
-        name = program.name.replace(" ", "_")
-        path = folder / f"{program.user}_{name}_id{run.job.number}_{moment:%m-%d-%H%M%S}-{run.instance}.darshan"
-        start_ns = self._calendar.epoch_ns(start)
-        end_ns = self._calendar.epoch_ns(run.end)
-        job = DarshanJob(
-            uid=program.uid,
-            job_id=run.job.number,
-            nprocs=program.nprocs,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            run_seconds=(end_ns - start_ns) / 1e9,
-            metadata={"lib_ver": "3.4.1"},
-            exe=program.exe,
-            mounts=((self.mount, "lustre"), ("/home", "nfs"), ("/", "ext4")),
-        )
-        modules: dict[str, Any] = {}
-        names: dict[int, str] = {}
-        if program.layout != "none":
-            modules, names = self._records(run)
-        write_log(path, job, modules, names)
-        return path
-
-    def _records(self, run: Run) -> tuple[dict[str, Any], dict[int, str]]:
-        program, rng = run.program, stream(self._seed, "log", run.job.number, run.instance)
+def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, seed: int) -> Path:
+    """Write the log of a run into the folder of its day, as Darshan sorts them."""
+    program, mount = run.program, f"/{resources.fsname}"
+    moment = calendar.local(run.start)
+    place = folder / f"{moment.year}" / f"{moment.month}" / f"{moment.day}"
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{program.user}_{program.name}_id{run.job.number}_{moment:%m-%d-%H%M%S}-{run.instance}.darshan"
+    start_ns, end_ns = calendar.epoch_ns(run.start), calendar.epoch_ns(run.end)
+    job = DarshanJob(
+        uid=program.uid,
+        job_id=run.job.number,
+        nprocs=program.nprocs,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        run_seconds=(end_ns - start_ns) / 1e9,
+        metadata={"lib_ver": "3.4.1"},
+        exe=program.exe,
+        mounts=((mount, "lustre"), ("/home", "nfs"), ("/", "ext4")),
+    )
+    modules: dict[str, Any] = {}
+    names: dict[int, str] = {}
+    if program.layout != "none":
+        rng = stream(seed, "log", run.job.number, run.instance)
         times = _step_times(run)
         shared = program.layout == "shared" and program.io_ranks > 1
         posix = _shared_records(program, times, rng) if shared else _unique_records(program, times, rng)
-        folder = f"{self.mount}/{program.account}/{program.user}/{program.name}/{run.id}"
-        paths = [f"{folder}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
+        files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
+        paths = [f"{files}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
         ids = np.array([_record_id(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        modules: dict[str, Any] = {"POSIX": posix, "LUSTRE": self._stripes(run, ids, rng)}
+        modules = {"POSIX": posix, "LUSTRE": _stripes(run, ids, resources, rng)}
         if program.interface == "MPI-IO" and shared:
             modules["MPI-IO"] = _mpiio_records(program, posix)
-        return modules, names
+    write_log(path, job, modules, names)
+    return path
 
-    def _stripes(self, run: Run, ids: NDArray[np.uint64], rng: np.random.Generator) -> Module:
-        """Where the files lie; all on the targets that the run used."""
-        records = new_records("LUSTRE", len(ids))
-        used = np.flatnonzero(run.shares > 0)
-        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
-        records["id"], records["rank"] = ids, -1
-        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = self._resources.osts, 1
-        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
-        if run.usual.layout == "shared":
-            lists = [used[:width]] * len(ids)
-        else:
-            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
-            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
-            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
-            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
-        return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
+
+def _stripes(run: Run, ids: NDArray[np.uint64], resources: Resources, rng: np.random.Generator) -> Module:
+    """Where the files lie; all on the targets that the run used."""
+    records = new_records("LUSTRE", len(ids))
+    used = np.flatnonzero(run.shares > 0)
+    width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+    records["id"], records["rank"] = ids, -1
+    records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
+    records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+    if run.usual.layout == "shared":
+        lists = [used[:width]] * len(ids)
+    else:
+        # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+        reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+        objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+        lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
+    return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
 
 
 def _record_id(path: str) -> int:

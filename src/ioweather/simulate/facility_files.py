@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from ioweather.simulate.applications import Program
 from ioweather.simulate.fluid import OPERATIONS, Calendar, Flow, Resources, stream
 from ioweather.simulate.monitoring import Observed, Responses, coarser, write_segment
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.world import PROCESSES, Benchmark, Job
+from ioweather.simulate.world import BENCHMARK_PHASES, Job
 
 DAY = 86400.0
 # car11 IV: most files are below 1 MiB, a few have most of the bytes.
@@ -73,31 +74,23 @@ def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> t
     return Content(before, projects), Content(np.concatenate(pieces), projects)
 
 
-def facility_toml(preset: Preset, *filesystems: Resources) -> str:
-    """Return facility.toml; `filesystems` are those of the preset, in its order."""
-    sections = [_section(*each) for each in zip(preset.filesystems, filesystems, strict=True)]
+def facility_toml(preset: Preset, resources: Resources) -> str:
+    """Return facility.toml."""
+    peak = min(float(resources.capacity[: resources.osts].sum()), float(resources.capacity[resources.network]))
+    servers = "\n".join(
+        f"servers.{name} = {json.dumps(np.array(resources.ost_names)[resources.server_of == server].tolist())}"
+        for server, name in enumerate(resources.oss_names)
+    )
+    devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
     return f"""# Made by ioweather simulate: nothing here was ever measured.
 name = "{preset.name} (simulated)"
-zone = "{preset.zone}"
+zone = "UTC"
 simulated = true
-clusters = ["{preset.cluster or preset.fsname}"]
+clusters = ["{preset.fsname}"]
 source_order = ["tts", "h5lmt", "lmt", "iostat"]
 node_limit_bytes_per_s = {preset.node_bytes_per_s:.6g}
 node_cores = {preset.cores}
-{"".join(sections)}"""
 
-
-def _section(preset: Preset, resources: Resources) -> str:
-    peak = float(resources.capacity[: resources.osts].sum())
-    peak = min(peak, float(resources.capacity[resources.network]))
-    servers = "\n".join(
-        f"servers.{resources.oss_name(server)} = {json.dumps(targets)}"
-        for server in range(resources.servers)
-        if (targets := [resources.ost_name(ost) for ost in range(resources.osts) if resources.server_of[ost] == server])
-    )
-    # Only the first file system has text of its devices.
-    devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
-    return f"""
 [filesystem.{preset.fsname}]
 lustre = ["{preset.fsname}"]
 mounts = ["/{preset.fsname}"]
@@ -111,37 +104,27 @@ component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
 _FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
 
 
-class AccountsWriter:
-    """Writes Slurm accounting as `sacct -P` prints it, in local time, in the order in which jobs end."""
+def write_accounts(path: Path, preset: Preset, calendar: Calendar, jobs: Iterable[Job]) -> None:
+    """Write Slurm accounting as `sacct -P` prints it, in UTC, in the order of the jobs."""
+    until = preset.days * DAY
 
-    def __init__(self, path: Path, preset: Preset, calendar: Calendar) -> None:
-        self._preset, self._calendar = preset, calendar
-        self._until = preset.days * 86400.0
-        self._file = path.open("w", encoding="utf-8")
-        self._file.write("|".join(_FIELDS) + "\n")
+    def moment(seconds: float | None) -> str | None:
+        if seconds is None or seconds >= until:
+            return None
+        return calendar.local(seconds).strftime("%Y-%m-%dT%H:%M:%S")
 
-    def add(self, jobs: Iterable[Job]) -> None:
-        """Add jobs."""
-        for job in jobs:
-            if job.submit >= self._until:
-                continue
-            ended = job.end is not None and job.end < self._until
-            started = job.start is not None and job.start < self._until
-            state = "COMPLETED" if ended else "RUNNING" if started else "PENDING"
-            program, number = job.program, str(job.number)
-            row = [number, number, self._preset.cluster or self._preset.fsname, str(program.uid), program.user]
-            row += [program.account, program.name, state, self._time(job.submit)]
-            row += [self._time(job.start) if started else "Unknown", self._time(job.end) if ended else "Unknown"]
-            row += [str(program.nodes), str(program.nodes * self._preset.cores)]
-            row.append(_nodes(job, self._preset.nodes) if started else "None assigned")
-            self._file.write("|".join(row) + "\n")
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _time(self, seconds: float | None) -> str:
-        assert seconds is not None
-        return self._calendar.local(seconds).strftime("%Y-%m-%dT%H:%M:%S")
+    lines = ["|".join(_FIELDS)]
+    for job in jobs:
+        submitted, started, ended = moment(job.submit), moment(job.start), moment(job.end)
+        if submitted is None:
+            continue
+        program, number = job.program, str(job.number)
+        row = [number, number, preset.fsname, str(program.uid), program.user, program.account, program.name]
+        row += ["COMPLETED" if ended else "RUNNING" if started else "PENDING"]
+        row += [submitted, started or "Unknown", ended or "Unknown"]
+        row += [str(program.nodes), str(program.nodes * preset.cores)]
+        lines.append("|".join([*row, _nodes(job, preset.nodes) if started else "None assigned"]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _nodes(job: Job, nodes: int) -> str:
@@ -154,8 +137,8 @@ def _nodes(job: Job, nodes: int) -> str:
     return f"nid[00000-{end - nodes:05d},{first:05d}-{nodes - 1:05d}]"
 
 
-def write_result(path: Path, benchmark: Benchmark, resources: Resources, calendar: Calendar) -> dict[str, float]:
-    """Write IO500's result.txt, with local times; return the speed by phase, in bytes or operations per second."""
+def write_result(path: Path, flows: Sequence[Flow], resources: Resources, calendar: Calendar) -> dict[str, float]:
+    """Write IO500's result.txt; return the speed by phase, in bytes or operations per second."""
 
     def moment(seconds: float) -> str:
         return calendar.local(seconds).strftime("%Y-%m-%d %H:%M:%S")
@@ -163,17 +146,18 @@ def write_result(path: Path, benchmark: Benchmark, resources: Resources, calenda
     speeds: dict[str, float] = {}
     folder = f"/{resources.fsname}/io500"
     text = f"""[run]
-procs           = {PROCESSES}
+procs           = 640
 version         = io500-sc24_v1
 config-hash     = 1D2C3B4A
 result-dir      = {folder}/results
 mode            = standard
-; START {moment(benchmark.start)}
+; START {moment(flows[0].start)}
 
 """
-    for name, flow in benchmark.flows:
-        amount, is_data = _amount(flow, resources)
-        speeds[name] = amount / flow.seconds
+    for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
+        demand = flow.pattern.demand * flow.pattern.seconds
+        is_data = flow.kind != "meta"
+        speeds[name] = float(demand[: resources.osts].sum() if is_data else demand[resources.mds]) / flow.seconds
         text += f"""
 [{name}]
 t_start         = {moment(flow.start)}
@@ -191,17 +175,11 @@ MD              = {rate:.6f}
 BW              = {bandwidth:.6f}
 SCORE           = {float(np.sqrt(rate * bandwidth)):.6f}
 hash            = 5A5A5A5A
-; END {moment(benchmark.flows[-1][1].end)}
+; END {moment(flows[-1].end)}
 """
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return speeds
-
-
-def _amount(flow: Flow, resources: Resources) -> tuple[float, bool]:
-    demand = flow.pattern.demand * flow.pattern.seconds
-    if flow.kind == "meta":
-        return float(demand[resources.mds]), False
-    return float(demand[: resources.osts].sum()), True
 
 
 _HEADER = (
@@ -230,7 +208,7 @@ def write_iostat(folder: Path, observed: Observed, resources: Resources, calenda
         # A server that is down writes nothing; a lost report is lost for all its devices.
         gone = observed.missing[:, targets].any(axis=1)
         rows = np.stack(columns, axis=2)
-        host = resources.oss_name(server)
+        host = resources.oss_names[server]
         with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
             file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
             # The first report is the mean since boot, not a sample.
@@ -363,55 +341,54 @@ CREATE TABLE MDS_OPS_DATA (MDS_ID INTEGER, OPERATION_ID INTEGER, TS_ID INTEGER, 
 _FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
 
 
-def write_database(
-    path: Path, observed: Observed, steps: int, resources: Resources, calendar: Calendar, seed: int
-) -> None:
+def write_database(path: Path, observed: Observed, resources: Resources, calendar: Calendar, seed: int) -> None:
     """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times.
 
     Some packets are late, some rows are lost, and one server restarts, which sets its counters to zero."""
     rng = stream(seed, "lmt")
-    start = observed.readings.start
+    start, steps = observed.readings.start, observed.readings.steps
     # The row at the very start only opens the first interval.
     stamps = [calendar.local(start + _STEP * place).strftime("%Y-%m-%d %H:%M:%S") for place in range(steps + 1)]
-    path.unlink(missing_ok=True)
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         connection.executescript(_TABLES)
-        _who_is_who(connection, resources)
-        connection.executemany("INSERT INTO TIMESTAMP_INFO VALUES (?, ?)", list(enumerate(stamps, start=1)))
+
+        def put(table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+
+        fsname, oss = resources.fsname, resources.oss_names
+        put("FILESYSTEM_INFO", [(1, fsname, f"/{fsname}", 1.1)])
+        put("OSS_INFO", [(i + 1, 1, name, oss[resources.partner(i)]) for i, name in enumerate(oss)])
+        osts = enumerate(zip(resources.ost_names, resources.server_of.tolist(), strict=True))
+        put("OST_INFO", [(i + 1, at + 1, name, oss[at], 0, f"sd{i}") for i, (name, at) in osts])
+        put("MDS_INFO", [(1, 1, resources.mdt_name, "mds001", "sda")])
+        put("OPERATION_INFO", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
+        put("TIMESTAMP_INFO", list(enumerate(stamps, start=1)))
         lost = _lost(steps, resources, rng)
         restart = (int(rng.integers(steps // 4, steps // 2)), int(rng.integers(resources.servers)))
         read, write = (
             _counters(values[:steps], resources, restart) for values in (observed.read_bytes, observed.write_bytes)
         )
+        space = (_FREE_KIB, _USED_KIB, 10**9, 10**8)
         for ost in range(resources.osts):
-            rows = [
-                (ost + 1, place + 1, r, w, 0.0, _FREE_KIB, _USED_KIB, 10**9, 10**8)
-                for place, (r, w, gone) in enumerate(
-                    zip(read[:, ost].tolist(), write[:, ost].tolist(), lost[:, ost].tolist(), strict=True)
-                )
-                if not gone
-            ]
-            connection.executemany("INSERT INTO OST_DATA VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        _states(connection, observed, steps)
+            samples = zip(read[:, ost].tolist(), write[:, ost].tolist(), lost[:, ost].tolist(), strict=True)
+            put(
+                "OST_DATA",
+                [(ost + 1, at + 1, r, w, 0.0, *space) for at, (r, w, gone) in enumerate(samples) if not gone],
+            )
+        loads = observed.oss_cpu_percent[:steps].T.tolist()
+        put(
+            "OSS_DATA",
+            [(i + 1, at + 2, round(v, 3), 40.0) for i, load in enumerate(loads) for at, v in enumerate(load)],
+        )
+        load = observed.mds_cpu_percent[:steps, 0].tolist()
+        put("MDS_DATA", [(1, at + 2, round(value, 3), *space) for at, value in enumerate(load)])
+        counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
+        counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
+        put(
+            "MDS_OPS_DATA",
+            [(1, i + 1, at + 1, n, 0, 0) for i, column in enumerate(counts.T.tolist()) for at, n in enumerate(column)],
+        )
         connection.commit()
-    finally:
-        connection.close()
-
-
-def _who_is_who(connection: sqlite3.Connection, resources: Resources) -> None:
-    put = connection.executemany
-    put("INSERT INTO FILESYSTEM_INFO VALUES (?, ?, ?, ?)", [(1, resources.fsname, f"/{resources.fsname}", 1.1)])
-    put(
-        "INSERT INTO OSS_INFO VALUES (?, ?, ?, ?)",
-        [(i + 1, 1, name, resources.oss_name(resources.partner(i))) for i, name in enumerate(resources.oss_names)],
-    )
-    servers = [int(server) for server in resources.server_of]
-    osts = enumerate(zip(resources.ost_names, servers, strict=True), 1)
-    rows = [(i, server + 1, name, resources.oss_name(server), 0, f"sd{i - 1}") for i, (name, server) in osts]
-    put("INSERT INTO OST_INFO VALUES (?, ?, ?, ?, ?, ?)", rows)
-    put("INSERT INTO MDS_INFO VALUES (?, ?, ?, ?, ?)", [(1, 1, f"{resources.fsname}-MDT0000", "mds001", "sda")])
-    put("INSERT INTO OPERATION_INFO VALUES (?, ?, ?)", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
 
 
 def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> Bools:
@@ -434,41 +411,19 @@ def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -
     return total
 
 
-def _states(connection: sqlite3.Connection, observed: Observed, steps: int) -> None:
-    oss = [
-        (column + 1, place + 2, round(value, 3), 40.0)
-        for column in range(observed.oss_cpu_percent.shape[1])
-        for place, value in enumerate(observed.oss_cpu_percent[:steps, column].tolist())
-    ]
-    connection.executemany("INSERT INTO OSS_DATA VALUES (?, ?, ?, ?)", oss)
-    mds = [
-        (1, place + 2, round(value, 3), _FREE_KIB, _USED_KIB, 10**9, 10**8)
-        for place, value in enumerate(observed.mds_cpu_percent[:steps, 0].tolist())
-    ]
-    connection.executemany("INSERT INTO MDS_DATA VALUES (?, ?, ?, ?, ?, ?, ?)", mds)
-    counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
-    counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
-    rows = [
-        (1, column + 1, place + 1, value, 0, 0)
-        for column in range(counts.shape[1])
-        for place, value in enumerate(counts[:, column].tolist())
-    ]
-    connection.executemany("INSERT INTO MDS_OPS_DATA VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-
 _CHUNK_ROWS = 1440
 _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
-def append_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
-    """Append a window to the TOKIO time series (HDF5) of its day: arrays (time, column), stamps at the start of the
-    step, -0.0 for samples that were not recorded."""
+def write_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
+    """Write the TOKIO time series (HDF5) of a day: arrays (time, column), stamps at the start of the step, -0.0 for
+    samples that were not recorded."""
     readings = observed.readings
-    date = calendar.local(readings.day * 86400.0).strftime("%Y-%m-%d")
+    date = calendar.local(readings.start).strftime("%Y-%m-%d")
     stamps = calendar.start + round(readings.start) + readings.step_seconds * np.arange(readings.steps)
     hourly = stamps[:: max(1, _HOUR // readings.step_seconds)]
-    osts, mdt = resources.ost_names, (f"{resources.fsname}-MDT0000",)
+    osts, mdt = resources.ost_names, (resources.mdt_name,)
     targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
     targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
     full = np.full((len(hourly), len(osts)), float(round(used_bytes / len(osts))))
@@ -492,36 +447,26 @@ def append_tokio(folder: Path, observed: Observed, used_bytes: float, resources:
         ),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
+    with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "w", libver="earliest") as file:
         file.attrs["version"] = np.bytes_("1")
         for name, (times, datasets) in groups.items():
-            _append_group(file.require_group(name), times, datasets)
+            _put_group(file.create_group(name), times, datasets)
 
 
-def _append_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[str, ...], str]]) -> None:
-    """Append to the datasets of a group; they are closed before the next group, which fixes the layout of the file."""
+def _put_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[str, ...], str]]) -> None:
+    """Put the datasets into a group; they are closed before the next group, which fixes the layout of the file."""
+    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+
+    def put(name: str, values: Any) -> Any:
+        chunks = (min(_CHUNK_ROWS, max(1, len(values))), *values.shape[1:])
+        return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
+
     group.attrs["source"] = np.bytes_("simulated")
-    _append(group, "timestamps", times.astype("i8"))
+    put("timestamps", times.astype("i8"))
     for dataset, (values, columns, unit) in datasets.items():
-        made = _append(group, dataset, values)
+        made = put(dataset, values)
         made.attrs["columns"] = np.array([column.encode() for column in columns])
         made.attrs["units"] = np.bytes_(unit)
-
-
-def _append(group: Any, name: str, values: Any) -> Any:
-    if name in group:
-        dataset = group[name]
-        before = len(dataset)
-        dataset.resize(before + len(values), axis=0)
-        dataset[before:] = values
-        return dataset
-    chunks = (min(_CHUNK_ROWS, max(1, len(values))), *values.shape[1:])
-    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
-    return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
-
-
-# An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database has its first hours.
-_DATABASE_ROWS = 1_500_000
 
 
 def write_detail(
@@ -531,6 +476,5 @@ def write_detail(
     folder.mkdir(parents=True, exist_ok=True)
     date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
     write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
-    steps = min(observed.readings.steps, _DATABASE_ROWS // resources.osts)
-    write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, steps, resources, calendar, seed)
+    write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, resources, calendar, seed)
     write_iostat(folder, coarser(observed, 60), resources, calendar)

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -43,7 +42,6 @@ class Resources:
     # The chance of each target to be chosen: new files are placed almost evenly, popular old ones are not.
     popularity: Floats
     placement: Floats
-    first_server: int = 0
 
     @property
     def mds(self) -> int:
@@ -61,30 +59,22 @@ class Resources:
         """Return the name of a target."""
         return f"{self.fsname}-OST{ost:04x}"
 
-    def oss_name(self, server: int) -> str:
-        """Return the name of a server."""
-        return f"oss{self.first_server + server + 1:03d}"
-
     @property
     def ost_names(self) -> tuple[str, ...]:
         return tuple(self.ost_name(i) for i in range(self.osts))
 
     @property
     def oss_names(self) -> tuple[str, ...]:
-        return tuple(self.oss_name(i) for i in range(self.servers))
+        return tuple(f"oss{i + 1:03d}" for i in range(self.servers))
+
+    @property
+    def mdt_name(self) -> str:
+        return f"{self.fsname}-MDT0000"
 
     def partner(self, server: int) -> int:
         """Return the other server of the pair, which takes over; the last of an odd number has none."""
         other = server ^ 1
         return other if other < self.servers else server
-
-    def name(self, column: int) -> str:
-        """Return the name of the component in a column."""
-        if column < self.osts:
-            return self.ost_name(column)
-        if column < self.mds:
-            return self.oss_name(column - self.osts)
-        return f"{self.fsname}-MDT0000" if column == self.mds else "network"
 
 
 def make_resources(preset: Preset, seed: int) -> Resources:
@@ -97,33 +87,20 @@ def make_resources(preset: Preset, seed: int) -> Resources:
     others = [preset.mds_ops_per_s, total]
     capacity = np.concatenate([np.full(preset.osts, preset.ost_bytes_per_s), per_server, others])
     read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
-    if preset.pool_osts is not None:
-        outside = stream(seed, "pool").permutation(preset.osts)[preset.pool_osts :]
-        read[outside] = new[outside] = 0.0
-    chances = read / read.sum(), new / new.sum()
-    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, *chances, preset.first_server)
+    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, read / read.sum(), new / new.sum())
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """Time of the facility in seconds since `start`, which is midnight in its zone."""
+    """Time of the facility in seconds since `start`, which is midnight UTC."""
 
     start: int
-    zone: ZoneInfo
-
-    def midnight(self, day: int) -> int:
-        """Seconds since the start at which a local day begins; days are not all 24 h long."""
-        date = dt.datetime.fromtimestamp(self.start, self.zone).date() + dt.timedelta(days=day)
-        return round(dt.datetime.combine(date, dt.time(), self.zone).timestamp()) - self.start
-
-    def at(self, day: int, hour: float) -> float:
-        return self.midnight(day) + hour * 3600.0
 
     def weekday(self, day: int) -> int:
-        return (dt.datetime.fromtimestamp(self.start, self.zone).date() + dt.timedelta(days=day)).weekday()
+        return self.local(day * 86400.0).weekday()
 
     def local(self, seconds: float) -> dt.datetime:
-        return dt.datetime.fromtimestamp(self.start + seconds, self.zone)
+        return dt.datetime.fromtimestamp(self.start + seconds, dt.UTC)
 
     def epoch_ns(self, seconds: float) -> int:
         whole = int(seconds)
@@ -132,29 +109,19 @@ class Calendar:
 
 def make_calendar(preset: Preset) -> Calendar:
     """Return the calendar of a preset."""
-    zone = ZoneInfo(preset.zone)
-    first = dt.datetime.combine(dt.date.fromisoformat(preset.first_day), dt.time(), zone)
-    return Calendar(round(first.timestamp()), zone)
+    return Calendar(round(dt.datetime.fromisoformat(f"{preset.first_day}T00:00:00+00:00").timestamp()))
 
 
 IncidentKind: TypeAlias = Literal["slow_ost", "raid_rebuild", "mds_overload", "failed_oss", "full_ost", "network_cap"]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
-# Hours, and the share of the capacity that is left; of an overload, the demand in capacities of the server.
-_HOURS = {
-    "slow_ost": (6, 14),
-    "raid_rebuild": (10, 24),
-    "mds_overload": (1, 4),
-    "failed_oss": (3, 10),
-    "full_ost": (8, 20),
-    "network_cap": (2, 6),
-}
-_STRENGTH = {
-    "slow_ost": (0.08, 0.25),
-    "raid_rebuild": (0.4, 0.6),
-    "mds_overload": (2.0, 6.0),
-    "failed_oss": (0.45, 0.55),
-    "full_ost": (0.25, 0.5),
-    "network_cap": (0.15, 0.35),
+# Range of hours, and of the share of the capacity that is left; of an overload, of the demand in capacities.
+_RANGES: dict[IncidentKind, tuple[tuple[float, float], tuple[float, float]]] = {
+    "slow_ost": ((6, 14), (0.08, 0.25)),
+    "raid_rebuild": ((10, 24), (0.4, 0.6)),
+    "mds_overload": ((1, 4), (2.0, 6.0)),
+    "failed_oss": ((3, 10), (0.45, 0.55)),
+    "full_ost": ((8, 20), (0.25, 0.5)),
+    "network_cap": ((2, 6), (0.15, 0.35)),
 }
 # Until the partner has taken over, no request is served.
 _FAILOVER_SECONDS = 240.0
@@ -175,29 +142,10 @@ class Incident:
     columns: tuple[int, ...]
     component: str
 
-    def moments(self) -> tuple[float, ...]:
-        """Return the times at which it changes the state of the facility."""
-        between = (self.start + _FAILOVER_SECONDS,) if self.kind == "failed_oss" else ()
-        return (self.start, *between, self.end)
-
-    def silent(self) -> tuple[float, float] | None:
-        """Return the span in which its targets report nothing."""
-        return (self.start, self.start + _FAILOVER_SECONDS) if self.kind == "failed_oss" else None
-
-    def apply(self, now: float, health: Floats, storm: Floats, capacity: Floats) -> None:
-        if not self.start <= now < self.end:
-            return
-        columns = list(self.columns)
-        if self.kind == "mds_overload":
-            storm[columns] += self.strength * capacity[columns]
-        elif self.kind == "failed_oss" and now < self.start + _FAILOVER_SECONDS:
-            health[columns] *= _FAILOVER_HEALTH
-        else:
-            health[columns] *= self.strength
-
-    def severity(self) -> float:
-        """Return its weight when a loss is divided among concurrent incidents."""
-        return self.strength if self.kind == "mds_overload" else 1.0 / self.strength - 1.0
+    @property
+    def taken_over(self) -> float:
+        """When the partner of a failed server has taken over: until then its targets serve and report nothing."""
+        return self.start + _FAILOVER_SECONDS if self.kind == "failed_oss" else self.start
 
 
 def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> tuple[Incident, ...]:
@@ -207,48 +155,48 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
     count = max(1 if preset.incidents_per_week else 0, round(preset.incidents_per_week * preset.days / 7))
     order = [KINDS[i % len(KINDS)] for i in range(count)]
     rng.shuffle(order)
-    beside = "" if preset.cluster in ("", preset.fsname) else f"{preset.fsname}-"
     found = []
     for number, kind in enumerate(order):
-        low, high = _HOURS[kind]
+        hour_range, strengths = _RANGES[kind]
         # Early in its own slice of the period, so that runs meet it.
         slot = length / count
-        hours = min(float(rng.uniform(low, high)), 0.8 * slot / 3600)
+        hours = min(float(rng.uniform(*hour_range)), 0.8 * slot / 3600)
         start = number * slot + float(rng.uniform(0.02, 0.18)) * slot
         component, columns = _place(kind, resources, rng)
-        strength = float(rng.uniform(*_STRENGTH[kind]))
+        strength = float(rng.uniform(*strengths))
         # Whole minutes: what is planted on the grid of the servers can be found on it.
         start, end = (float(round(moment / 60) * 60) for moment in (start, start + hours * 3600))
-        found.append(Incident(f"{beside}incident-{number + 1:03d}", kind, start, end, strength, columns, component))
+        found.append(Incident(f"incident-{number + 1:03d}", kind, start, end, strength, columns, component))
     return tuple(found)
 
 
 def _place(kind: str, resources: Resources, rng: np.random.Generator) -> tuple[str, tuple[int, ...]]:
+    """Return the component and the columns that it concerns."""
     if kind == "mds_overload":
-        return resources.name(resources.mds), (resources.mds,)
+        return resources.mdt_name, (resources.mds,)
     if kind == "network_cap":
-        return resources.name(resources.network), (resources.network,)
+        return "network", (resources.network,)
     if kind == "failed_oss":
         server = int(rng.integers(resources.servers))
         pair = {server, resources.partner(server)}
         # The partner serves both: all targets of the pair get half.
         targets = tuple(int(i) for i in np.flatnonzero(np.isin(resources.server_of, list(pair))))
-        return resources.oss_name(server), targets
+        return resources.oss_names[server], targets
     ost = int(rng.integers(resources.osts))
     return resources.ost_name(ost), (ost,)
-
-
-def failed_targets(incident: Incident, resources: Resources) -> list[int]:
-    """Return the targets of the server that failed, without its partner's."""
-    server = resources.oss_names.index(incident.component)
-    return [int(i) for i in np.flatnonzero(resources.server_of == server)]
 
 
 def state_at(incidents: Sequence[Incident], now: float, resources: Resources) -> tuple[Floats, Floats]:
     """Return (health, storm) of all resources at a moment."""
     health, storm = np.ones(resources.count), np.zeros(resources.count)
     for incident in incidents:
-        incident.apply(now, health, storm, resources.capacity)
+        columns = list(incident.columns)
+        if not incident.start <= now < incident.end:
+            continue
+        if incident.kind == "mds_overload":
+            storm[columns] += incident.strength * resources.capacity[columns]
+        else:
+            health[columns] *= _FAILOVER_HEALTH if now < incident.taken_over else incident.strength
     return health, storm
 
 
@@ -258,30 +206,10 @@ def divided(seconds: float, start: float, end: float, used: Floats, incidents: S
     for incident in incidents:
         overlap = min(end, incident.end) - max(start, incident.start)
         if overlap > 0 and any(used[column] > 0 for column in incident.columns):
-            weights[incident.id] = overlap * max(incident.severity(), 1e-6)
+            severity = incident.strength if incident.kind == "mds_overload" else 1.0 / incident.strength - 1.0
+            weights[incident.id] = overlap * max(severity, 1e-6)
     total = sum(weights.values())
     return {name: seconds * weight / total for name, weight in weights.items()} if total > 0 else {}
-
-
-class Felt:
-    """The real stretch by each incident: a slow target that is not used harms no run."""
-
-    def __init__(self, incidents: Sequence[Incident]) -> None:
-        self._sums = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in incidents}
-        self._incidents = incidents
-
-    def add(self, times: Floats, stretch: Floats) -> None:
-        for incident in self._incidents:
-            during = np.flatnonzero((times >= incident.start) & (times < incident.end))
-            total, count = self._sums[incident.id]
-            if len(during):
-                columns = stretch[np.ix_(during, np.array(incident.columns))]
-                self._sums[incident.id] = (total + columns.sum(axis=0), count + len(during))
-
-    def mean(self, incident: Incident) -> float | None:
-        """Return the mean stretch of its most affected component."""
-        total, count = self._sums[incident.id]
-        return float(total.max() / count) if count else None
 
 
 FlowKind: TypeAlias = Literal["read", "write", "meta"]

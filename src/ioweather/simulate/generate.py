@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from ioweather._version import __version__
@@ -19,34 +19,32 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.safe_files import write_whole
 from ioweather.core.words import pairs_of
-from ioweather.lake.workers import Serial, in_order
-from ioweather.simulate.darshan_logs import LogWriter
+from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
-    AccountsWriter,
-    append_tokio,
+    Content,
     facility_toml,
     make_contents,
+    write_accounts,
     write_detail,
     write_listing,
     write_result,
     write_segments,
+    write_tokio,
 )
-from ioweather.simulate.fluid import OPERATIONS, Calendar, Felt, Incident, divided
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, divided
 from ioweather.simulate.monitoring import (
     SIZES,
     JobCounts,
     Observed,
     as_served,
     coarser,
-    joined,
     mean_seconds,
     observe,
-    slim,
     window_responses,
     write_job_stats,
 )
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.world import DAY_SECONDS, Run, Window, World
+from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
 
 _TOLERANCE = 0.05
 _PARALLELISM_MINUTES = 4000
@@ -197,8 +195,6 @@ class TruthWriter:
 
     def close(self) -> None:
         """Write the Parquet file."""
-        import duckdb
-
         self._file.close()
         kinds = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
         with duckdb.connect(":memory:", config={"threads": "1"}) as con:
@@ -235,10 +231,6 @@ def run_parts(run: Run) -> tuple[float, float, float, float]:
 
 MANIFEST = "manifest.json"
 _BEGUN = ".begun"
-# Distance of the seeds of a facility's file systems.
-_SEEDS_APART = 1_000_000
-# Logs per task.
-_BATCH_RUNS = 32
 
 
 @dataclass(frozen=True)
@@ -253,7 +245,6 @@ class Generated:
     runs: int
     logs: int
     scans: dict[str, int]  # list of files -> when it was made, ns
-    zone: str
 
     @property
     def data(self) -> Path:
@@ -268,34 +259,104 @@ class Generated:
         return self.out / "facility.toml"
 
 
-def generate(
-    preset: Preset, out: Path, *, seed: int = 1, executor: Executor | None = None, progress: Progress = silent
-) -> Generated:
-    """Make the facility. Only a directory that was made so before, or an empty one, is written to.
-
-    The model runs in this process; most files of a window are written by the executor's workers, which must have access
-    to the directory.
-    """
+def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
+    """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
     _clear_output(out)
-    truth = TruthWriter(out / "truth.parquet")
-    makings = [
-        _Making(World(part, seed + place * _SEEDS_APART), out, truth, first=place == 0)
-        for place, part in enumerate(preset.filesystems)
-    ]
-    resources = [making.world.resources for making in makings]
-    (out / "facility.toml").write_text(facility_toml(preset, *resources), encoding="utf-8")
-    for making in makings:
-        for _ in in_order(executor or Serial(), _perform, making.tasks(progress)):
-            pass
-        making.finish()
+    world, data = World(preset, seed), out / "data"
+    calendar, resources = world.calendar, world.resources
+    truth, planted = TruthWriter(out / "truth.parquet"), PlantedServers(preset.osts)
+    contents = make_contents(preset, world.programs, seed)
+    counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
+    if counts is not None:
+        world.fluid.watcher = counts.watch
+    # The stretch of what each incident concerns, summed over the steps: a slow target that is not used harms no run.
+    felt = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in world.incidents}
+    jobs: list[Job] = []
+    runs = logs = 0
+    (out / "facility.toml").write_text(facility_toml(preset, resources), encoding="utf-8")
+    for window in world.windows():
+        met = window.readings
+        observed = observe(met, preset, resources, world.incidents, seed)
+        planted.add(observed)
+        for incident in world.incidents:
+            during = np.flatnonzero((met.times >= incident.start) & (met.times < incident.end))
+            if len(during):
+                total, steps = felt[incident.id]
+                total = total + met.stretch[np.ix_(during, np.array(incident.columns))].sum(axis=0)
+                felt[incident.id] = (total, steps + len(during))
+        before, after = (float(content.files["size"].sum()) for content in contents)
+        used_bytes = before + (after - before) * met.day / preset.days
+        write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
+        served = as_served(met, resources, world.incidents) if preset.slow_service else met
+        responses = window_responses(served, preset, resources, seed)
+        write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
+        for run in window.runs:
+            runs += 1
+            truth.add_run(run, world.incidents, calendar, preset.fsname)
+            for key, seconds in (counts.costs_of(run.id) if counts is not None else {}).items():
+                truth.add("cost", id=run.id, name=key, value=repr(seconds))
+            if run.job.darshan:
+                logs += 1
+                write_run(data / "darshan", run, resources, calendar, seed)
+        if counts is not None:
+            rows = counts.taken(met.start + met.steps * met.step_seconds)
+            write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
+        if met.day == preset.detail_day:
+            write_detail(data / "detail", observed, preset, resources, calendar, seed)
+        jobs += window.jobs
+        progress(met.day + 1, preset.days, "days")
+    write_accounts(data / "sacct.txt", preset, calendar, [*jobs, *world.open_jobs()])
+    for incident in world.incidents:
+        start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
+        total, steps = felt[incident.id]
+        what = {"component": incident.component, "strength": incident.strength}
+        what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
+        truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
+    _add_facts(truth, preset, planted, contents)
+    flows = world.benchmark
+    if len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
+        speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
+        for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
+            start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
+            took = {"observed_seconds": flow.seconds, "alone_seconds": flow.alone_seconds}
+            details = {"free_seconds": flow.pattern.seconds}
+            truth.add(
+                "benchmark", id=name, name=name, value=speeds[name], start_ns=start, end_ns=end, details=details, **took
+            )
     truth.close()
-    jobs, runs, logs = (sum(counts) for counts in zip(*(making.counts_made for making in makings), strict=True))
-    scans = makings[0].write_scans()
-    made = Generated(out, preset.name, seed, preset.days, jobs, runs, logs, scans, preset.zone)
+    scans = {}
+    for name, content, day in zip(("before.txt", "after.txt"), contents, (0, preset.days), strict=True):
+        write_listing(out / "scans" / name, content, calendar, f"/{preset.fsname}")
+        scans[name] = calendar.epoch_ns(day * float(DAY_SECONDS))
+    made = Generated(out, preset.name, seed, preset.days, len(jobs), runs, logs, scans)
     body = {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}
     write_whole(out / MANIFEST, json.dumps(body, indent=1).encode())
     (out / _BEGUN).unlink()
     return made
+
+
+def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, contents: Sequence[Content]) -> None:
+    """Add the planted laws of response times, the numbers of the servers, and the files."""
+    law = preset.law
+    for op in ("read", "write") if preset.sampler_seconds else ():
+        for size in SIZES:
+            mean = mean_seconds(law, size, op)
+            details = {
+                "mean_seconds": mean,
+                "sd_seconds": law.sd_ratio * mean,
+                "tail_ratio": law.tail_ratio,
+                "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
+                "alpha": law.alpha,
+            }
+            truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details=details)
+    for name, value in planted.values().items():
+        truth.add("planted", id=name, name=name, value=value)
+    for name, content in zip(("before", "after"), contents, strict=True):
+        for place, project in enumerate(("", *content.projects)):
+            of_project = content.files["project"] == place - 1
+            chosen = content.files["size"][of_project if project else slice(None)]
+            details = {"bytes": int(chosen.sum())}
+            truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)
 
 
 def read_manifest(out: Path) -> Generated:
@@ -303,6 +364,7 @@ def read_manifest(out: Path) -> Generated:
     try:
         body = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
         body.pop("software_version")
+        body.pop("zone", None)  # of versions up to 0.2.0
         return Generated(out=out, **body)
     except (OSError, ValueError, TypeError, KeyError):
         raise UsageError(
@@ -324,141 +386,3 @@ def _clear_output(out: Path) -> None:
             entry.unlink()
     (out / "data").mkdir()
     (out / "scans").mkdir()
-
-
-def _perform(write: Callable[..., object], *arguments: Any) -> None:
-    write(*arguments)
-
-
-def _write_logs(writer: LogWriter, runs: list[Run]) -> None:
-    for run in runs:
-        writer.write(run)
-
-
-class _Making:
-    """Writes the files of one file system. The planted numbers and the scans are those of the first one."""
-
-    def __init__(self, world: World, out: Path, truth: TruthWriter, *, first: bool) -> None:
-        preset, data = world.preset, out / "data" if first else out / "data" / world.preset.fsname
-        data.mkdir(exist_ok=True)
-        self.world, self.out, self.data, self.truth, self.first = world, out, data, truth, first
-        self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
-        self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
-        self.planted = PlantedServers(preset.osts)
-        self.felt = Felt(world.incidents)
-        self.contents = make_contents(preset, world.programs, world.seed)
-        self.counts: JobCounts | None = None
-        if preset.job_stats:
-            self.counts = JobCounts(world.fluid, world.resources, preset.step_seconds)
-            world.fluid.watcher = self.counts.watch
-        self._detail: list[Observed] = []
-        self._jobs = self._runs = self._logs = 0
-
-    def tasks(self, progress: Progress) -> Iterator[tuple[Any, ...]]:
-        """Run the model; yield tasks that any worker can do, as (function, arguments)."""
-        for number, window in enumerate(self.world.windows()):
-            yield from self._add(window, number)
-            progress(window.readings.day + 1, self.world.preset.days, "days")
-
-    def _add(self, window: Window, number: int) -> Iterator[tuple[Any, ...]]:
-        world, preset = self.world, self.world.preset
-        observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
-        self.planted.add(observed)
-        self.felt.add(window.readings.times, window.readings.stretch)
-        coarse, used = coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day)
-        append_tokio(self.data / "servers", coarse, used, world.resources, world.calendar)
-        met = window.readings
-        if preset.slow_service:
-            met = as_served(met, world.resources, world.incidents)
-        responses = window_responses(met, preset, world.resources, world.seed)
-        spool = self.data / "spool"
-        yield write_segments, spool, list(responses), world.calendar, number, f"mount:/{preset.fsname}"
-        for run in window.runs:
-            self._runs += 1
-            self.truth.add_run(run, world.incidents, world.calendar, preset.fsname)
-            for key, seconds in (self.counts.costs_of(run.id) if self.counts is not None else {}).items():
-                self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
-        if self.counts is not None:
-            folder = self.data / "job_stats"
-            rows = self.counts.taken(met.start + met.steps * met.step_seconds)
-            yield write_job_stats, folder, rows, preset.step_seconds, world.resources, world.calendar
-        logged = [run for run in window.runs if run.job.darshan]
-        self._logs += len(logged)
-        for first in range(0, len(logged), _BATCH_RUNS):
-            yield _write_logs, self.logs, logged[first : first + _BATCH_RUNS]
-        self._jobs += len(window.jobs)
-        self.accounts.add(window.jobs)
-        if window.readings.day == preset.detail_day:
-            self._detail.append(slim(observed))
-            if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
-                where = (preset, world.resources, world.calendar, world.seed)
-                yield (write_detail, self.data / "detail", joined(self._detail), *where)
-                self._detail = []
-
-    def _used_bytes(self, day: int) -> float:
-        before, after = (float(content.files["size"].sum()) for content in self.contents)
-        return before + (after - before) * day / self.world.preset.days
-
-    @property
-    def counts_made(self) -> tuple[int, int, int]:
-        """Jobs, runs and logs."""
-        return self._jobs, self._runs, self._logs
-
-    def finish(self) -> None:
-        world = self.world
-        self.accounts.add(world.open_jobs())
-        self.accounts.close()
-        self._add_truth()
-        if self.first and world.benchmark is not None and world.benchmark.done:
-            path = self.data / "io500" / "result.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            speeds = write_result(path, world.benchmark, world.resources, world.calendar)
-            for name, flow in world.benchmark.flows:
-                start, end = (world.calendar.epoch_ns(at) for at in (flow.start, flow.end))
-                took = {"observed_seconds": flow.seconds, "alone_seconds": flow.alone_seconds}
-                details = {"free_seconds": flow.pattern.seconds}
-                named = {"id": name, "name": name, "value": speeds[name], "details": details}
-                self.truth.add("benchmark", start_ns=start, end_ns=end, **named, **took)
-
-    def write_scans(self) -> dict[str, int]:
-        calendar, found = self.world.calendar, {}
-        moments = (0.0, self.world.preset.days * float(DAY_SECONDS))
-        for name, content, moment in zip(("before.txt", "after.txt"), self.contents, moments, strict=True):
-            write_listing(self.out / "scans" / name, content, calendar, f"/{self.world.preset.fsname}")
-            found[name] = calendar.epoch_ns(moment)
-        return found
-
-    def _add_truth(self) -> None:
-        world, law = self.world, self.world.preset.law
-        calendar = world.calendar
-        for incident in world.incidents:
-            start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
-            what = {"component": incident.component, "strength": incident.strength, "value": self.felt.mean(incident)}
-            self.truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
-        if not self.first:
-            return
-        if world.preset.sampler_seconds:
-            for op in ("read", "write"):
-                for size in SIZES:
-                    mean = mean_seconds(law, size, op)
-                    self.truth.add(
-                        "distribution",
-                        id=f"{op}-{size}",
-                        name=op,
-                        value=float(size),
-                        details={
-                            "mean_seconds": mean,
-                            "sd_seconds": law.sd_ratio * mean,
-                            "tail_ratio": law.tail_ratio,
-                            "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
-                            "alpha": law.alpha,
-                        },
-                    )
-        for name, value in self.planted.values().items():
-            self.truth.add("planted", id=name, name=name, value=value)
-        for name, content in zip(("before", "after"), self.contents, strict=True):
-            for place, project in enumerate(("", *content.projects)):
-                of_project = content.files["project"] == place - 1
-                chosen = content.files["size"][of_project if project else slice(None)]
-                details = {"bytes": int(chosen.sum())}
-                self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)

@@ -29,7 +29,7 @@ def ingest_simulated(
     lake = open_lake(root, create=True)
     write_whole(layout.facility_file(root), made.facility.read_bytes(), 0o644)
     system = lake.facility.filesystems[0].name
-    where = ReadContext(zone=zone_named(made.zone))
+    where = ReadContext(zone=zone_named("UTC"))
     reports = [ingest(lake, [made.data], context=where, executor=executor, progress=progress)]
     for name, start_ns in made.scans.items():
         context = ReadContext(start_ns=start_ns, system=f"mount:/{system}")

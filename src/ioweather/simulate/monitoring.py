@@ -22,7 +22,6 @@ from ioweather.simulate.fluid import (
     Incident,
     Readings,
     Resources,
-    failed_targets,
     stream,
 )
 from ioweather.simulate.presets import Preset, ResponseLaw
@@ -48,7 +47,6 @@ class Observed:
     oss_cpu_percent: Floats
     mds_cpu_percent: Floats
     missing: Bools
-    hum_bytes: float
 
 
 def observe(
@@ -75,10 +73,10 @@ def observe(
     mds = np.clip(2.0 + 80.0 * np.minimum(load, 1.0) + rng.exponential(0.5, readings.steps), 0.0, 100.0)
     missing = rng.random(shape) < preset.missing_ratio
     for incident in incidents:
-        silent = incident.silent()
-        if silent is not None:
-            gone = (times >= silent[0]) & (times < silent[1])
-            missing[np.ix_(np.flatnonzero(gone), np.array(failed_targets(incident, resources), np.int64))] = True
+        if incident.kind == "failed_oss":
+            gone = (times >= incident.start) & (times < incident.taken_over)
+            of_server = np.flatnonzero(resources.server_of == resources.oss_names.index(incident.component))
+            missing[np.ix_(np.flatnonzero(gone), of_server)] = True
     return Observed(
         readings,
         read,
@@ -89,7 +87,6 @@ def observe(
         oss,
         mds[:, None],
         missing,
-        float(hum[0].sum() + hum[1].sum()),
     )
 
 
@@ -111,24 +108,6 @@ def as_served(readings: Readings, resources: Resources, incidents: Sequence[Inci
     return replace(readings, stretch=stretch)
 
 
-_AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
-_STATES = ("oss_cpu_percent", "mds_cpu_percent")
-
-
-def slim(observed: Observed) -> Observed:
-    """Drop what only the model knows: the readings become those that were recorded."""
-    recorded: dict[str, Any] = {name: getattr(observed, name) for name in _AMOUNTS}
-    readings = replace(observed.readings, stretch=np.ones((len(observed.missing), 1)), **recorded)
-    return replace(observed, readings=readings)
-
-
-def joined(parts: Sequence[Observed]) -> Observed:
-    """Join the windows of one day; the result is slim."""
-    names = (*_AMOUNTS, *_STATES, "missing")
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return slim(replace(parts[0], hum_bytes=sum(part.hum_bytes for part in parts), **arrays))
-
-
 def coarser(observed: Observed, step_seconds: int) -> Observed:
     """Return the same in longer steps: amounts are added, states averaged."""
     factor = step_seconds // observed.readings.step_seconds
@@ -136,17 +115,20 @@ def coarser(observed: Observed, step_seconds: int) -> Observed:
         return observed
     steps = observed.readings.steps // factor
 
-    def blocks(item: Any, name: str) -> NDArray[Any]:
-        return np.asarray(getattr(item, name)[: steps * factor].reshape(steps, factor, -1))
+    def blocks(values: NDArray[Any]) -> NDArray[Any]:
+        return values[: steps * factor].reshape(steps, factor, -1)
 
-    amounts, own = (
-        {name: blocks(item, name).sum(axis=1) for name in _AMOUNTS} for item in (observed, observed.readings)
-    )
-    states: dict[str, Any] = {name: blocks(observed, name).mean(axis=1) for name in _STATES}
-    stretch = blocks(observed.readings, "stretch").mean(axis=1)
-    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **own)
+    amounts: dict[str, Any] = {
+        name: blocks(getattr(observed, name)).sum(axis=1)
+        for name in ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
+    }
+    states: dict[str, Any] = {
+        name: blocks(getattr(observed, name)).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")
+    }
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks(observed, "missing").mean(axis=1) > 0.5
+    missing = blocks(observed.missing).mean(axis=1) > 0.5
+    # Of the readings, files need the steps alone.
+    readings = replace(observed.readings, step_seconds=step_seconds, read_bytes=amounts["read_bytes"])
     return replace(observed, readings=readings, missing=missing, **amounts, **states)
 
 
@@ -400,7 +382,7 @@ def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resource
     for number, operation in enumerate(OPERATIONS):
         count = round(float(amounts[4 * osts + number]))
         if count:
-            yield _line(common, "mdt", resources.name(resources.mds), operation, count, None)
+            yield _line(common, "mdt", resources.mdt_name, operation, count, None)
 
 
 def _line(common: dict[str, object], kind: str, component: str, operation: str, count: int, moved: int | None) -> str:

@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from ioweather.simulate.fluid import (
 )
 from ioweather.simulate.presets import Preset
 
+DAY_SECONDS = 86400
+_FIRST_JOB = 100_000
 _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
 # A change of its own pattern slows a run by a factor between these.
@@ -60,8 +63,7 @@ class Job:
     first_node: int = 0
 
 
-@dataclass(eq=False)
-class Phase:
+class Phase(NamedTuple):
     """One I/O phase that happened."""
 
     step: int
@@ -118,7 +120,7 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
-        Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))
+        Job(_FIRST_JOB + number, programs[which], float(times[number]), programs[which].instances, bool(has))
         for number, (which, has) in enumerate(zip(chosen.tolist(), instrumented.tolist(), strict=True))
     ]
 
@@ -208,16 +210,13 @@ def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
 
 
 def _patterns(run: Run, make: Callable[[Program], Pattern]) -> tuple[Pattern, Pattern | None]:
-    """Return the pattern of a phase, and the usual one if the run's change affects this phase."""
-    pattern, usual = (_own_pace(make(program), run) for program in (run.felt, run.usual))
+    """Return the pattern of a phase, and the usual one if the run's change affects this phase. Slower nodes move the
+    same bytes in more time."""
+    slower = run.noise * run.hidden
+    found = [make(program) for program in (run.felt, run.usual)]
+    pattern, usual = (Pattern(each.demand / slower, each.seconds * slower) for each in found)
     same = usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)
     return pattern, None if same else usual
-
-
-def _own_pace(pattern: Pattern, run: Run) -> Pattern:
-    """Slower nodes move the same bytes in more time."""
-    slower = run.noise * run.hidden
-    return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
 
 
 def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
@@ -236,47 +235,38 @@ def _meta_pattern(program: Program, preset: Preset, resources: Resources) -> Pat
 
 
 # Servers know work outside the scheduler by program and user.
-_SYSTEM_PROGRAMS = {"nightly scan": "robinhood", "weekly backup": "tar", "transfer": "rsync"}
 _FIRST_SYSTEM_UID = 60_000
 
 
-@dataclass(frozen=True)
-class SystemJob:
-    """Work outside the scheduler."""
-
-    name: str
-    start: float
-    flows: tuple[Flow, ...]
-
-
-def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
-    """Return a scan at 2 am for half an hour, a backup in the night to Sunday, and transfers at any time."""
+def make_system_flows(
+    preset: Preset, resources: Resources, calendar: Calendar, seed: int
+) -> list[tuple[float, list[Flow]]]:
+    """Return work outside the scheduler by its start: a scan at 2 am for half an hour, a backup in the night to Sunday,
+    and transfers at any time."""
     peak = float(resources.capacity[: resources.osts].sum())
     network = float(resources.capacity[resources.network])
 
-    def read(share_of_peak: float, share_of_network: float, seconds: float) -> Flow:
+    def read(share_of_peak: float, share_of_network: float, seconds: float, owner: str) -> Flow:
         speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
-        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds))
+        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds), owner=owner)
 
-    found = []
+    found: list[tuple[float, list[Flow]]] = []
     for day in range(preset.days):
-        look = operations_mix(getattr=0.9, statfs=0.1)
-        stats = Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look)
-        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), (read(0.25, 0.4, 1500.0), stats)))
+        midnight, look = day * float(DAY_SECONDS), operations_mix(getattr=0.9, statfs=0.1)
+        stats = Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0)
+        scan = [read(0.25, 0.4, 1500.0, "robinhood.0"), Flow("meta", stats, mix=look, owner="robinhood.0")]
+        found.append((midnight + 2.0 * 3600.0, scan))
         if calendar.weekday(day) == 6:
-            copy = read(0.15, 0.25, 4 * 3600.0)
-            found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
-    length = preset.days * 86400.0
+            found.append((midnight + 0.5 * 3600.0, [read(0.15, 0.25, 4 * 3600.0, "tar.0")]))
+    length = preset.days * float(DAY_SECONDS)
     rng = stream(seed, "transfers")
     for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
-        found.append(_transfer(float(rng.uniform(0, length)), preset, resources, rng))
-    for number, job in enumerate(found):
-        for flow in job.flows:
-            flow.owner = f"{_SYSTEM_PROGRAMS[job.name]}.{_FIRST_SYSTEM_UID + number if job.name == 'transfer' else 0}"
-    return sorted((job for job in found if job.start < length), key=lambda job: job.start)
+        uid = _FIRST_SYSTEM_UID + len(found)
+        found.append((float(rng.uniform(0, length)), [_transfer(f"rsync.{uid}", preset, resources, rng)]))
+    return sorted((each for each in found if each[0] < length), key=lambda each: each[0])
 
 
-def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
+def _transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.Generator) -> Flow:
     """A transfer over the data transfer nodes: from a tenth to all of what some targets can do."""
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
@@ -287,13 +277,12 @@ def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
     ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
-    flow = Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), moved_ratio=ratio)
-    return SystemJob("transfer", start, (flow,))
+    return Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), owner=owner, moved_ratio=ratio)
 
 
 IO500_NAME = "io500"
 # phase, kind, share of all targets or of the metadata server that it asks for, seconds at full speed
-_PHASES = (
+BENCHMARK_PHASES = (
     ("ior-easy-write", "write", 1.6, 300.0),
     ("mdtest-easy-write", "create", 1.8, 240.0),
     ("ior-hard-write", "write", 0.9, 240.0),
@@ -309,50 +298,29 @@ _MIXES = {
     "stat": operations_mix(getattr=1.0),
     "delete": operations_mix(unlink=0.9, getattr=0.1),
 }
-PROCESSES = 640
 
 
-@dataclass(eq=False)
-class Benchmark:
-    """One run of an IO500-like benchmark on a morning in the middle of the period: its phases load the facility, and
-    its output has the speed of each."""
-
-    start: float
-    flows: list[tuple[str, Flow]] = field(default_factory=list)
-
-    def next_flow(self, resources: Resources) -> Flow | None:
-        """Return the flow of the next phase, or None after the last one."""
-        if len(self.flows) == len(_PHASES):
-            return None
-        name, kind, share, seconds = _PHASES[len(self.flows)]
-        if kind in _MIXES:
-            demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
-            flow = Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
-        else:
-            speed = share * float(resources.capacity[: resources.osts].sum())
-            pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
-            flow = Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
-        self.flows.append((name, flow))
-        return flow
-
-    @property
-    def done(self) -> bool:
-        return len(self.flows) == len(_PHASES) and self.flows[-1][1].end > 0
+def benchmark_flow(place: int, resources: Resources) -> Flow:
+    """Return the flow of a phase of an IO500-like benchmark."""
+    _, kind, share, seconds = BENCHMARK_PHASES[place]
+    if kind in _MIXES:
+        demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
+        return Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
+    speed = share * float(resources.capacity[: resources.osts].sum())
+    pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
+    return Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
 
 
 def _even(resources: Resources) -> Floats:
     return np.full(resources.osts, 1.0 / resources.osts)
 
 
-DAY_SECONDS = 86400
-# Length of a window, which is in memory at once: a day of minutes, or some hours of 5 s samples.
-_FINE_WINDOW_SECONDS = 14400
 DETAIL_STEP_SECONDS = 5
 
 
 @dataclass(eq=False)
 class Window:
-    """Readings of one window, and the runs and jobs that ended in it."""
+    """Readings of one day, and the runs and jobs that ended in it."""
 
     readings: Readings
     runs: list[Run] = field(default_factory=list)
@@ -368,9 +336,7 @@ class World:
         self.resources = make_resources(preset, seed)
         self.programs = make_programs(preset, seed)
         self.incidents = make_incidents(preset, self.resources, self.calendar, seed)
-        self.benchmark: Benchmark | None = None
-        if preset.probe_hosts:  # without probes nothing measures its effect
-            self.benchmark = Benchmark(start=(preset.days // 2) * 86400.0 + 9.5 * 3600.0)
+        self.benchmark: list[Flow] = []  # phases of a benchmark on a morning in the middle of the period
         self.meter = Meter(self.resources)
         self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
@@ -386,28 +352,26 @@ class World:
     def _plan(self) -> None:
         for job in make_jobs(self.preset, self.programs, self.calendar, self.seed):
             self._at(job.submit, lambda job=job: self._submit(job))  # type: ignore[misc]
-        for system_job in make_system_jobs(self.preset, self.resources, self.calendar, self.seed):
-            for flow in system_job.flows:
-                self._at(system_job.start, lambda flow=flow: self.fluid.add(flow))  # type: ignore[misc]
-        for moment in sorted({moment for incident in self.incidents for moment in incident.moments()}):
+        for start, flows in make_system_flows(self.preset, self.resources, self.calendar, self.seed):
+            for flow in flows:
+                self._at(start, lambda flow=flow: self.fluid.add(flow))  # type: ignore[misc]
+        for moment in sorted({t for each in self.incidents for t in (each.start, each.taken_over, each.end)}):
             self._at(moment, self._incidents_change)
-        if self.benchmark is not None:
-            self._at(self.benchmark.start, self._next_benchmark_phase)
+        if self.preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
+            self._at((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
 
     def _at(self, moment: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (moment, next(self._order), action))
 
     def windows(self) -> Iterator[Window]:
-        """Run the model; yield its windows."""
+        """Run the model; yield its days."""
         for day in range(self.preset.days):
             step = DETAIL_STEP_SECONDS if day == self.preset.detail_day else self.preset.step_seconds
-            length = DAY_SECONDS if step >= 60 or self.resources.osts <= 64 else _FINE_WINDOW_SECONDS
-            for begin in range(day * DAY_SECONDS, (day + 1) * DAY_SECONDS, length):
-                self.meter.open_day(day, begin, length, step)
-                self._run_until(begin + length)
-                window = Window(self.meter.close_day(), self._ended_runs, self._ended_jobs)
-                self._ended_runs, self._ended_jobs = [], []
-                yield window
+            self.meter.open_day(day, day * DAY_SECONDS, DAY_SECONDS, step)
+            self._run_until((day + 1) * DAY_SECONDS)
+            window = Window(self.meter.close_day(), self._ended_runs, self._ended_jobs)
+            self._ended_runs, self._ended_jobs = [], []
+            yield window
 
     def _run_until(self, end: float) -> None:
         while True:
@@ -491,9 +455,9 @@ class World:
         self._start_what_fits()
 
     def _next_benchmark_phase(self) -> None:
-        benchmark = self.benchmark
-        if benchmark is not None and (flow := benchmark.next_flow(self.resources)) is not None:
-            self.fluid.add(flow)
+        if len(self.benchmark) < len(BENCHMARK_PHASES):
+            self.benchmark.append(benchmark_flow(len(self.benchmark), self.resources))
+            self.fluid.add(self.benchmark[-1])
 
     def open_jobs(self) -> list[Job]:
         """Return the jobs that wait or run at the end of the period."""

@@ -1,36 +1,48 @@
 """Estimates: values with a 90% interval, the number of observations and the method.
 
-`Intervals` serves statistics of time series, each written once as a function of sums, by block bootstrap. A study may
-switch intervals off (its `intervals` parameter): values stay the same and findings become notes. The functions serve
-samples of jobs: means, medians and shares. Jobs of one program resemble each other, so shares resample programs.
+`Intervals` serves statistics of time series by the circular moving-block bootstrap. A series is first reduced to sums
+per unit of time (a day, an hour), because every statistic used here (means, ratios, coefficients of variation,
+correlations, shares) is a function of sums. One matrix of resampling weights then serves all of them: replicates =
+weights @ sums. Differences of two statistics share the same resampled days.
+
+Percentiles alone are too narrow: a block is shorter than the memory of a slow load, and few independent units estimate
+their own spread badly. The contributions of the units to the statistic give the effective sample size
+(`effective_sample`), and the percentiles are moved away from the value accordingly. With too few independent units
+there is no interval.
+
+The functions serve samples of jobs: means, medians and shares. Jobs of one program resemble each other, so shares
+resample programs.
+
+Sources: Politis & Romano 1992 (circular blocks: every unit has the same expected weight); Hesterberg 2015, "What
+teachers should know about the bootstrap", section 5.3 (expanded percentiles, where contributions are not known); Geyer
+1992 (initial monotone sequence); Hall 1992, section 3.5 (skewness).
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.contracts import Param
-from ioweather.core.papers.claims import NO_INTERVAL, POSITIVE_UNITS
-from ioweather.core.results import Estimate, Finding, identifier, quantity_label
+from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
-from ioweather.stats.bootstrap import (
-    MIN_BLOCKS,
-    BlockBootstrap,
-    EffectiveSample,
-    contributions,
-    effective_sample,
-    effective_samples,
-    sums_by_unit,
-    unit_steps,
-)
+
+LEVEL: Final = 0.9
+# With fewer independent blocks than this an interval would be a guess.
+MIN_BLOCKS: Final = 6
+# [ours] Twice as many where neighbours are correlated, because their effective number is itself uncertain then. A week
+# with a memory of 12 hours gets no interval.
+MIN_CORRELATED: Final = 12
+REPLICATES: Final = 1000
+_SEED: Final = 20110523
 
 # Sums on the last axis to a value: works on one set of sums and on all replicates at once.
 Statistic: TypeAlias = Callable[[Floats], Any]
@@ -49,9 +61,180 @@ _LEAST_DAYS: Final = 5
 _WHOLE_DAY: Final = 0.9
 # Student's t accounts for few groups; with fewer it says nothing.
 _LEAST_GROUPS: Final = 4
+# Above this number the mean is normal enough, and Student's t replaces the bootstrap.
+_BOOTSTRAP_MOST: Final = 2000
+_RANKED_LEAST: Final = 10
 
-LEVEL = 0.9
-INTERVALS = Param("intervals", "give 90% intervals by block bootstrap", kind="flag", default=True)
+
+def default_block(units: int) -> int:
+    """n^(1/3) units: the order that minimises the error of the block-bootstrap variance (Künsch 1989).
+
+    Less where that would leave fewer than MIN_BLOCKS blocks.
+    """
+    return max(1, min(math.ceil(math.cbrt(units) - 1e-9), units // MIN_BLOCKS))
+
+
+def unit_steps(steps: int, steps_per_hour: float) -> int:
+    """Length of a unit in steps: a day where there are 20 of them, else an hour, else a twentieth of the series."""
+    for length in (24 * steps_per_hour, steps_per_hour):
+        whole = max(1, round(length))
+        if steps >= 20 * whole:
+            return whole
+    return max(1, steps // 20)
+
+
+def sums_by_unit(values: NDArray[Any], unit: int) -> Floats:
+    """Sums of consecutive rows in units of `unit` rows (the last may be shorter); NaN must be gone already."""
+    edges = np.arange(0, len(values), unit)
+    return np.add.reduceat(values, edges, axis=0, dtype=np.float64) if len(values) else np.zeros((0,))
+
+
+def expanded_levels(level: float, blocks: int) -> tuple[float, float]:
+    """Return expanded percentiles for an interval of `level`: Phi(sqrt(n/(n-1)) * t) instead of the nominal tail."""
+    low = float(ndtr(math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, (1 - level) / 2)))
+    return low, 1 - low
+
+
+class BlockBootstrap:
+    """Resampling of `units` consecutive units of time in circular blocks of `block` units.
+
+    `weights` say how often each unit is drawn in each replicate, scaled so that a row sums to `units`. They are always
+    the same, so that a result can be made again to the last digit.
+    """
+
+    def __init__(self, units: int, *, block: int = 0, unit_name: str = "unit") -> None:
+        self.units, self.block = units, min(block or default_block(units), units)
+        self.blocks = units // self.block
+        plural = "" if self.block == 1 else "s"
+        words = f"{self.block} {unit_name}{plural}"
+        self.method = f"circular block bootstrap, blocks of {words}, {REPLICATES} replicates"
+        if self.blocks < MIN_BLOCKS:
+            self.method = f"no interval: {self.blocks} blocks of {words} are too few"
+        draws = math.ceil(units / self.block)
+        starts = np.random.default_rng(_SEED).integers(0, units, size=(REPLICATES, draws))
+        place = np.repeat(np.arange(REPLICATES), draws) * units + starts.ravel()
+        begun = np.bincount(place, minlength=REPLICATES * units).reshape(REPLICATES, units)
+        # A block that starts at s covers s .. s + block - 1, around the end: a circular running sum of starts.
+        around = np.concatenate([begun[:, units - self.block + 1 :], begun], axis=1)
+        running = np.cumsum(around, axis=1, dtype=np.float64)
+        counts = running[:, self.block - 1 :].copy()
+        counts[:, 1:] -= running[:, : units - 1]
+        self.weights: Floats = counts * (units / (draws * self.block))
+
+    def sums(self, per_unit: NDArray[Any]) -> Floats:
+        """Replicates of the totals of `per_unit` (units, ...) over all units: (replicates, ...)."""
+        table = np.asarray(per_unit, np.float64)
+        flat = self.weights @ table.reshape(self.units, -1)
+        return np.asarray(flat.reshape(REPLICATES, *table.shape[1:]))
+
+    def interval(
+        self, replicates: Floats, about: NDArray[Any], spread: EffectiveSample, *, reflect: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Low and high of statistics from their replicates (replicates, ...); NaN where there cannot be an interval.
+
+        Percentiles are moved away from the values `about` by their effective samples. A statistic that noise can only
+        raise (a maximum over a minimum, a spread) is raised once more in every resample: `reflect` turns the interval
+        about its value, which removes that bias (the basic bootstrap, Davison & Hinkley 1997, section 5.2).
+        """
+        known = np.where(np.isfinite(replicates), replicates, np.nan)
+        tail = (1 - LEVEL) / 2
+        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # a statistic that no resample has is NaN throughout
+            ends = np.nanquantile(known, [tail, 1 - tail], axis=0)
+            low, high = about + np.stack(spread.stretches(np.nanstd(known, axis=0))) * (ends - about)
+        if reflect:
+            low, high = 2 * about - high, 2 * about - low
+        # A statistic that often does not exist in a resample (a division by nothing) has no honest interval.
+        honest = (np.isfinite(replicates).mean(axis=0) >= 0.9) & spread.enough & (self.blocks >= MIN_BLOCKS)
+        return np.where(honest, low, np.nan), np.where(honest, high, np.nan)
+
+
+@dataclass(frozen=True)
+class EffectiveSample:
+    """Effective number of independent units behind statistics, their standard errors and shapes: numbers or arrays."""
+
+    count: Any
+    error: Any
+    skewness: Any
+    kurtosis: Any
+    least: Any
+
+    @property
+    def enough(self) -> Any:
+        return self.count >= self.least
+
+    def stretches(self, spread: Any) -> tuple[Any, Any]:
+        """Return the factors by which percentiles of replicates with this `spread` (sd) move away, below and above.
+
+        Student's t accounts for the error of the standard error. Its degrees of freedom follow from heavy tails
+        (Satterthwaite: 2 n over kurtosis - 1; twice that, since blocks have less kurtosis than units; [ours], by
+        coverage of means). The skewness, which percentiles contain once, is applied a second time.
+        """
+        tail = (1 - LEVEL) / 2
+        freedom = np.minimum(self.count - 1, np.maximum(4.0, 4 * self.count / np.maximum(self.kurtosis - 1, 1e-9)))
+        reach = -stdtrit(freedom, tail)
+        wider = reach / -ndtri(tail) * np.maximum(1.0, self.error / np.where(spread > 0, spread, np.inf))
+        skewed = np.clip(self.skewness / (6 * np.sqrt(self.count)) * reach, -0.5, 0.5)
+        return wider / (1 + skewed), wider / (1 - skewed)
+
+
+def contributions(per_unit: NDArray[Any], statistic: Callable[[Floats], Any]) -> Floats:
+    """Return the jackknife contribution of each unit (first axis) to a statistic of the sums over all units."""
+    table = np.asarray(per_unit, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a statistic that no subset has is NaN throughout
+        without = np.asarray(statistic(table.sum(axis=0) - table), np.float64)
+        moved = np.where(np.isfinite(without), without, np.nan)
+        centre = np.nanmean(moved, axis=0)
+    departure = np.where(np.abs(centre - moved) > 1e-13 * np.abs(centre), centre - moved, 0.0)  # the rest is rounding
+    return np.asarray(np.nan_to_num((len(table) - 1) * departure), np.float64)
+
+
+def effective_sample(parts: NDArray[Any], *, in_time: bool = True) -> EffectiveSample:
+    """Return the `EffectiveSample` of contributions (units, ...) in time order, for each statistic on the other axes.
+
+    Autocorrelation inflates the variance of a mean by 1 + 2 times the sum of the autocorrelations. The sum is estimated
+    twice: as long as pairs are positive (Geyer), and from an autoregression of order one whose coefficient is corrected
+    for the bias of short series (Kendall 1954). Where the first is larger, the geometric mean of both is used.
+    Bursts limit the count: each run of units above the mean counts as three units at most. With `in_time` False, units
+    are independent.
+    """
+    flat = np.asarray(parts, np.float64)
+    n = len(flat)
+    flat = flat - flat.mean(axis=0)
+    scale = np.sqrt((flat**2).mean(axis=0))
+    flat = np.divide(flat, scale, out=np.zeros_like(flat), where=scale > 0)
+    inflation, count = np.ones(scale.shape), np.full(scale.shape, float(n))
+    if in_time and n > 3:
+        inflation = variance_inflation(flat)
+        above = flat > 0
+        stretches = above[0] + (above[1:] & ~above[:-1]).sum(axis=0)
+        count = np.minimum(n / inflation, 3.0 * stretches)
+    # A statistic without contributions does not vary: its interval is the value.
+    varies = scale > 0
+    return EffectiveSample(
+        np.where(varies, count, float(n)),
+        np.where(varies, scale * np.sqrt(inflation / n), 0.0),
+        (flat**3).mean(axis=0),
+        np.where(varies, (flat**4).mean(axis=0), 3.0),
+        np.where(varies, MIN_CORRELATED + (MIN_BLOCKS - MIN_CORRELATED) / inflation, 0.0),
+    )
+
+
+def variance_inflation(centred: Floats) -> Floats:
+    """Return 1 + 2 times the sum of autocorrelations of each column (mean 0), at least 1: see `effective_sample`."""
+    n = len(centred)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=0)) ** 2
+    correlation = np.fft.irfft(spectrum, axis=0)[:n]
+    correlation = correlation / np.maximum(correlation[0], 1e-300)
+    pairs = correlation[0 : n - 1 : 2] + correlation[1:n:2]
+    positive = np.logical_and.accumulate(pairs > 0, axis=0)
+    summed = 2 * np.where(positive, np.minimum.accumulate(pairs, axis=0), 0.0).sum(axis=0) - 1
+    summed = summed * (1 + 2 * summed / n)
+    first = correlation[1]
+    coefficient = np.clip(first + (1 + 3 * first) / n, 0.0, 0.999)
+    regressive = (1 + coefficient) / (1 - coefficient)
+    return np.asarray(np.clip(np.sqrt(regressive * np.maximum(summed, regressive)), 1.0, n), np.float64)
 
 
 class Intervals:
@@ -63,22 +246,19 @@ class Intervals:
     """
 
     def __init__(
-        self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "", autocorrelated: bool = True
+        self, usable: Bools, step_ns: int, *, unit: int = 0, unit_name: str = "", autocorrelated: bool = True
     ) -> None:
         self._autocorrelated = autocorrelated
-        self._step_ns = step_ns
-        steps = len(usable)
-        self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
-        self.units = max(1, -(-steps // self.unit))
-        self._seen = np.flatnonzero(sums_by_unit(usable, self.unit)) if steps else np.zeros(0, np.int64)
-        self.on = on
-        self.unit_name = unit_name or _name(self.unit * step_ns)
-        self._bootstrap = BlockBootstrap(max(1, len(self._seen)), level=LEVEL, unit_name=self.unit_name) if on else None
-
-    @property
-    def block(self) -> int:
-        """Units in a block; 0 when intervals are off."""
-        return self._bootstrap.block if self._bootstrap else 0
+        self.unit = unit or unit_steps(len(usable), HOUR_NS / step_ns)
+        self.units = max(1, -(-len(usable) // self.unit))
+        self._unit_ns = self.unit * step_ns
+        self._seen = np.flatnonzero(sums_by_unit(usable, self.unit)) if len(usable) else np.zeros(0, np.int64)
+        usual = {DAY_NS: "day", HOUR_NS: "hour"}.get(
+            self._unit_ns
+        ) or f"stretch of {format_seconds(self._unit_ns / 1e9)}"
+        self.unit_name = unit_name or usual
+        self._bootstrap = BlockBootstrap(max(1, len(self._seen)), unit_name=self.unit_name)
+        self.method = self._bootstrap.method
 
     def sums(self, *columns: NDArray[Any]) -> Floats:
         """Sums per unit of columns (steps,), missing values as nothing: (units, columns)."""
@@ -105,39 +285,28 @@ class Intervals:
         interval is the range of the statistic over whole days, if there are five.
         """
         scale = scale or ("log" if unit in POSITIVE_UNITS else "plain")
-        forward, back = _SCALES[scale]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
-            if self._bootstrap is None:
-                return Estimate(name, value, unit, n=n, method=NO_INTERVAL)
-            seen = self._of_seen(per_unit)
-            about = None if value is None else number(forward(value))
-            if about is None:  # a share of 0 or 1, a rate of 0: not on this scale
-                forward, back = _SCALES["plain"]
-                about = value
-            replicates = forward(statistic(self._bootstrap.sums(seen)))
-            spread = effective_sample(
-                contributions(seen, lambda sums: forward(statistic(sums))), in_time=self._autocorrelated
-            )
-        low, high = self._bootstrap.interval(replicates, about, spread=spread, reflect=bounds is not None)
-        if low is None or high is None:
-            nothing = Estimate(name, value, unit, n=n, method=self._method_of(spread))
-            return self._range_of_days(nothing, per_unit, statistic, spread.count)
-        low, high = float(back(low)), float(back(high))
-        if scale == "fisher" and value is not None and abs(value) > _ALMOST_1:
+        values, lows, highs, spread = self._ends(per_unit, statistic, scale, reflect=bounds is not None)
+        value, low, high, method = number(values), number(lows), number(highs), self.method
+        if value is None or low is None or high is None:
+            if not spread.enough and self._bootstrap.blocks >= MIN_BLOCKS:
+                few = f"about {float(spread.count):.0f} of {len(self._seen)}"
+                method = f"no interval: too few independent {self.unit_name}s, {few}"
+            nothing = Estimate(name, value, unit, n=n, method=method)
+            return self._range_of_days(nothing, per_unit, statistic, float(spread.count))
+        if scale == "fisher" and abs(value) > _ALMOST_1:
             low, high = min(low, value), max(high, value)
-        if bounds is not None and value is not None:
+        if bounds is not None:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         if scale == "logit":
             low, high = max(0.0, low), min(1.0, high)
-        return Estimate(name, value, unit, low, high, LEVEL, n, self.method)
+        return Estimate(name, value, unit, low, high, LEVEL, n, method)
 
     def _range_of_days(self, nothing: Estimate, per_unit: Floats, statistic: Statistic, independent: float) -> Estimate:
         """Return the range of the statistic over whole days, with the level of a sign test: 1 - 2 / 2^days. With fewer
         `independent` units than days, days are not independent either, and there is nothing."""
-        length = max(1, round(DAY_NS / (self.unit * self._step_ns)))
+        length = max(1, round(DAY_NS / self._unit_ns))
         days = len(per_unit) // length
-        if nothing.value is None or self.unit * self._step_ns > DAY_NS or days < _LEAST_DAYS:
+        if nothing.value is None or self._unit_ns > DAY_NS or days < _LEAST_DAYS:
             return nothing
         whole = np.bincount(self._seen // length, minlength=days)[:days] >= _WHOLE_DAY * length
         sums = per_unit[: days * length].reshape(days, length, *per_unit.shape[1:]).sum(axis=1)
@@ -154,42 +323,29 @@ class Intervals:
         self, per_unit: Floats, statistic: Statistic, *, scale: Scale = "plain"
     ) -> tuple[Floats, Floats, Floats]:
         """Return value, low and high of a statistic with many values, each of its shape; NaN where there is none."""
-        forward, back = _SCALES[scale]
-
-        def scaled(sums: Floats) -> Any:
-            return forward(statistic(sums))
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.asarray(statistic(per_unit.sum(axis=0)[None]), np.float64)[0]
-            if self._bootstrap is None:
-                return value, np.full(value.shape, np.nan), np.full(value.shape, np.nan)
-            seen = self._of_seen(per_unit)
-            replicates = np.asarray(scaled(self._bootstrap.sums(seen)), np.float64)
-            spreads = effective_samples(contributions(seen, scaled), in_time=self._autocorrelated)
-            about = np.asarray(forward(value), np.float64).ravel()
-        low, high = self._bootstrap.intervals(replicates.reshape(len(replicates), -1), about, spreads.ravel())
-        low, high = np.asarray(back(low)).reshape(value.shape), np.asarray(back(high)).reshape(value.shape)
+        value, low, high, _ = self._ends(per_unit, statistic, scale)
         if scale == "fisher":
             low, high = np.minimum(low, value), np.maximum(high, value)
         return value, low, high
 
-    def _of_seen(self, per_unit: Floats) -> Floats:
-        return per_unit[self._seen] if len(self._seen) else per_unit[:1]
+    def _ends(
+        self, per_unit: Floats, statistic: Statistic, scale: Scale, *, reflect: bool = False
+    ) -> tuple[Floats, Floats, Floats, EffectiveSample]:
+        """Value, low and high of the statistic, of its shape, and the effective sample."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.asarray(statistic(per_unit.sum(axis=0)[None]), np.float64)[0]
+            if not np.ndim(value) and np.isfinite(value) and not np.isfinite(_SCALES[scale][0](value)):
+                scale = "plain"  # a share of 0 or 1, a rate of 0: not on this scale
+            forward, back = _SCALES[scale]
+            seen = per_unit[self._seen] if len(self._seen) else per_unit[:1]
 
-    def _method_of(self, spread: EffectiveSample) -> str:
-        if spread.enough or not self._bootstrap or not self._bootstrap.enough:
-            return self.method
-        return f"no interval: too few independent {self.unit_name}s, about {spread.count:.0f} of {len(self._seen)}"
+            def scaled(sums: Floats) -> Any:
+                return forward(statistic(sums))
 
-    @property
-    def method(self) -> str:
-        return self._bootstrap.method if self._bootstrap else NO_INTERVAL
-
-
-def _name(unit_ns: int) -> str:
-    if unit_ns == DAY_NS:
-        return "day"
-    return "hour" if unit_ns == HOUR_NS else f"stretch of {format_seconds(unit_ns / 1e9)}"
+            replicates = np.asarray(scaled(self._bootstrap.sums(seen)), np.float64)
+            spread = effective_sample(contributions(seen, scaled), in_time=self._autocorrelated)
+            low, high = self._bootstrap.interval(replicates, forward(value), spread, reflect=reflect)
+            return value, np.asarray(back(low)), np.asarray(back(high)), spread
 
 
 def number(value: Any) -> float | None:
@@ -216,14 +372,9 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
         text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
         return Finding(text, "undecided", identifier(estimate.name))
     text, name = (above if estimate.value > pivot else below), identifier(estimate.name)
-    if surely(estimate, above=pivot) or surely(estimate, below=pivot) or estimate.method == NO_INTERVAL:
+    if surely(estimate, above=pivot) or surely(estimate, below=pivot):
         return Finding(text, name=name)
     return Finding(f"{text} (these data do not decide it)", "undecided", name)
-
-
-# Above this number the mean is normal enough, and Student's t replaces the bootstrap.
-_BOOTSTRAP_MOST: Final = 2000
-_RANKED_LEAST: Final = 10
 
 
 def known(values: NDArray[Any]) -> Floats:
@@ -234,8 +385,6 @@ def known(values: NDArray[Any]) -> Floats:
 
 def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     """Return the mean over jobs; its interval resamples jobs and takes them as independent."""
-    from scipy.special import stdtrit  # a third of a second of start-up
-
     sample = known(values)
     n = len(sample)
     if n == 0:
@@ -246,24 +395,20 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     if n > _BOOTSTRAP_MOST:
         half = -float(stdtrit(n - 1, (1 - LEVEL) / 2)) * float(sample.std(ddof=1)) / math.sqrt(n)
         return Estimate(name, mean, unit, mean - half, mean + half, LEVEL, n, "mean, Student's t over jobs")
-    bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
-    spread = effective_sample(sample, in_time=False)
-    low, high = bootstrap.interval(bootstrap.sums(sample) / n, mean, spread=spread)
+    bootstrap, spread = BlockBootstrap(n, block=1), effective_sample(sample, in_time=False)
+    low, high = map(number, bootstrap.interval(bootstrap.sums(sample) / n, np.asarray(mean), spread))
     return Estimate(name, mean, unit, low, high, LEVEL if low is not None else None, n, "mean, bootstrap over jobs")
 
 
 def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     """Return the median; its interval between two order statistics is valid for any distribution."""
-    from scipy.special import bdtr  # a third of a second of start-up
-
     sample = np.sort(known(values))
     n = len(sample)
     if n == 0:
         return Estimate(name, None, unit, n=0, method="no values")
     median = float(np.median(sample))
     # The greatest k with P(Binomial(n, 1/2) < k) <= tail: sample[k-1] and sample[n-k] enclose the median.
-    counts = np.arange(n // 2 + 1)
-    k = int(np.sum(bdtr(counts, n, 0.5) <= (1 - LEVEL) / 2))
+    k = int(np.sum(bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - LEVEL) / 2))
     if k == 0:
         return Estimate(name, median, unit, n=n, method=f"median; {n} values are too few for an interval")
     low, high = float(sample[k - 1]), float(sample[n - k])
@@ -280,8 +425,6 @@ def share_estimate(name: str, count: int, n: int) -> Estimate:
 
 def _wilson(name: str, share: float, n: int, independent: float, groups: float, method: str) -> Estimate:
     """Return Wilson's interval of a share of this many independent ones, its variance known from `groups`."""
-    from scipy.special import stdtrit  # a third of a second of start-up
-
     tail = (1 - LEVEL) / 2
     z = -NormalDist().inv_cdf(tail) if math.isinf(groups) else -float(stdtrit(groups - 1, tail))
     centre = (share + z * z / (2 * independent)) / (1 + z * z / independent)
@@ -332,21 +475,6 @@ def grouped_share(
     if ((part == 0) | (part == whole)).all():
         independent = min(independent, n)
     return _wilson(name, share, n, independent, max(2.0, equal), f"share, Wilson interval over {count} {what}s")
-
-
-def difference_of_logs(name: str, first: Floats, second: Floats, what: str) -> Estimate:
-    """Return the ratio of the geometric means of two samples of logarithms, with Welch's interval."""
-    from scipy.special import stdtrit  # a third of a second of start-up
-
-    n = len(first) + len(second)
-    if min(len(first), len(second)) < _LEAST_GROUPS:
-        return Estimate(name, None, "factor", n=n, method=f"fewer than {_LEAST_GROUPS} {what} of one kind")
-    parts = np.array([each.var(ddof=1) / len(each) for each in (first, second)])
-    freedom = parts.sum() ** 2 / (parts**2 / np.array([len(first) - 1, len(second) - 1])).sum()
-    difference = float(first.mean() - second.mean())
-    reach = -float(stdtrit(freedom, (1 - LEVEL) / 2)) * math.sqrt(parts.sum())
-    ends = (math.exp(difference - reach), math.exp(difference + reach))
-    return Estimate(name, math.exp(difference), "factor", *ends, LEVEL, n, f"geometric means of {what}, Welch")
 
 
 def quantiles(values: NDArray[Any], at: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> list[float | None]:

@@ -15,39 +15,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, xlogy
+from scipy.special import gammainc, gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, xlogy
 
 from ioweather.core.arrays import Floats
 
 Real: TypeAlias = "float | Floats"
+_DEEPEST = 690.0  # -log of the smallest probability asked for
 
 
-@dataclass(frozen=True, eq=False)
 class Distribution(ABC):
-    """A distribution of times."""
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    def survival(self, x: Real) -> Floats:
-        """P(T > x), accurate where it is small."""
+    """A distribution of times, known by its quantiles."""
 
     @abstractmethod
     def upper_quantile(self, q: Real) -> Floats:
         """The x with P(T > x) = q, accurate for small q."""
-
-    @property
-    @abstractmethod
-    def mean(self) -> float:
-        """Expectation; infinite where it does not exist as a number."""
-
-    def cdf(self, x: Real) -> Floats:
-        return np.asarray(1.0 - self.survival(x))
 
     def quantile(self, p: Real) -> Floats:
         return self.upper_quantile(1.0 - np.asarray(p))
@@ -55,12 +41,37 @@ class Distribution(ABC):
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return self.upper_quantile(1.0 - rng.random(size))
 
+    @property
+    def mean(self) -> float:
+        """Expectation: the integral of Q(e^-w) e^-w over w = -log(survival), with a geometric remainder.
+
+        Infinite where the integrand does not fall any more: a power-law tail with alpha <= 2.
+        """
+        nodes, weights = np.polynomial.legendre.leggauss(32)
+        # Fine where the head is, and as deep as doubles go.
+        edges = np.concatenate([[0.0], np.geomspace(1e-6, 40, 60), np.linspace(40, _DEEPEST, 60)[1:]])
+        width = np.diff(edges)[:, None]
+        w = edges[:-1, None] + width * (nodes + 1) / 2
+        with np.errstate(over="ignore"):
+            quantiles = self.upper_quantile(np.exp(-w))
+        if np.isinf(quantiles).any():
+            return math.inf
+        log_integrand = np.log(np.maximum(quantiles, 1e-300)) - w
+        total = float((np.exp(log_integrand) * weights * width / 2).sum())
+        rate = float(log_integrand[-1, 0] - log_integrand[-1, -1]) / float(w[-1, -1] - w[-1, 0])
+        return total + math.exp(float(log_integrand[-1, -1])) / rate if rate > 1e-9 else math.inf
+
 
 @dataclass(frozen=True, eq=False)
-class Family(Distribution):
+class Family(ABC):
     """A distribution with parameters, which can be fitted by maximum likelihood."""
 
+    name: ClassVar[str]
     __match_args__: ClassVar[tuple[str, ...]]  # their names
+
+    @abstractmethod
+    def cdf(self, x: Real) -> Floats:
+        """P(T <= x) inside the support."""
 
     @abstractmethod
     def log_density(self, x: Real) -> Floats:
@@ -84,18 +95,11 @@ class Uniform(Family):
     low: Real
     high: Real
 
-    def survival(self, x: Real) -> Floats:
-        return np.clip((self.high - np.asarray(x)) / (self.high - self.low), 0.0, 1.0)
+    def cdf(self, x: Real) -> Floats:
+        return np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def log_density(self, x: Real) -> Floats:
         return np.full(np.shape(x), -np.log(self.high - self.low))
-
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.asarray(self.high - np.asarray(q) * (self.high - self.low))
-
-    @property
-    def mean(self) -> float:
-        return float((self.low + self.high) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,67 +111,30 @@ class Normal(Family):
     def cdf(self, x: Real) -> Floats:
         return np.asarray(ndtr((np.asarray(x) - self.location) / self.scale))
 
-    def survival(self, x: Real) -> Floats:
-        return np.asarray(ndtr((self.location - np.asarray(x)) / self.scale))
-
     def log_density(self, x: Real) -> Floats:
         z = (np.asarray(x) - self.location) / self.scale
         return np.asarray(-0.5 * z * z - np.log(self.scale) - 0.5 * math.log(2 * math.pi))
 
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.asarray(self.location - self.scale * ndtri(q))
-
     def quantile(self, p: Real) -> Floats:
         return np.asarray(self.location + self.scale * ndtri(p))
-
-    @property
-    def mean(self) -> float:
-        return float(self.location)
-
-    def mean_between(self, low: float, high: float) -> float:
-        mass = float(self.cdf(high) - self.cdf(low))
-        falls = np.exp(self.log_density(low)) - np.exp(self.log_density(high))
-        return float(self.location + np.square(self.scale) * falls / mass)
 
 
 @dataclass(frozen=True, eq=False)
 class Cauchy(Family):
-    """Its mean does not exist: NaN."""
-
     name: ClassVar[str] = "cauchy"
     location: Real
     scale: Real
 
     def cdf(self, x: Real) -> Floats:
-        return self._below((np.asarray(x) - self.location) / self.scale)
-
-    def survival(self, x: Real) -> Floats:
-        return self._below((self.location - np.asarray(x)) / self.scale)
-
-    @staticmethod
-    def _below(z: Floats) -> Floats:
         # atan2(1, -z)/pi is 1/2 + atan(z)/pi without its cancellation far to the left.
-        return np.asarray(np.arctan2(1.0, -z) / math.pi)
+        return np.asarray(np.arctan2(1.0, (self.location - np.asarray(x)) / self.scale) / math.pi)
 
     def log_density(self, x: Real) -> Floats:
         z = (np.asarray(x) - self.location) / self.scale
         return np.asarray(-np.log1p(z * z) - np.log(math.pi * self.scale))
 
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.asarray(self.location + self.scale / np.tan(math.pi * np.asarray(q)))
-
     def quantile(self, p: Real) -> Floats:
         return np.asarray(self.location - self.scale / np.tan(math.pi * np.asarray(p)))
-
-    @property
-    def mean(self) -> float:
-        return math.nan
-
-    def mean_between(self, low: float, high: float) -> float:
-        """Finite, because the interval is."""
-        mass = float(self.cdf(high) - self.cdf(low))
-        a, b = (low - self.location) / self.scale, (high - self.location) / self.scale
-        return float(self.location + self.scale * np.log((1 + b * b) / (1 + a * a)) / (2 * math.pi * mass))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,18 +143,11 @@ class LogNormal(Family):
     log_mean: Real
     log_sd: Real
 
-    def survival(self, x: Real) -> Floats:
-        return np.asarray(ndtr((self.log_mean - np.log(x)) / self.log_sd))
+    def cdf(self, x: Real) -> Floats:
+        return Normal(self.log_mean, self.log_sd).cdf(np.log(x))
 
     def log_density(self, x: Real) -> Floats:
         return Normal(self.log_mean, self.log_sd).log_density(np.log(x)) - np.log(x)
-
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.exp(self.log_mean - self.log_sd * ndtri(q))
-
-    @property
-    def mean(self) -> float:
-        return float(np.exp(self.log_mean + np.square(self.log_sd) / 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,19 +156,12 @@ class Weibull(Family):
     shape: Real
     scale: Real
 
-    def survival(self, x: Real) -> Floats:
-        return np.exp(-np.power(np.asarray(x) / self.scale, self.shape))
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(-np.expm1(-np.power(np.asarray(x) / self.scale, self.shape)))
 
     def log_density(self, x: Real) -> Floats:
         y = np.log(x) - np.log(self.scale)
         return np.log(self.shape) - np.log(x) + self.shape * y - np.exp(self.shape * y)
-
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.asarray(self.scale * np.power(-np.log(q), 1.0 / np.asarray(self.shape)))
-
-    @property
-    def mean(self) -> float:
-        return float(self.scale * np.exp(gammaln(1 + 1 / self.shape)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,19 +170,12 @@ class Gamma(Family):
     shape: Real
     scale: Real
 
-    def survival(self, x: Real) -> Floats:
-        return np.asarray(gammaincc(self.shape, np.asarray(x) / self.scale))
+    def cdf(self, x: Real) -> Floats:
+        return np.asarray(gammainc(self.shape, np.asarray(x) / self.scale))
 
     def log_density(self, x: Real) -> Floats:
         y = np.asarray(x) / self.scale
         return np.asarray(xlogy(np.asarray(self.shape) - 1, y) - y - gammaln(self.shape) - np.log(self.scale))
-
-    def upper_quantile(self, q: Real) -> Floats:
-        return np.asarray(self.scale * gammainccinv(self.shape, q))
-
-    @property
-    def mean(self) -> float:
-        return float(self.shape * self.scale)
 
 
 # The bounds of the parameter spaces: beyond them the family equals the power law (Weibull, LogNormal),
@@ -242,7 +188,7 @@ _TINY = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedFamily(Family):
+class BoundedFamily(Family, Distribution):
     """Support (low, inf)."""
 
     low: Real
@@ -263,20 +209,12 @@ class PowerLaw(BoundedFamily):
     def cdf(self, x: Real) -> Floats:
         return np.asarray(-np.expm1((1.0 - self.alpha) * np.log(np.asarray(x) / self.low)))
 
-    def survival(self, x: Real) -> Floats:
-        return np.asarray(np.exp((1.0 - self.alpha) * np.log(np.asarray(x) / self.low)))
-
     def log_density(self, x: Real) -> Floats:
         slope = np.asarray(self.alpha)
         return np.asarray(np.log((slope - 1.0) / self.low) - slope * np.log(np.asarray(x) / self.low))
 
     def upper_quantile(self, q: Real) -> Floats:
         return np.asarray(self.low * np.power(q, 1.0 / (1.0 - np.asarray(self.alpha))))
-
-    @property
-    def mean(self) -> float:
-        alpha = float(self.alpha)
-        return float(self.low) * (alpha - 1) / (alpha - 2) if alpha > 2 else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,18 +227,11 @@ class Exponential(BoundedFamily):
     def cdf(self, x: Real) -> Floats:
         return np.asarray(-np.expm1((self.low - np.asarray(x)) / self.scale))
 
-    def survival(self, x: Real) -> Floats:
-        return np.exp((self.low - np.asarray(x)) / self.scale)
-
     def log_density(self, x: Real) -> Floats:
         return np.asarray((self.low - np.asarray(x)) / self.scale - np.log(self.scale))
 
     def upper_quantile(self, q: Real) -> Floats:
         return np.asarray(self.low - self.scale * np.log(q))
-
-    @property
-    def mean(self) -> float:
-        return float(self.low + self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,9 +242,9 @@ class BoundedLogNormal(BoundedFamily):
     offset: Real
     log_sd: Real
 
-    def survival(self, x: Real) -> Floats:
+    def cdf(self, x: Real) -> Floats:
         z = np.log(np.asarray(x) / self.low) / self.log_sd
-        return np.asarray(ndtr(-(self.offset + z)) / ndtr(-np.asarray(self.offset)))
+        return np.asarray(1 - ndtr(-(self.offset + z)) / ndtr(-np.asarray(self.offset)))
 
     def log_density(self, x: Real) -> Floats:
         z = self.offset + np.log(np.asarray(x) / self.low) / self.log_sd
@@ -323,13 +254,6 @@ class BoundedLogNormal(BoundedFamily):
     def upper_quantile(self, q: Real) -> Floats:
         z = -ndtri(np.asarray(q) * ndtr(-np.asarray(self.offset))) - self.offset
         return np.asarray(self.low * np.exp(self.log_sd * z))
-
-    @property
-    def mean(self) -> float:
-        # The moment of a truncated lognormal: the bound moves by log_sd under the tilted measure.
-        offset, sd = float(self.offset), float(self.log_sd)
-        log_ratio = float(log_ndtr(sd - offset) - log_ndtr(-offset))
-        return float(self.low) * _exp(sd * sd / 2 - offset * sd + log_ratio)
 
     @property
     def collapsed(self) -> bool:
@@ -351,15 +275,11 @@ class BoundedWeibull(BoundedFamily):
 
     def _hazard(self, x: Real) -> Floats:
         with np.errstate(over="ignore"):
-            return np.asarray(
-                np.asarray(self.steepness) * np.expm1(self.shape * np.log(np.asarray(x) / self.low)) / self.shape
-            )
+            grown = np.expm1(self.shape * np.log(np.asarray(x) / self.low))
+            return np.asarray(np.asarray(self.steepness) * grown / self.shape)
 
     def cdf(self, x: Real) -> Floats:
         return np.asarray(-np.expm1(-self._hazard(x)))
-
-    def survival(self, x: Real) -> Floats:
-        return np.exp(-self._hazard(x))
 
     def log_density(self, x: Real) -> Floats:
         y = np.log(np.asarray(x) / self.low)
@@ -371,14 +291,6 @@ class BoundedWeibull(BoundedFamily):
             return np.asarray(self.low * np.exp(grown))
 
     @property
-    def mean(self) -> float:
-        # low * e^tau * tau^(-1/shape) * Gamma(1 + 1/shape, tau), with tau = (low / scale)^shape.
-        shape = float(self.shape)
-        tau = float(self.steepness) / shape
-        log_gamma = float(log_upper_gamma(1 + 1 / shape, tau))
-        return float(self.low) * _exp(tau - math.log(tau) / shape + log_gamma)
-
-    @property
     def collapsed(self) -> bool:
         return float(self.shape) <= WEIBULL_SHAPE_MIN * (1 + 1e-9)
 
@@ -386,7 +298,7 @@ class BoundedWeibull(BoundedFamily):
     def parameters(self) -> Mapping[str, float]:
         shape = float(self.shape)
         log_scale = math.log(float(self.low)) - math.log(float(self.steepness) / shape) / shape
-        return {"low": float(self.low), "shape": shape, "scale": _exp(log_scale)}
+        return {"low": float(self.low), "shape": shape, "scale": math.exp(min(log_scale, 709))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,13 +309,12 @@ class BoundedGamma(BoundedFamily):
     shape: Real
     cut: Real
 
-    def survival(self, x: Real) -> Floats:
+    def cdf(self, x: Real) -> Floats:
         shape, cut, y = np.broadcast_arrays(self.shape, self.cut, np.asarray(x) / self.low)
         beyond = gammaincc(shape, cut)
-        deep = beyond < _TINY
-        if not deep.any():
-            return np.asarray(gammaincc(shape, cut * y) / beyond)
-        return np.exp(log_upper_gamma(shape, cut * y) - log_upper_gamma(shape, cut))
+        if (beyond >= _TINY).all():
+            return np.asarray(1 - gammaincc(shape, cut * y) / beyond)
+        return np.asarray(-np.expm1(log_upper_gamma(shape, cut * y) - log_upper_gamma(shape, cut)))
 
     def log_density(self, x: Real) -> Floats:
         y = np.asarray(x) / self.low
@@ -417,30 +328,16 @@ class BoundedGamma(BoundedFamily):
         reached = np.asarray(gammainccinv(shape, below))
         deep = below < _TINY
         if deep.any():
-            reached[deep] = self._deep_quantile(shape[deep], cut[deep], wanted[deep])
+            # Newton on log Gamma(shape, t), which falls and is concave, from a point beyond which less than `wanted` is
+            # left (Laurent & Massart 2000): from the right it comes down without a miss.
+            a, c, log_wanted = shape[deep], cut[deep], np.log(wanted[deep])
+            target, peak = log_upper_gamma(a, c) + log_wanted, np.maximum(a, c)
+            t = peak + np.sqrt(-4 * peak * log_wanted) - 2 * log_wanted
+            for _ in range(50):
+                beyond = log_upper_gamma(a, t)
+                t = np.maximum(t + (beyond - target) / np.exp((a - 1.0) * np.log(t) - t - beyond), c)
+            reached[deep] = t
         return np.asarray(self.low * np.maximum(reached, cut) / cut)
-
-    @staticmethod
-    def _deep_quantile(shape: Floats, cut: Floats, wanted: Floats) -> Floats:
-        """Newton on log Gamma(shape, t), which falls and is concave: from the right it comes down without a miss."""
-        log_wanted = np.log(wanted)
-        target = log_upper_gamma(shape, cut) + log_wanted
-        # Beyond this point less than `wanted` is left (Laurent & Massart 2000).
-        peak = np.maximum(shape, cut)
-        t = peak + np.sqrt(-4 * peak * log_wanted) - 2 * log_wanted
-        for _ in range(200):
-            log_beyond = log_upper_gamma(shape, t)
-            step = (log_beyond - target) / np.exp((shape - 1.0) * np.log(t) - t - log_beyond)
-            t = np.maximum(t + step, cut)
-            if np.all(np.abs(step) <= 1e-12 * t):
-                break
-        return np.asarray(t)
-
-    @property
-    def mean(self) -> float:
-        shape, cut = float(self.shape), float(self.cut)
-        ratio = math.exp(float(log_upper_gamma(shape + 1, cut) - log_upper_gamma(shape, cut)))
-        return float(self.low) * ratio / cut
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -463,18 +360,11 @@ def log_upper_gamma(shape: Real, x: Real) -> Floats:
     return result
 
 
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 709 else math.inf
-
-
-_Side: TypeAlias = Callable[[Floats], Floats]
-
-
 @dataclass(frozen=True, eq=False)
-class TruncatedHead(Family):
+class TruncatedHead(Family, Distribution):
     """`base` between 0 and `high`."""
 
-    name: ClassVar[str] = "truncated_head"
+    name: ClassVar[str] = "truncated_normal"
     base: Normal | Cauchy
     high: Real
 
@@ -495,10 +385,6 @@ class TruncatedHead(Family):
         low, _, mass = self._ends
         return np.clip((self.base.cdf(x) - low) / mass, 0.0, 1.0)
 
-    def survival(self, x: Real) -> Floats:
-        _, high, mass = self._ends
-        return np.clip((high - self.base.cdf(x)) / mass, 0.0, 1.0)
-
     def log_density(self, x: Real) -> Floats:
         return self.base.log_density(x) - np.log(self._ends[2])
 
@@ -506,21 +392,13 @@ class TruncatedHead(Family):
         _, high, mass = self._ends
         return np.clip(self.base.quantile(high - np.asarray(q) * mass), 0.0, self.high)
 
-    def quantile(self, p: Real) -> Floats:
-        low, _, mass = self._ends
-        return np.clip(self.base.quantile(low + np.asarray(p) * mass), 0.0, self.high)
-
-    @property
-    def mean(self) -> float:
-        return self.base.mean_between(0.0, float(self.high))
-
     @property
     def parameters(self) -> Mapping[str, float]:
         return {**self.base.parameters, "high": float(self.high)}
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Family):
+class Mixture(Family, Distribution):
     """`tail_share` of the times lie beyond the pivot and follow `tail`, the others follow `head`."""
 
     name: ClassVar[str] = "mixture"
@@ -532,24 +410,19 @@ class Mixture(Family):
     def pivot(self) -> float:
         return float(self.tail.low)
 
-    def survival(self, x: Real) -> Floats:
-        return self._by_side(
-            x,
-            lambda t: self.tail_share + (1 - self.tail_share) * self.head.survival(t),
-            lambda t: self.tail_share * self.tail.survival(t),
-        )
-
     def cdf(self, x: Real) -> Floats:
-        return self._by_side(
-            x, lambda t: (1 - self.tail_share) * self.head.cdf(t), lambda t: 1 - self.tail_share * self.tail.survival(t)
-        )
+        times, share = np.atleast_1d(np.asarray(x, np.float64)), self.tail_share
+        result = (1 - share) * self.head.cdf(times)
+        far = times > self.pivot
+        result[far] = (1 - share) + share * self.tail.cdf(times[far])
+        return result.reshape(np.shape(x))
 
     def log_density(self, x: Real) -> Floats:
-        return self._by_side(
-            x,
-            lambda t: np.log1p(-self.tail_share) + self.head.log_density(t),
-            lambda t: np.log(self.tail_share) + self.tail.log_density(t),
-        )
+        times = np.atleast_1d(np.asarray(x, np.float64))
+        result = np.asarray(np.log1p(-self.tail_share) + self.head.log_density(times))
+        far = times > self.pivot
+        result[far] = np.log(self.tail_share) + self.tail.log_density(times[far])
+        return result.reshape(np.shape(x))
 
     def upper_quantile(self, q: Real) -> Floats:
         wanted = np.atleast_1d(np.asarray(q, np.float64))
@@ -558,17 +431,6 @@ class Mixture(Family):
         result[far] = self.tail.upper_quantile(wanted[far] / self.tail_share)
         result[~far] = self.head.upper_quantile((wanted[~far] - self.tail_share) / (1 - self.tail_share))
         return result.reshape(np.shape(q))
-
-    def _by_side(self, x: Real, head: _Side, tail: _Side) -> Floats:
-        times = np.atleast_1d(np.asarray(x, np.float64))
-        result = np.empty(times.shape)
-        far = times > self.pivot
-        result[far], result[~far] = tail(times[far]), head(times[~far])
-        return result.reshape(np.shape(x))
-
-    @property
-    def mean(self) -> float:
-        return (1 - self.tail_share) * self.head.mean + self.tail_share * self.tail.mean
 
     @property
     def parameters(self) -> Mapping[str, float]:

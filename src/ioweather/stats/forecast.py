@@ -1,17 +1,18 @@
-"""Forecasts of a series some windows ahead, from its own past and from known jobs.
+"""Forecasts of a series some windows ahead from its own past, and what it usually does at each hour of the week.
 
 Three candidates, none of which uses data later than its moment:
 
 - persistence: the current value;
-- climatology: the usual value of the hour of the week (`stats.climatology`);
-- combined: both, blended with what known jobs will move, in the proportion that had the least error so far.
+- climatology: the usual value of the hour of the week;
+- combined: both, blended in the proportion that had the least error so far.
 
-Climatology and known jobs are shifted to the median of what followed such a value in the past, because absolute errors
-count. Each day is forecast with what was known when it began (rolling origin), so errors are of real forecasts. Values
-must be on a scale where errors add up (a logarithm). Missing windows are NaN and are neither input nor truth.
+Climatology: hourly means of days are the observations. The mean of an hour of the day is drawn towards the overall
+mean, and the mean of an hour of the week towards that of its hour of the day, each as far as its scatter from day to
+day demands: shrinkage tau^2 / (tau^2 + s^2 / n) with tau^2 by the method of moments (empirical Bayes; Efron & Morris
+1973). It is then shifted to the median of what followed such a value in the past, because absolute errors count.
 
-Known jobs, waiting or running, are expected to move what followed such moments: the mean of the job itself, shrunk
-towards that of its program, and this towards that of all programs. Only what was known by then counts.
+Each day is forecast with what was known when it began (rolling origin), so errors are of real forecasts. Values must be
+on a scale where errors add up (a logarithm). Missing windows are NaN and are neither input nor truth.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
 
+HOURS: Final = 24
+SLOTS: Final = 7 * HOURS
+# [ours] Older days are forgotten: the mix of jobs changes with the allocation year and the term.
+MEMORY_DAYS: Final = 56
 CANDIDATES: Final = ("persistence", "climatology", "combined")
 PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
 # Days before the first forecast: one day does not tell an hour of the day from another.
@@ -35,12 +40,96 @@ LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
-# Shares of persistence, climatology and known jobs in the blend; the first where all are as good.
-WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
-# Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
+# Shares of persistence and climatology in the blend; the first where all are as good.
+WEIGHTS: Final = np.array([(p, 8 - p) for p in range(8, -1, -1)]) / 8
 # An interval ends where nothing was ever seen, and so much of the range farther. [ours]
 _BEYOND: Final = 0.1
+# Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
 ADAPTATION: Final = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class HourlyMeans:
+    """Mean of each hour of each day (days, 24), NaN where nothing was seen; `weekday` of each day, 0-6."""
+
+    means: Floats
+    weekday: Ints
+
+
+def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
+    """`day` counts days from 0 without gaps in the count; `slot` = weekday * 24 + hour, both of the local clock."""
+    days = int(day[-1]) + 1 if len(day) else 0
+    cell = day * HOURS + slot % HOURS
+    there = ~np.isnan(values)
+    count = np.bincount(cell[there], minlength=days * HOURS)
+    total = np.bincount(cell[there], weights=values[there], minlength=days * HOURS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (total / count).reshape(days, HOURS)
+    first_weekday = int(slot[0]) // HOURS - int(day[0]) if len(day) else 0
+    return HourlyMeans(means, (first_weekday + np.arange(days, dtype=np.int64)) % 7)
+
+
+def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Floats:
+    """(days + 1, 168): row d is what the `memory_days` before day d say of every hour of the week; NaN where nothing
+    was seen. The last row is for the day after the data."""
+    days = len(hourly.means)
+    centre, terms = _weekly_terms(hourly)
+    running = np.concatenate([np.zeros((3, 1, 7, HOURS)), np.cumsum(terms, axis=1)], axis=1)
+    sums = running - running[:, np.maximum(np.arange(days + 1) - memory_days, 0)]
+    return np.asarray(_shrunk(sums)[0].reshape(days + 1, SLOTS) + centre)
+
+
+def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
+    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days).
+
+    The shrinkage weights are those of the data themselves: a day drawn twice has no scatter.
+    """
+    centre, terms = _weekly_terms(hourly)
+    sums = np.stack([np.tensordot(weights, term, axes=1) for term in terms])
+    return np.asarray(_shrunk(sums, _shrunk(terms.sum(axis=1))[1])[0].reshape(len(weights), SLOTS) + centre)
+
+
+def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
+    """The mean of all, and n, departure from it and its square in the cell of each day's weekday: (3, days, 7, 24)."""
+    seen = ~np.isnan(hourly.means)
+    amount = np.where(seen, hourly.means, 0.0)
+    # Taken off first, so that sums of squares keep their digits.
+    centre = float(amount.sum()) / max(1, int(seen.sum()))
+    amount = np.where(seen, amount - centre, 0.0)
+    terms = np.zeros((3, len(amount), 7, HOURS))
+    terms[:, np.arange(len(amount)), hourly.weekday] = np.stack([seen, amount, amount**2])
+    return centre, terms
+
+
+def _shrunk(sums: Floats, weights: tuple[Floats, Floats] | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
+    """Means of hours of the week (..., 7, 24), shrunk towards those of the hours of the day and these towards one mean;
+    NaN where nothing was seen. Also the weights (0-1) of both departures, which may be given.
+
+    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24).
+    """
+
+    def drawn(cells: Floats, parent: Floats, axes: tuple[int, ...], weight: Floats | None) -> tuple[Floats, Floats]:
+        """Parents plus the weighted departure from them; the weight is tau^2 / (tau^2 + s^2 / n), 0 where no cell was
+        seen twice: nothing is known of the scatter."""
+        n, total, squares = cells
+        departure = np.where(n > 0, total / n - parent, 0.0)
+        if weight is None:
+            mean = np.where(n > 0, total / n, 0.0)
+            within = np.maximum(squares - n * mean**2, 0.0).sum(axis=axes, keepdims=True)
+            freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
+            variance, count = within / freedom, (n > 0).sum(axis=axes, keepdims=True)
+            noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / count
+            tau = np.maximum((departure**2).sum(axis=axes, keepdims=True) / count - noise, 0.0)
+            weight = np.where((n > 0) & (freedom > 0), np.nan_to_num(tau / (tau + variance / n)), 0.0)
+        return np.asarray(parent + weight * departure), weight
+
+    by_hour, weekly = weights or (None, None)
+    hour = sums.sum(axis=-2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        level = hour[1].sum(axis=-1, keepdims=True) / hour[0].sum(axis=-1, keepdims=True)
+        usual, by_hour = drawn(hour, level, (-1,), by_hour)
+        means, weekly = drawn(sums, usual[..., None, :], (-2, -1), weekly)
+    return means, (by_hour, weekly)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,35 +181,29 @@ class Rolling:
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 
 
-def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series. `known` (horizons, T) are forecasts from the jobs that
-    are known."""
-    if not series.count:
-        return []
-    day, slot = series.day[: series.count], series.slot[: series.count]
-    tables = climate_tables(hourly_means(series.values, day, slot))
-    return [
-        _one_horizon(series, tables, horizon, None if known is None else known[place])
-        for place, horizon in enumerate(horizons)
-    ]
-
-
-def _one_horizon(series: Timed, tables: Floats, horizon: int, known: Floats | None) -> Rolling:
+def rolling_forecasts(series: Timed, horizons: tuple[int, ...]) -> list[Rolling]:
+    """Every horizon's forecasts at every window of the series."""
     count = series.count
-    day, target_day = series.day[:count], series.day[horizon : count + horizon]
-    truth = np.full(count, np.nan)
-    truth[: max(0, count - horizon)] = series.values[horizon:]
-    # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
-    correlated_steps = max(horizon, round(60 / series.window_minutes))
-    past = Past(truth, day, target_day, correlated_steps)
-    # What the night before knew of the target's hour.
-    usual = tables[day, series.slot[horizon : count + horizon]]
-    climatology = to_median(np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan), past)
-    seen = np.isfinite(climatology)
-    by_jobs = climatology if known is None else to_median(np.where(seen, known, np.nan), past)
-    persistence = np.where(seen, series.values, np.nan)
-    combined = blended(np.stack([persistence, climatology, by_jobs]), past)
-    return Rolling(horizon, np.stack([persistence, climatology, combined]), past)
+    if not count:
+        return []
+    day, made = series.day[:count], []
+    tables = climate_tables(hourly_means(series.values, day, series.slot[:count]))
+    for horizon in horizons:
+        truth = np.full(count, np.nan)
+        truth[: max(0, count - horizon)] = series.values[horizon:]
+        # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
+        correlated_steps = max(horizon, round(60 / series.window_minutes))
+        past = Past(truth, day, series.day[horizon : count + horizon], correlated_steps)
+        # What the night before knew of the target's hour.
+        usual = tables[day, series.slot[horizon : count + horizon]]
+        climatology = np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan)
+        # Shifted by the median residual of similar past values.
+        for _, now, table in daily_classes(climatology.copy(), past):
+            climatology[now] += table.quantiles(climatology[now], (0.5,))[0]
+        persistence = np.where(np.isfinite(climatology), series.values, np.nan)
+        ways = np.stack([persistence, climatology])
+        made.append(Rolling(horizon, np.stack([*ways, blended(ways, past)]), past))
+    return made
 
 
 class ResidualClasses:
@@ -141,22 +224,19 @@ class ResidualClasses:
         ]
 
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
-        """(levels, len(value)) of the residuals in each value's class."""
-        table = np.array(
-            [[_conformal(residual, level, self._correlated_steps) for residual in self._residuals] for level in levels]
-        )
+        """(levels, len(value)) of the residuals in each value's class: conformal quantiles, of n independent values the
+        (n + 1) p-th from the outside, which covers a new value at the nominal rate."""
+
+        def conformal(ordered: Floats, level: float) -> float:
+            n = len(ordered)
+            if level == 0.5:
+                return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+            outer = max(level, 1 - level) * (1 + self._correlated_steps / n)
+            rank = min(math.ceil(n * outer), n)
+            return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
+
+        table = np.array([[conformal(residual, level) for residual in self._residuals] for level in levels])
         return np.asarray(table[:, np.searchsorted(self._borders, value, side="right")])
-
-
-def _conformal(ordered: Floats, level: float, correlated_steps: int) -> float:
-    """Return the conformal quantile: of n independent values the (n + 1) p-th from the outside, which covers a new
-    value at the nominal rate. Correlated values count as fewer, so they give wider intervals."""
-    n = len(ordered)
-    if level == 0.5:
-        return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    outer = max(level, 1 - level) * (1 + correlated_steps / n)
-    rank = min(math.ceil(n * outer), n)
-    return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
 
 
 def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ResidualClasses]]:
@@ -180,14 +260,6 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, Residu
         yield today, now, table
 
 
-def to_median(value: Floats, past: Past) -> Floats:
-    """Shift each value by the median residual of similar past values; without a past it is unchanged."""
-    out = value.copy()
-    for _, now, table in daily_classes(value, past):
-        out[now] += table.quantiles(value[now], (0.5,))[0]
-    return out
-
-
 def blended(ways: Floats, past: Past) -> Floats:
     """Return the weighted mean of (ways, T), each day with the WEIGHTS of least past error; NaN without enough past."""
     every = WEIGHTS @ ways
@@ -205,7 +277,7 @@ def blended(ways: Floats, past: Past) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class ForecastIntervals:
     """Low and high of every forecast (T,), and whether the truth lay within: 1, 0, or NaN where it is not known."""
 
     low: Floats
@@ -213,7 +285,7 @@ class Intervals:
     inside: Floats
 
 
-def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> Intervals:
+def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> ForecastIntervals:
     """Adaptive conformal intervals: residuals of similar past forecasts, widened after days with poor coverage;
     not far beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]
@@ -236,99 +308,4 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
             alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))
-    return Intervals(low, high, inside)
-
-
-# [ours] How many moments the wider group counts for.
-_SHRINK: Final = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Jobs:
-    """Jobs by number: when each was submitted, began and ended, in windows from the first on (infinite where it has
-    not; NaN submitted where only its traffic shows it), and its program."""
-
-    submitted: Floats
-    began: Floats
-    ended: Floats
-    program: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """Jobs one after another, window by window (N,): `amount` moved, `window` it is, `job` (counted from 0). `present`:
-    known to wait or run when the window ends; `waits`: it has not begun by then. After its end each job has as many
-    windows more as the longest horizon. `program` and last window, `ends`, of each job. `live`: amounts are known at
-    once, by what the servers count; otherwise when the job has ended, by its log."""
-
-    amount: Floats
-    window: Ints
-    job: Ints
-    present: Bools
-    waits: Bools
-    program: Ints
-    ends: Ints
-    live: bool
-
-
-def laid_out(jobs: Jobs, moved: tuple[Ints, Ints, Floats], windows: int, ahead: int, *, live: bool) -> Work:
-    """`moved` are jobs, windows and amounts. A job that only its traffic shows is there until it moved nothing for
-    `ahead` windows."""
-    inside = (moved[1] >= 0) & (moved[1] < windows)
-    job, window, amount = moved[0][inside], moved[1][inside], moved[2][inside]
-    count = len(jobs.program)
-    first, last = np.full(count, windows), np.full(count, -1)
-    np.minimum.at(first, job, window)
-    np.maximum.at(last, job, window)
-    shown = np.isnan(jobs.submitted)
-    first = np.where(shown, first, np.clip(np.nan_to_num(jobs.submitted), 0, windows)).astype(np.int64)
-    last = np.where(shown, last + ahead, np.clip(jobs.ended, -1, windows - 1)).astype(np.int64)
-    length = np.where(last >= first, last - first + 1 + ahead, 0)
-    begins = np.cumsum(length) - length
-    row_job = np.repeat(np.arange(count), length)
-    at = np.arange(len(row_job)) - begins[row_job] + first[row_job]
-    inside = (window >= first[job]) & (window < first[job] + length[job])
-    place = (begins[job] + window - first[job])[inside]
-    total = np.bincount(place, amount[inside], minlength=len(at)).astype(np.float64)
-    end = at + 1
-    recent = np.maximum.accumulate(np.where(total > 0, np.arange(len(at)), -ahead))
-    lately = np.arange(len(at)) - np.maximum(recent, begins[row_job]) < ahead
-    there = (end >= jobs.submitted[row_job]) & (end <= jobs.ended[row_job])
-    waits = end < np.where(shown, -np.inf, jobs.began)[row_job]
-    return Work(total, at, row_job, np.where(shown[row_job], lately, there), waits, jobs.program, last, live)
-
-
-def expected_load(work: Work, windows: int, horizons: tuple[int, ...], *, every: int = 1) -> Floats:
-    """(horizons, windows // every): what jobs known at the end of a window move in the one `h` later. `every` so many
-    windows of the work are one of those."""
-    rows = np.flatnonzero(work.present & (work.window < windows))
-    now, job, waits = work.window[rows], work.job[rows], work.waits[rows].astype(np.int64)
-    teaches = now if work.live else np.where(work.ends[job] < windows, work.ends[job], windows)
-    keys = (waits, work.program[job] * 2 + waits, job * 2 + waits)
-    groups = [_Past(key, now, teaches, windows) for key in keys]
-    total = np.concatenate([[0.0], np.cumsum(work.amount)])
-    amount = np.zeros((len(horizons), windows // every))
-    for place, horizon in enumerate(every * h for h in horizons):
-        came = (total[rows + horizon + 1] - total[rows + horizon - every + 1]) / every
-        mean = np.zeros(len(rows))
-        for group in groups:
-            mean = group.drawn(came, horizon if work.live else 0, mean)
-        amount[place] = np.bincount(now, mean, minlength=windows)[every - 1 :: every]
-    return amount
-
-
-class _Past:
-    """Moments sorted by key and by when they become known, so that those known at any moment are contiguous."""
-
-    def __init__(self, key: Ints, now: Ints, teaches: Ints, windows: int) -> None:
-        first = key * (windows + 1)
-        self._order = np.lexsort((teaches, key))
-        self._sorted = (first + teaches)[self._order]
-        self._now, self._first = first + now, np.searchsorted(self._sorted, first)
-
-    def drawn(self, came: Floats, horizon: int, wider: Floats) -> Floats:
-        """Return the mean so far, shrunk towards that of the wider group."""
-        # Before the first window there are none: the number would be of the key before.
-        last = np.maximum(np.searchsorted(self._sorted, self._now - horizon, side="right"), self._first)
-        total = np.concatenate([[0.0], np.cumsum(came[self._order])])
-        return np.asarray((total[last] - total[self._first] + _SHRINK * wider) / (last - self._first + _SHRINK))
+    return ForecastIntervals(low, high, inside)

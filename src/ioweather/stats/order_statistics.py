@@ -8,27 +8,24 @@ that across storage targets, `independence` tests it, and `check_maxima` shows w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ioweather.core.arrays import Floats
+from ioweather.stats.dependence import midranks
 from ioweather.stats.families import Distribution, Real
-from ioweather.stats.series import midranks
 
 # Fewer rounds than this cannot show dependence that matters.
 MINIMUM_ROUNDS = 20
-_DEEPEST = 690.0  # -log of the smallest probability asked for
 
 
 @dataclass(frozen=True, eq=False)
 class MaximumOf(Distribution):
     """The slowest of `requests` independent draws of `base`, plus a constant `overhead`."""
 
-    name: ClassVar[str] = "maximum"
     base: Distribution
     requests: int
     overhead: float = 0.0
@@ -37,26 +34,17 @@ class MaximumOf(Distribution):
         if self.requests < 1:
             raise ValueError(f"a transfer has at least one request, not {self.requests}")
 
-    def survival(self, x: Real) -> Floats:
-        # 1 - F^n without losing the small difference: F^n = exp(n log(1 - S)).
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(self.requests * np.log1p(-self.base.survival(np.asarray(x) - self.overhead))))
-
     def upper_quantile(self, q: Real) -> Floats:
+        # 1 - (1 - q)^(1/n) without losing the small difference.
         with np.errstate(divide="ignore"):
             each = -np.expm1(np.log1p(-np.asarray(q, np.float64)) / self.requests)
         return self.base.upper_quantile(each) + self.overhead
-
-    @property
-    def mean(self) -> float:
-        return mean_of(self.upper_quantile)
 
 
 @dataclass(frozen=True, eq=False)
 class Between(Distribution):
     """A request size between two sampled ones: quantiles interpolated, log time over log size."""
 
-    name: ClassVar[str] = "interpolated"
     smaller: Distribution
     larger: Distribution
     weight: float
@@ -65,42 +53,6 @@ class Between(Distribution):
         with np.errstate(divide="ignore"):
             small, large = np.log(self.smaller.upper_quantile(q)), np.log(self.larger.upper_quantile(q))
         return np.exp((1 - self.weight) * small + self.weight * large)
-
-    def survival(self, x: Real) -> Floats:
-        """Bisection on -log(survival): the quantile is monotone in it."""
-        times = np.asarray(x, np.float64)
-        low, high = np.zeros(times.shape), np.full(times.shape, _DEEPEST)
-        for _ in range(70):
-            middle = (low + high) / 2
-            beyond = self.upper_quantile(np.exp(-middle)) <= times
-            low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-        return np.exp(-low)
-
-    @property
-    def mean(self) -> float:
-        return mean_of(self.upper_quantile)
-
-
-def mean_of(upper_quantile: Callable[[Floats], Floats]) -> float:
-    """Expectation from quantiles, in w = -log(survival): the integral of Q(e^-w) e^-w, with a geometric remainder.
-
-    Infinite where the integrand does not fall any more: a power-law tail with alpha <= 2.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(32)
-    # Fine where the head is, and as deep as doubles go.
-    edges = np.concatenate([[0.0], np.geomspace(1e-6, 40, 60), np.linspace(40, _DEEPEST, 60)[1:]])
-    width = np.diff(edges)[:, None]
-    w = edges[:-1, None] + width * (nodes + 1) / 2
-    with np.errstate(over="ignore"):
-        quantiles = upper_quantile(np.exp(-w))
-    if np.isinf(quantiles).any():
-        return math.inf
-    log_integrand = np.log(np.maximum(quantiles, 1e-300)) - w
-    total = float((np.exp(log_integrand) * weights * width / 2).sum())
-    rate = float(log_integrand[-1, 0] - log_integrand[-1, -1]) / float(w[-1, -1] - w[-1, 0])
-    if not rate > 1e-9:
-        return math.inf
-    return total + math.exp(float(log_integrand[-1, -1])) / rate
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ioweather.core.arrays import Floats, Indices, Ints
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.families import Family
 
 # With fewer times no family can be distinguished from another.
@@ -47,27 +47,12 @@ class Sample:
     def counts(self) -> Floats:
         return np.diff(self.below)
 
-    def expanded(self) -> Floats:
-        """Every observation, sorted."""
-        if self.distinct == self.n:
-            return self.values
-        return np.repeat(self.values, self.counts.astype(np.intp))
-
-    def part(self, first: int, stop: int) -> Sample:
-        """The observations of values[first:stop] alone."""
-        return Sample(self.values[first:stop], self.below[first : stop + 1] - self.below[first])
-
     def resampled(self, rng: np.random.Generator) -> Sample:
         """As many observations drawn with replacement."""
         drawn = np.bincount(rng.integers(0, self.n, self.n), minlength=self.n)
-        counts = drawn if self.distinct == self.n else np.add.reduceat(drawn, self.below[:-1].astype(np.intp))
-        return weighted_sample(self.values, counts)
-
-
-def weighted_sample(values: Floats, counts: Ints) -> Sample:
-    """A sample of ascending distinct `values` that occur `counts` times; those that do not occur are left out."""
-    present = counts > 0
-    return Sample(values[present], np.concatenate([[0.0], np.cumsum(counts[present], dtype=np.float64)]))
+        counts = np.add.reduceat(drawn, self.below[:-1].astype(np.intp))
+        present = counts > 0
+        return Sample(self.values[present], np.concatenate([[0.0], np.cumsum(counts[present], dtype=np.float64)]))
 
 
 def sample_of(times: ArrayLike) -> Sample:
@@ -91,18 +76,11 @@ def sample_of(times: ArrayLike) -> Sample:
 
 
 Combine: TypeAlias = Callable[[Indices, Sequence[Floats]], Floats]
+Gap: TypeAlias = tuple[float, int]  # the largest distance, and the index of its value
 
 _FIRST_POINTS = 256
 _SPLIT = 16
 _PROBES = (1.0, 0.5, 0.75, 0.25, 0.9, 0.1)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The largest distance and the index of its value."""
-
-    distance: float
-    index: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,20 +100,12 @@ class Group:
         before, after = (below[index] - base) / size, (below[index + 1] - base) / size
         return np.maximum(np.abs(model - before), np.abs(model - after))
 
-    def gap_near(self, rows: Indices, fraction: float) -> Floats:
-        """Return the distance at the value at `fraction` of each row's range of distinct values."""
-        first, last = self.first[rows], self.stop[rows] - 1
-        return self.gap_at(rows, first + ((last - first) * fraction).astype(np.intp))
-
-    def contains(self, rows: Indices, index: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return (self.first[rows] <= index) & (index < self.stop[rows])
-
     def gap(self, row: int) -> Gap:
         return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]))
 
 
 def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None = None) -> Gap:
-    """sup |model - ECDF| of values[first:stop], exactly."""
+    """sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
 
@@ -143,10 +113,15 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
         below, up_to = (sample.below[index] - base) / size, (sample.below[index + 1] - base) / size
         return model.cdf(sample.values[index]), below, up_to
 
+    def largest(index: Indices, evaluated: tuple[Floats, Floats, Floats]) -> Gap:
+        gap = np.maximum(np.abs(evaluated[0] - evaluated[1]), np.abs(evaluated[0] - evaluated[2]))
+        place = int(np.argmax(gap))
+        return float(gap.flat[place]), int(index.flat[place])
+
     few = stop - first <= _FIRST_POINTS
     index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
     evaluated = evaluate(index)
-    best = _largest(index, evaluated)
+    best = largest(index, evaluated)
     if few:
         return best
     # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
@@ -154,59 +129,46 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
     left, right = index[:-1], index[1:]
     low, high, floor, ceiling = evaluated[0][:-1], evaluated[0][1:], evaluated[2][:-1], evaluated[1][1:]
     while True:
-        promising = (right - left > 1) & (np.maximum(high - floor, ceiling - low) > best.distance)
+        promising = (right - left > 1) & (np.maximum(high - floor, ceiling - low) > best[0])
         if not promising.any():
             return best
         left, right = left[promising, None], right[promising, None]
         low, high, floor, ceiling = (bound[promising, None] for bound in (low, high, floor, ceiling))
         inner = left + ((right - left) * np.arange(1, _SPLIT)) // _SPLIT
         evaluated = evaluate(inner)
-        found = _largest(inner, evaluated)
-        best = found if found.distance > best.distance else best
+        best = max(best, largest(inner, evaluated), key=lambda gap: gap[0])
         left, right = np.hstack([left, inner]).ravel(), np.hstack([inner, right]).ravel()
         low, high = np.hstack([low, evaluated[0]]).ravel(), np.hstack([evaluated[0], high]).ravel()
         floor, ceiling = np.hstack([floor, evaluated[2]]).ravel(), np.hstack([evaluated[1], ceiling]).ravel()
 
 
-def _largest(index: Indices, evaluated: tuple[Floats, Floats, Floats]) -> Gap:
-    gap = np.maximum(np.abs(evaluated[0] - evaluated[1]), np.abs(evaluated[0] - evaluated[2]))
-    place = int(np.argmax(gap))
-    return Gap(float(gap.flat[place]), int(index.flat[place]))
-
-
-@dataclass(frozen=True)
-class Least:
-    """The best candidate: its row, the combined distance and the gap of each group."""
-
-    row: int
-    value: float
-    gaps: tuple[Gap, ...]
-
-
-def least_gap(groups: Sequence[Group], combine: Combine) -> Least:
-    """The row whose combined gaps are least. Exact: what is discarded has a lower bound at or above the best found.
+def least_gap(groups: Sequence[Group], combine: Combine) -> tuple[int, float, list[float]]:
+    """The row whose combined gaps are least, their combination and the gap of each group. Exact: what is discarded has
+    a lower bound at or above the best found.
 
     `combine` must not fall when a gap grows. Each round raises the bounds of all rows still alive, at a new relative
     place first and then where the last examined row had its gaps, and examines the row with the lowest bound.
     """
     alive = np.arange(len(groups[0].first), dtype=np.intp)
     bounds = [np.zeros(len(alive)) for _ in groups]
-    best = Least(-1, np.inf, ())
+    best: tuple[int, float, list[float]] = (-1, np.inf, [])
     probes = list(reversed(_PROBES))
     while alive.size:
         if probes:
             fraction = probes.pop()
             for group, bound in zip(groups, bounds, strict=True):
-                bound[alive] = np.maximum(bound[alive], group.gap_near(alive, fraction))
+                first, last = group.first[alive], group.stop[alive] - 1
+                near = group.gap_at(alive, first + ((last - first) * fraction).astype(np.intp))
+                bound[alive] = np.maximum(bound[alive], near)
         lowest = int(np.argmin(combine(alive, [bound[alive] for bound in bounds])))
         row = int(alive[lowest])
-        alive = np.concatenate((alive[:lowest], alive[lowest + 1 :]))
-        gaps = tuple(group.gap(row) for group in groups)
-        value = float(combine(np.array([row]), [np.array([gap.distance]) for gap in gaps])[0])
-        if (value, row) < (best.value, best.row):
-            best = Least(row, value, gaps)
-        for group, bound, gap in zip(groups, bounds, gaps, strict=True):
-            reached = alive[group.contains(alive, gap.index)]
-            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, gap.index))
-        alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best.value]
+        alive = np.delete(alive, lowest)
+        gaps = [group.gap(row) for group in groups]
+        value = float(combine(np.array([row]), [np.array([distance]) for distance, _ in gaps])[0])
+        if (value, row) < (best[1], best[0]):
+            best = row, value, [distance for distance, _ in gaps]
+        for group, bound, (_, index) in zip(groups, bounds, gaps, strict=True):
+            reached = alive[(group.first[alive] <= index) & (index < group.stop[alive])]
+            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, index))
+        alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best[1]]
     return best

@@ -1,28 +1,32 @@
-"""Statistics of series: variation, distribution, windows, correlation of values, ranks and lags, change points, drift.
+"""Statistics of series: variation, distribution, windows, lagged correlation, cycles, phases, and imbalance and
+parallelism of components.
 
 Missing values are NaN and are left out pairwise. pat19 section 2.3 defines the coefficient of variation and the lagged
 correlation: corr(X[1:n-k], Y[1+k:n]) with means and standard deviations of exactly those ranges.
 
-`single_change` finds one change in the level of a weighted series by weighted least squares over all places (values as
-shares, weights as volumes: the level of a side is then its volume share). Its p-value compares with autoregressive
-series of order one without a change. Shuffled blocks would forget more than days do: on series with an autocorrelation
-of 0.8 they found a change in a quarter of the cases at 5%.
-
-`drift` models growth as a random walk: increments over dt have mean mu*dt and variance s2*dt, so observations need not
-be evenly spaced. The first and the last observation give the drift, those between give its uncertainty.
+- Cycles: the largest of 24 hourly means is large by selection. Rotating each day by a random number of hours gives its
+  distribution without a daily pattern: bursts keep their lengths and heights, and only the common phase is lost.
+- A phase is a maximal run of high steps (at or above the 75th percentile of all steps) or low ones (below the 25th). A
+  gap breaks a phase. Means come from rates of starts over recorded time (`phase_sums`), which gaps do not bias; the
+  times from start to start of the chart leave out those that span a gap, long ones first.
+- Imbalance: the extremes of totals per component.
+- Degree of parallelism: in each interval the targets are sorted by activity and clusters grow greedily from the
+  smallest, so that in a cluster (max - min) < tolerance * min. A target without activity is in no cluster. The size of
+  a cluster is a degree.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.results import Estimate
+from ioweather.stats.estimates import LEVEL, sums_by_unit
 
 # Order of the six sums that a correlation is made of.
 N, SX, SY, SXX, SYY, SXY = range(6)
@@ -48,16 +52,12 @@ def variation_from_sums(count: NDArray[Any], total: NDArray[Any], squares: NDArr
         return np.asarray(np.where(mean > 0, np.sqrt(variance) / mean, np.nan), np.float64)
 
 
-def ecdf(values: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Distinct values in order, and the share of values <= each."""
-    array = np.asarray(values, np.float64)
-    distinct, counts = np.unique(array[~np.isnan(array)], return_counts=True)
-    return distinct, np.cumsum(counts) / max(1, counts.sum())
-
-
 def ecdf_points(values: NDArray[Any], points: int) -> tuple[Floats, Floats]:
-    """At most `points` points of the ECDF, even in probability, both ends included."""
-    x, share = ecdf(values)
+    """Distinct values in order, and the share of values <= each: at most `points`, even in probability, both ends
+    included."""
+    array = np.asarray(values, np.float64)
+    x, counts = np.unique(array[~np.isnan(array)], return_counts=True)
+    share = np.cumsum(counts) / max(1, counts.sum())
     if len(x) <= points:
         return x, share
     wanted = np.linspace(share[0], 1.0, points)
@@ -142,231 +142,260 @@ def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
     return there.astype(np.float64), filled, filled * filled
 
 
-def pearson(x: Floats, y: Floats) -> Any:
-    """Return Pearson's coefficient along the last axis; NaN where one of the two does not vary."""
-    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
-    scale = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
-    return np.divide((a * b).sum(axis=-1), scale, out=np.full(scale.shape, np.nan), where=scale > 0)[()]
+REPLICATES: Final = 999
 
 
-def spearman(x: Floats, y: Floats) -> Any:
-    """Return Spearman's coefficient along the last axis; NaN where one of the two does not vary."""
-    return pearson(midranks(x), midranks(y))
+def rotated_sums(cycles: Floats, replicates: int = REPLICATES, seed: int = 0) -> Floats:
+    """Sums over the cycles of (cycles, places, ...), every cycle turned at random: (replicates, places, ...). The same
+    for every statistic that is made of them."""
+    count, places = cycles.shape[:2]
+    shift = np.random.default_rng(seed).integers(0, places, (replicates, count))
+    days, hours = np.arange(count)[:, None], np.arange(places)
+    return np.stack([cycles[days, (hours + turn[:, None]) % places].sum(axis=0) for turn in shift])
 
 
-def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple[float, int]:
-    """Return Spearman's coefficient within groups, pooled, and the pairs it rests on less one for each further group.
-
-    Ranks are taken within each group in which both vary, and centred; a group weighs as much as its ranks vary relative
-    to its size, so that no group rules by its size alone. (nan, 0) where no group has three pairs that vary.
-    """
-    u, v, pairs, used = [], [], 0, 0
-    for group in np.unique(groups):
-        a, b = x[groups == group], y[groups == group]
-        if len(a) >= 3 and np.ptp(a) > 0 and np.ptp(b) > 0:
-            first, second = midranks(a), midranks(b)
-            u.append((first - first.mean()) / len(a))
-            v.append((second - second.mean()) / len(a))
-            pairs, used = pairs + len(a), used + 1
-    if not used:
-        return float("nan"), 0
-    return float(pearson(np.concatenate(u), np.concatenate(v))), pairs - used + 1
+def chance_bound(null: Floats, level: float) -> float:
+    """Return the quantile of the null distribution at `level`; NaN where there is none."""
+    known = null[~np.isnan(null)]
+    return float(np.quantile(known, level)) if len(known) else float("nan")
 
 
-def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
-    """Return Spearman's coefficient along the last axis, of the places that are complete; NaN for fewer than 3."""
-    there = np.isfinite(x) & np.isfinite(y)
-    there = there.all(axis=tuple(range(there.ndim - 1)))
-    if there.sum() < 3:
-        return np.full(np.shape(x)[:-1], np.nan)[()]
-    return spearman(np.asarray(x, np.float64)[..., there], np.asarray(y, np.float64)[..., there])
-
-
-def midranks(values: Floats) -> Floats:
-    """Ranks from 1 along the last axis, ties share their mean."""
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, -1)
-    changes = ordered[..., 1:] != ordered[..., :-1]
-    edge = np.ones((*values.shape[:-1], min(1, values.shape[-1])), np.bool_)
-    index = np.arange(values.shape[-1])
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes], -1), index, 0), axis=-1)
-    ends = np.where(np.concatenate([changes, edge], -1), index, len(index))
-    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
-    return ranks
-
-
-# Autocorrelations that are simulated, and the number of series for each.
-_TRIED: Final = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95])
-_SERIES: Final = 150
-# [ours] Quantile of the residual correlation that is matched. A low one overestimates the correlation; an underestimate
-# would find changes in series without any.
-_MATCHED_QUANTILE: Final = 0.16
-_BEFORE: Final = 100
-_SEED: Final = 20110225
-
-
-@dataclass(frozen=True)
-class Change:
-    """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
-    weighted variance that the change explains; `p_value` how often series without a change, with the autocorrelation
-    `lag_one`, have as much explained by their best one."""
-
-    index: int
-    before: float
-    after: float
-    explained: float
-    p_value: float
-    lag_one: float
-    replicates: int
-
-
-def single_change(
-    values: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    *,
-    min_side: int = 3,
-    replicates: int = 999,
-) -> Change | None:
-    """Return the best single change with at least `min_side` values on each side; None if too short or flat."""
-    level = np.asarray(values, np.float64)
-    weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
-    if len(level) < 2 * min_side or weight.sum() <= 0:
-        return None
-    gains, total = _gains(level[None], weight[None], min_side)
-    if not total[0] > 0:
-        return None
-    index = int(np.argmax(gains[0])) + min_side
-    explained = float(gains[0].max() / total[0])
-    rng = np.random.default_rng(_SEED)
-    rest = _without_best(level[None], weight, min_side)[0]
-    lag_one = _calibrated_lag_one(rest, weight, min_side, rng)
-    null_gains, totals = _gains(_drawn(rng, rest, lag_one, replicates), np.tile(weight, (replicates, 1)), min_side)
-    # The observed order counts as one of the series, so p is never 0.
-    reached = int(np.sum(null_gains.max(axis=1) / totals >= explained * (1 - 1e-12)))
-    levels = [_level(level[part], weight[part]) for part in (slice(None, index), slice(index, None))]
-    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), lag_one, replicates)
-
-
-def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:
-    """Return rows minus their levels before and after the best change of each."""
-    gains, _ = _gains(values, np.tile(weight, (len(values), 1)), min_side)
-    before = np.arange(values.shape[1]) < (gains.argmax(axis=1) + min_side)[:, None]
-    out = values.copy()
-    for side in (before, ~before):
-        mass = (side * weight).sum(axis=1)
-        level = (side * weight * values).sum(axis=1) / np.where(mass > 0, mass, 1.0)
-        out -= side * level[:, None]
-    return out
-
-
-def _lag_one(rows: Floats) -> Floats:
-    squares = (rows**2).sum(axis=1)
-    return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
-
-
-def _calibrated_lag_one(rest: Floats, weight: Floats, min_side: int, rng: np.random.Generator) -> float:
-    """Return the lag-one autocorrelation, calibrated by simulation: removing the best change biases it down."""
-    seen = [
-        np.quantile(
-            _lag_one(_without_best(_drawn(rng, None, tried, _SERIES, len(rest)), weight, min_side)), _MATCHED_QUANTILE
-        )
-        for tried in _TRIED
-    ]
-    return float(np.interp(_lag_one(rest[None])[0], np.maximum.accumulate(seen), _TRIED, left=0.0))
-
-
-def _drawn(rng: np.random.Generator, rest: Floats | None, lag_one: float, rows: int, n: int = 0) -> Floats:
-    """Draw autoregressive series, with normal innovations or those of the residuals `rest`."""
-    if rest is None:
-        innovations = rng.standard_normal((rows, n + _BEFORE))
-    else:
-        own = rest[1:] - float(_lag_one(rest[None])[0]) * rest[:-1]
-        innovations = rng.choice(own - own.mean(), (rows, len(rest) + _BEFORE))
-    out = innovations.copy()
-    for step in range(1, out.shape[1]):
-        out[:, step] += lag_one * out[:, step - 1]
-    return out[:, _BEFORE:]
-
-
-def _level(values: Floats, weights: Floats) -> float:
-    total = weights.sum()
-    return float(values @ weights / total) if total > 0 else float("nan")
-
-
-def _gains(values: Floats, weights: Floats, min_side: int) -> tuple[Floats, Floats]:
-    """Fall of the weighted sum of squares for a change before each admissible place; and the sum without one."""
-    w, wx = np.cumsum(weights, axis=1), np.cumsum(weights * values, axis=1)
-    all_w, all_wx = w[:, -1:], wx[:, -1:]
-    left = slice(min_side - 1, values.shape[1] - min_side)
-    mean = all_wx / all_w
+def means_of(sums: Floats) -> Floats:
+    """Means from n and sum on the last axis; NaN where nothing was seen."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, written so that an empty side gives 0.
-        shift = wx[:, left] - mean * w[:, left]
-        gain = shift**2 * all_w / (w[:, left] * (all_w - w[:, left]))
-    total = np.sum(weights * (values - mean) ** 2, axis=1)
-    return np.nan_to_num(gain, nan=0.0, posinf=0.0), total
+        return np.asarray(sums[..., 1] / sums[..., 0])
 
 
-@dataclass(frozen=True)
-class Drift:
-    """`rate` per unit of time; `variance` per unit of time, None with fewer than three observations."""
+def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: int) -> Estimate:
+    """sd / mean of the means along a cycle, the `aside` largest left out: 0 is flat.
 
-    rate: float
-    variance: float | None
-    span: float
-    steps: int
+    `sums` are n and sum by unit and place, `null` those of units turned at random. Noise makes means differ too: the
+    lower end is less what chance gives; the upper one is the spread itself.
+    """
 
-    def rate_interval(self, level: float) -> tuple[float, float] | None:
-        if self.variance is None:
-            return None
-        # mu = sum(dN) / T has variance s2 / T.
-        half = self._quantile(level) * math.sqrt(self.variance / self.span)
-        return self.rate - half, self.rate + half
+    def squared(summed: Floats) -> Floats:
+        means = means_of(summed)
+        kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
+        return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1)) ** 2
 
-    def _quantile(self, level: float) -> float:
-        from scipy.special import stdtrit  # a third of a second of start-up
-
-        return -float(stdtrit(self.steps - 1, (1 - level) / 2))
-
-    def reaches(self, distance: float) -> float | None:
-        """Time until it has grown by `distance`; None if it does not grow."""
-        if distance <= 0:
-            return 0.0
-        return distance / self.rate if self.rate > 0 else None
-
-    def reach_interval(self, distance: float, level: float) -> tuple[float, float | None] | None:
-        """Times between which it reaches `distance`; no upper end where it may never.
-
-        After t the growth is mu*t with variance s2*t*(1 + t/T): its random steps, and the error of the drift.
-        """
-        if self.variance is None or distance <= 0:
-            return None
-        if self.variance == 0:
-            exact = self.reaches(distance)
-            return None if exact is None else (exact, exact)
-        q, s2, span, mu = self._quantile(level), self.variance, self.span, self.rate
-
-        # The bounds d = mu t +- q sqrt(s2 t (1 + t/T)) are the roots of a t^2 - b t + d^2 = 0.
-        low_slope, high_slope = mu - q * math.sqrt(s2 / span), mu + q * math.sqrt(s2 / span)
-        if high_slope <= 0:
-            return None
-        a, b = low_slope * high_slope, 2 * distance * mu + q * q * s2
-        root = math.sqrt(b * b - 4 * a * distance**2)
-        # A lower bound that does not rise may never reach the distance.
-        return 2 * distance**2 / (b + root), (b + root) / (2 * a) if low_slope > 0 else None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(np.sqrt(squared(sums.sum(axis=0))))
+    if len(sums) < 2 or not np.isfinite(value):
+        known = value if np.isfinite(value) else None
+        return Estimate(name, known, "ratio", n=n, method="too few for an interval")
+    chance = chance_bound(squared(null), (1 + LEVEL) / 2)
+    low = float(np.sqrt(max(0.0, value**2 - chance)))
+    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
 
 
-def drift(times: NDArray[Any], values: NDArray[Any]) -> Drift | None:
-    """Return the drift of two or more observations at increasing times; None with fewer."""
-    t, v = np.asarray(times, np.float64), np.asarray(values, np.float64)
-    dt, dv = np.diff(t), np.diff(v)
-    if len(dt) == 0 or (dt <= 0).any():
-        return None
-    span = float(dt.sum())
-    rate = float(dv.sum()) / span
-    # Standardised residuals have variance s2; one degree of freedom went to the rate.
-    residual = (dv - rate * dt) ** 2 / dt
-    variance = float(residual.sum()) / (len(dt) - 1) if len(dt) > 1 else None
-    return Drift(rate, variance, span, len(dt))
+Side: TypeAlias = Literal["high", "low"]
+
+HIGH_QUANTILE = 0.75
+LOW_QUANTILE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Phases:
+    """Runs in time order: first step, length in steps, and whether an edge or a gap cut the run short.
+
+    `interarrival` are the times in steps from one start to the next, those without a gap between them.
+    """
+
+    start: Ints
+    length: Ints
+    cut: Bools
+    interarrival: Ints
+
+    @property
+    def count(self) -> int:
+        return len(self.start)
+
+
+def thresholds(values: NDArray[Any]) -> tuple[float, float]:
+    """(P25, P75) of the steps that are there; NaN if none is."""
+    array = np.asarray(values, np.float64)
+    present = array[~np.isnan(array)]
+    if not present.size:
+        return float("nan"), float("nan")
+    low, high = np.quantile(present, (LOW_QUANTILE, HIGH_QUANTILE))
+    return float(low), float(high)
+
+
+def members(values: NDArray[Any], threshold: float, side: Side) -> Bools:
+    """Steps in the state: >= the threshold for high, < for low; missing steps are in neither."""
+    array = np.asarray(values, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(array >= threshold if side == "high" else array < threshold)
+
+
+def find_phases(values: NDArray[Any], threshold: float, side: Side) -> Phases:
+    """Return the maximal runs of steps in the high or low state."""
+    array = np.asarray(values, np.float64)
+    state = members(array, threshold, side)
+    missing = np.isnan(array)
+    padded = np.concatenate([[False], state, [False]])
+    start = np.flatnonzero(padded[1:] & ~padded[:-1]).astype(np.int64)
+    end = np.flatnonzero(padded[:-1] & ~padded[1:]).astype(np.int64)
+    # A missing step, or the end of the data, on either side: the run may have been longer.
+    open_ended = np.concatenate([[True], missing, [True]])
+    cut = open_ended[start] | open_ended[end + 1]
+    gaps_before = np.concatenate([[0], np.cumsum(missing)])
+    clean = np.flatnonzero(gaps_before[start[1:]] == gaps_before[start[:-1]])
+    return Phases(start, end - start, cut, np.diff(start)[clean])
+
+
+# Thresholds around the percentile: those that resampled days may have.
+_LEVELS = np.linspace(-0.2, 0.2, 17)
+
+
+def phase_sums(values: NDArray[Any], side: Side, unit: int, short: float) -> Floats:
+    """Per unit of time, what phases at each of some thresholds add up to: (units, thresholds, 7).
+
+    Columns: recorded steps; steps in the state; steps whose predecessor was recorded (or the first one); those of them
+    that begin a phase; those of them in the state; phases; phases of at most `short` steps. The middle threshold is the
+    percentile itself. Only a step with a recorded predecessor can be seen to begin a phase, so means over these steps
+    are right whatever is missing.
+    """
+    array = np.asarray(values, np.float64)
+    there = ~np.isnan(array)
+    exposed = there.copy()
+    exposed[1:] &= there[:-1]
+    middle = HIGH_QUANTILE if side == "high" else LOW_QUANTILE
+    cuts = np.quantile(array[there], np.clip(middle + _LEVELS, 0, 1)) if there.any() else np.full(len(_LEVELS), np.nan)
+    out = []
+    for cut in cuts:
+        phases = find_phases(array, float(cut), side)
+        state = members(array, float(cut), side)
+        begins = np.zeros(len(array), np.bool_)
+        begins[phases.start] = True
+        runs = np.zeros((len(array), 2))
+        runs[phases.start] = np.stack([np.ones(phases.count), phases.length <= short], axis=1)
+        columns = [there, state, exposed, exposed & begins, exposed & state, runs[:, 0], runs[:, 1]]
+        out.append(sums_by_unit(np.stack(columns, axis=1).astype(np.float64), unit))
+    return np.stack(out, axis=1)
+
+
+def at_percentile(sums: Floats, whole: Floats) -> Floats:
+    """Sums at the threshold that puts as much of the units drawn into the state as the percentile does in the whole
+    period: (..., 7), from `phase_sums` on the last two axes of `sums` and `whole`.
+
+    So the threshold is estimated again from the units drawn, between two thresholds by interpolation.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = whole[..., whole.shape[-2] // 2, :]
+        wanted = (middle[..., 1] / middle[..., 0])[..., None]
+        share = sums[..., 1] / sums[..., 0]
+        falling = (share[..., -1] < share[..., 0])[..., None]
+        share = np.where(falling, share[..., ::-1], share)
+        ordered = np.where(falling[..., None], sums[..., ::-1, :], sums)
+        after = np.clip((share < wanted * (1 - 1e-12)).sum(axis=-1), 1, share.shape[-1] - 1)[..., None]
+        low, high = (np.take_along_axis(share, at, axis=-1) for at in (after - 1, after))
+        part = np.clip(np.where(high > low, (wanted - low) / (high - low), 1.0), 0.0, 1.0)
+    first, second = (np.take_along_axis(ordered, at[..., None], axis=-2)[..., 0, :] for at in (after - 1, after))
+    return np.asarray((1 - part) * first + part * second)
+
+
+def mean_length(sums: Floats) -> Floats:
+    """Mean length of a phase in steps: steps in the state per start."""
+    return np.asarray(sums[..., 4] / sums[..., 3])
+
+
+def mean_interarrival(sums: Floats) -> Floats:
+    """Mean time from one start to the next in steps: recorded time per start."""
+    return np.asarray(sums[..., 2] / sums[..., 3])
+
+
+def max_to_min(totals: NDArray[Any]) -> Any:
+    """Largest over smallest along the last axis; infinite over zero, NaN where all are zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.max(totals, axis=-1) / np.min(totals, axis=-1)
+
+
+TOLERANCE = 0.05
+DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11
+PAPER_TARGETS = 248
+
+
+def scaled(degree: int, targets: int) -> int:
+    """Scale a degree of the paper's 248 targets to this number of targets; at least 2."""
+    return max(2, round(degree / PAPER_TARGETS * targets))
+
+
+def sorted_activity(values: NDArray[Any]) -> Floats:
+    """Activities of each interval in ascending order, one interval per *column*; missing counts as no activity.
+
+    The greedy pass goes from rank to rank over all intervals, so each rank is contiguous in memory.
+    """
+    array = np.array(values, np.float64)
+    array.sort(axis=1)
+    # Sorting puts NaN last.
+    broken = np.isnan(array[:, -1]) if array.shape[1] else np.zeros(len(array), np.bool_)
+    if broken.any():
+        array[broken] = np.sort(np.nan_to_num(array[broken], nan=0.0), axis=1)
+    return np.ascontiguousarray(array.T)
+
+
+def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
+    """(clusters of each interval, active targets of each interval, size of each cluster, interval by interval)."""
+    targets, intervals = ordered.shape
+    starts = np.empty((targets, intervals), np.bool_)
+    # The least positive number: zero activity never reaches it, anything else does.
+    limit = np.full(intervals, np.nextafter(0.0, 1.0))
+    reach = np.empty(intervals)
+    for rank in range(targets):
+        # (max - min) < tolerance * min fails: this one starts the next cluster, which reaches up to min * (1 + tol).
+        started = np.greater_equal(ordered[rank], limit, out=starts[rank])
+        np.multiply(ordered[rank], started, out=reach)
+        np.multiply(reach, 1.0 + tolerance, out=reach)
+        # A target that starts a cluster is above the old limit; for the others `reach` is 0.
+        np.maximum(limit, reach, out=limit)
+    flat = np.flatnonzero(np.ascontiguousarray(starts.T))
+    edges = np.arange(intervals + 1) * targets
+    bounds = np.searchsorted(flat, edges)
+    count = np.diff(bounds)
+    some = np.flatnonzero(count)
+    # A cluster ends where the next one starts, the last of an interval with the interval.
+    size = np.diff(flat, append=0)
+    last = bounds[some + 1] - 1
+    size[last] = edges[some + 1] - flat[last]
+    # From the first cluster on every target is active.
+    active = np.zeros(intervals, np.int64)
+    active[some] = edges[some + 1] - flat[bounds[some]]
+    return count, active, size
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelismCounts:
+    """The distribution of degrees, and small counts per interval.
+
+    Counts per interval (clusters, targets in them, clusters of at least each of `degrees`: those of the paper, then the
+    same scaled to these targets) allow any selection of intervals afterwards, such as the high phases.
+    """
+
+    histogram: Ints  # clusters by size
+    per_interval: NDArray[np.int32]  # (intervals, 2 + 2 * len(DEGREES))
+
+    def cdf(self) -> tuple[Ints, Floats]:
+        """Degrees 1..targets, and the share of clusters of at most that size."""
+        clusters = self.histogram[1:].sum()
+        share = np.cumsum(self.histogram[1:]) / max(1, clusters)
+        return np.arange(1, len(self.histogram)), share
+
+
+def count_clusters(ordered: Floats, tolerance: float = TOLERANCE) -> ParallelismCounts:
+    """The clusters of intervals that are given as `sorted_activity`."""
+    targets, intervals = ordered.shape
+    degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
+    count, active, size = _clusters(ordered, tolerance)
+    counts = np.zeros((intervals, 2 + len(degrees)), np.int32)
+    counts[:, 0], counts[:, 1] = count, active
+    row = np.repeat(np.arange(intervals), count)
+    for place, degree in enumerate(degrees, start=2):
+        counts[:, place] = np.bincount(row[size >= degree], minlength=intervals)
+    return ParallelismCounts(np.bincount(size, minlength=targets + 1), counts)
+
+
+def join_counts(parts: Sequence[ParallelismCounts]) -> ParallelismCounts:
+    """The counts of consecutive stretches as one."""
+    rows = np.concatenate([part.per_interval for part in parts])
+    return ParallelismCounts(np.sum([part.histogram for part in parts], axis=0), rows)

@@ -23,21 +23,16 @@ _CUMULATIVE_POINTS = 500
 
 def cells(values: Any) -> list[Cell]:
     """Plain Python values; NaN and infinities are missing."""
-    array = np.asarray(values)
-    if array.dtype.kind != "f":
-        return list(array.tolist())
-    return [value if np.isfinite(value) else None for value in array.tolist()]
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    if values.dtype.kind != "f":
+        return list(values.tolist())
+    return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def table(name: str, columns: Mapping[str, tuple[str, str, Any]], title: str = "") -> ResultTable:
-    """Columns as name -> (label, unit, values)."""
-    lists = [cells(values) if isinstance(values, np.ndarray) else list(values) for _, _, values in columns.values()]
-    return ResultTable(
-        name,
-        tuple(ResultColumn(column, label, unit) for column, (label, unit, _) in columns.items()),
-        tuple(zip(*lists, strict=True)),
-        title,
-    )
+def table(name: str, columns: str, *values: Any, title: str = "") -> ResultTable:
+    """A table of columns, which are written as for `ResultTable.of`; `values` are arrays or lists."""
+    return ResultTable.of(name, columns, zip(*map(cells, values), strict=True), title)
 
 
 def relabelled(made: ResultTable, **labels: str) -> ResultTable:

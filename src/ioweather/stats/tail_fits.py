@@ -16,14 +16,11 @@ and Power Law take their support from the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 from scipy.special import digamma, erfcx, ndtr
 
 from ioweather.core.arrays import Floats, Indices
@@ -47,9 +44,6 @@ from ioweather.stats.families import (
 )
 from ioweather.stats.samples import Sample, largest_gap, sample_of
 
-_NODES = 64
-_CHUNK = 2048
-
 
 @dataclass(frozen=True, eq=False)
 class TailSums:
@@ -59,9 +53,6 @@ class TailSums:
     excess: Floats
     log: Floats
     log_square: Floats
-
-    def at(self, rows: Indices) -> TailSums:
-        return TailSums(self.low[rows], self.excess[rows], self.log[rows], self.log_square[rows])
 
 
 def tail_sums(sample: Sample, low: Floats, first: Indices) -> TailSums:
@@ -99,7 +90,9 @@ def fit_exponential_tails(sums: TailSums) -> Exponential:
 def fit_lognormal_tails(sums: TailSums) -> BoundedLogNormal:
     """log(x/low) is a normal truncated at 0: its first two moments are sufficient, and their ratio fixes the offset."""
     ratio = sums.log_square / (sums.log * sums.log)
-    offsets, ratios = _lognormal_table()
+    # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
+    offsets = np.concatenate([-np.geomspace(1e4, 12, 400), np.linspace(-12, LOGNORMAL_OFFSET_MAX, 4000)[1:]])
+    ratios = _truncated_normal_ratio(offsets)[1]
     offset = np.interp(ratio, ratios, offsets)
     for _ in range(3):
         mean, value, slope = _truncated_normal_ratio(offset)
@@ -124,38 +117,14 @@ def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, ratio, square_slope / (mean * mean) - 2 * ratio * mean_slope / mean
 
 
-@cache
-def _lognormal_table() -> tuple[Floats, Floats]:
-    # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
-    offsets = np.concatenate([-np.geomspace(1e4, 12, 400), np.linspace(-12, LOGNORMAL_OFFSET_MAX, 4000)[1:]])
-    return offsets, _truncated_normal_ratio(offsets)[1]
-
-
 def fit_gamma_tails(sums: TailSums) -> BoundedGamma:
-    """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once.
-
-    Long runs of neighbouring candidates are started from an interpolation between a few solved ones.
-    """
-    rows = len(sums.low)
-    shape, cut = np.ones(rows), 1.0 / sums.excess
-    if rows > 4 * _CHUNK:
-        few = np.unique(np.linspace(0, rows - 1, 512).astype(np.intp))
-        solved = fit_gamma_tails(sums.at(few))
-        shape = np.interp(np.arange(rows), few, np.asarray(solved.shape))
-        cut = np.exp(np.interp(np.arange(rows), few, np.log(solved.cut)))
-    for begin in range(0, rows, _CHUNK):
-        part = slice(begin, begin + _CHUNK)
-        shape[part], cut[part] = _solve_gamma(sums.log[part], sums.excess[part], shape[part], cut[part])
-    return BoundedGamma(sums.low, shape, cut)
-
-
-def _solve_gamma(log: Floats, excess: Floats, shape: Floats, cut: Floats) -> tuple[Floats, Floats]:
-    shape, cut = shape.copy(), cut.copy()
+    """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once."""
+    shape, cut = np.ones(len(sums.low)), 1.0 / sums.excess
     alive = np.arange(len(shape))
     for _ in range(60):
         a, c = shape[alive], cut[alive]
         mean_s, mean_y, var_s, var_y, covariance = _gamma_moments(a, c)
-        gap_s, gap_y = log[alive] - mean_s, excess[alive] - mean_y
+        gap_s, gap_y = sums.log[alive] - mean_s, sums.excess[alive] - mean_y
         determinant = np.maximum(var_s * var_y - covariance * covariance, 1e-300)
         step_a = (gap_s * var_y - gap_y * covariance) / determinant
         step_c = -(gap_y * var_s - gap_s * covariance) / determinant
@@ -168,11 +137,13 @@ def _solve_gamma(log: Floats, excess: Floats, shape: Floats, cut: Floats) -> tup
         new_a = np.maximum(a + limit * step_a, GAMMA_SHAPE_MIN)
         new_c = np.clip(c + limit * step_c, c / 4, c * 8)
         shape[alive], cut[alive] = new_a, new_c
-        moving = (np.abs(new_a - a) > 1e-9 * (1 + a)) | (np.abs(new_c - c) > 1e-9 * c)
-        alive = alive[moving]
+        alive = alive[(np.abs(new_a - a) > 1e-9 * (1 + a)) | (np.abs(new_c - c) > 1e-9 * c)]
         if not alive.size:
             break
-    return shape, cut
+    return BoundedGamma(sums.low, shape, cut)
+
+
+_LEGENDRE = np.polynomial.legendre.leggauss(64)
 
 
 def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -180,7 +151,7 @@ def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, 
 
     Gauss-Legendre over the range that contains all but e^-40 of the mass (tail bounds of Laurent & Massart 2000).
     """
-    nodes, weights = _legendre()
+    nodes, weights = (_LEGENDRE[0] + 1) / 2, _LEGENDRE[1] / 2
     peak = np.maximum(shape, cut)
     high = np.log((peak + np.sqrt(80 * peak) + 40) / cut)
     low = np.log(np.maximum((shape - np.sqrt(80 * shape)) / cut, 1.0))
@@ -198,12 +169,6 @@ def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, 
     covariance = np.einsum("ij,ij->i", weighted, y)
     var_y = np.einsum("ij,ij,ij->i", density, y, y)
     return mean_s, mean_y, var_s, var_y, covariance
-
-
-@cache
-def _legendre() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return (nodes + 1) / 2, weights / 2
 
 
 def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> BoundedWeibull:
@@ -252,12 +217,16 @@ def points_of(sample: Sample, cuts: Indices) -> Points:
     """Points for splits after values[cut], for each cut (ascending)."""
     if sample.distinct <= EXACT_POINTS:
         return Points(sample.values, sample.counts, cuts + 1)
-    edges = np.unique(np.concatenate([_run_starts(sample), cuts + 1, [0]]))
-    edges = edges[edges < sample.distinct]
+    # Even in rank in the middle, geometric towards both ends.
+    size = sample.distinct
+    from_end = np.geomspace(1, size / 2, _RUNS // 2)
+    runs = np.concatenate([np.linspace(0, size - 1, _RUNS), from_end, size - from_end]).astype(np.intp)
+    edges = np.unique(np.concatenate([runs, cuts + 1, [0]]))
+    edges = edges[edges < size]
     counts = sample.counts
     weight = np.add.reduceat(counts, edges)
     mean = np.add.reduceat(counts * sample.values, edges) / weight
-    stops = np.append(edges[1:], sample.distinct)
+    stops = np.append(edges[1:], size)
     centred = sample.values - np.repeat(mean, stops - edges)
     sd = np.sqrt(np.add.reduceat(counts * centred * centred, edges) / weight)
     low, high = sample.values[edges], sample.values[stops - 1]
@@ -265,13 +234,6 @@ def points_of(sample: Sample, cuts: Indices) -> Points:
     away = np.minimum(sd, np.minimum(mean - low, high - mean))
     pair = np.stack([mean - away, mean + away], axis=1)
     return Points(pair.ravel(), np.repeat(weight / 2, 2), 2 * np.searchsorted(edges, cuts + 1))
-
-
-def _run_starts(sample: Sample) -> Indices:
-    """Even in rank in the middle, geometric towards both ends."""
-    size = sample.distinct
-    from_end = np.geomspace(1, size / 2, _RUNS // 2)
-    return np.concatenate([np.linspace(0, size - 1, _RUNS), from_end, size - from_end]).astype(np.intp)
 
 
 def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Cauchy:
@@ -344,13 +306,6 @@ def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> 
     return Cauchy(location, scale)
 
 
-_Pair: TypeAlias = tuple[float, float]
-_Derivatives: TypeAlias = tuple[float, _Pair, tuple[float, float, float]]
-_MOST_STEPS: Final = 200
-_SMALLEST_STEP: Final = 1e-12  # of a step
-_TOLERANCE: Final = 1e-10
-
-
 def fit_normal_heads(sample: Sample, cuts: Indices) -> Normal:
     """Mean and standard deviation of every head by prefix sums, about the median so that squares do not cancel."""
     centre = float(sample.values[np.searchsorted(sample.below, sample.n / 2) - 1])
@@ -376,111 +331,41 @@ def fit_truncated_normal_heads(sample: Sample, cuts: Indices) -> TruncatedHead:
 
 def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
     """Maximum likelihood between 0 and the pivot; the peak stays within the head, which is what makes it a head."""
-    if isinstance(plain, Normal):
+    normal = isinstance(plain, Normal)
+    if normal:
         solved = fit_truncated_normal_heads(sample, np.array([cut])).one(0)
         # The closed solve knows the upper bound only; it is the answer where 0 is far away and the peak inside.
         if solved.base.cdf(0.0) < 1e-9 and solved.base.location <= solved.high:
             return solved
-    return _bounded_fit(sample, cut, plain)
-
-
-def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
-    """Fit by Newton in (location, log scale), in units of the paper's head; by gradient steps where not convex."""
+    # In units of the paper's head.
     high, centre, width = float(sample.values[cut]), float(plain.location), float(plain.scale)
     points = points_of(sample, np.array([cut]))
-    weights = points.weights[: points.split[0]] / points.weights[: points.split[0]].sum()
-    loss = _Loss((points.values[: points.split[0]] - centre) / width, weights, -centre / width, (high - centre) / width)
-    of = loss.of_normal if isinstance(plain, Normal) else loss.of_cauchy
-    bounds = (float(loss.values[0]), loss.high), (-5.0, 5.0)
-    place = _within(0.0, bounds[0]), 0.0
-    here = of(*place)
-    for _ in range(_MOST_STEPS if np.isfinite(here[0]) else 0):
-        step = _step(place, here, bounds)
-        fraction = 1.0
-        while fraction > _SMALLEST_STEP:
-            moved = _within(place[0] + fraction * step[0], bounds[0]), _within(place[1] + fraction * step[1], bounds[1])
-            there = of(*moved)
-            if there[0] <= here[0]:
-                break
-            fraction /= 4
+    stop = points.split[0]
+    values, weights = (points.values[:stop] - centre) / width, points.weights[:stop] / points.weights[:stop].sum()
+    ends = np.array([-centre / width, (high - centre) / width])
+
+    def loss(place: Floats) -> tuple[float, Floats]:
+        """Mean of minus the log density within the ends but for a constant, and its slopes by place and log scale."""
+        location, scale = float(place[0]), math.exp(place[1])
+        z, (a, b) = (values - location) / scale, (ends - location) / scale
+        if normal:
+            own, pull, mass = z * z / 2, z, float(ndtr(b) - ndtr(a))
+            at_a, at_b = (math.exp(-end * end / 2) / math.sqrt(2 * math.pi) for end in (a, b))
         else:
-            break
-        converged = abs(moved[0] - place[0]) + abs(moved[1] - place[1]) <= _TOLERANCE
-        place, here = moved, there
-        if converged:
-            break
-    return TruncatedHead(type(plain)(centre + width * place[0], width * math.exp(place[1])), high)
+            own, pull = np.log1p(z * z), 2 * z / (1 + z * z)
+            mass = (math.atan2(1.0, -b) - math.atan2(1.0, -a)) / math.pi
+            at_a, at_b = (1 / (math.pi * (1 + end * end)) for end in (a, b))
+        mass = max(mass, 1e-300)
+        by_place = -(weights @ pull + (at_b - at_a) / mass) / scale
+        by_scale = 1 - weights @ (pull * z) - (b * at_b - a * at_a) / mass
+        return float(weights @ own) + place[1] + math.log(mass), np.array([by_place, by_scale])
 
-
-def _within(value: float, bounds: _Pair) -> float:
-    return min(max(value, bounds[0]), bounds[1])
-
-
-def _step(place: _Pair, here: _Derivatives, bounds: tuple[_Pair, _Pair]) -> _Pair:
-    """Return the Newton step; along a bound where the descent leaves the region."""
-    _, (da, db), (aa, ab, bb) = here
-    sides = zip(place, (da, db), bounds, strict=True)
-    at_bound = [(x <= low and slope > 0) or (x >= high and slope < 0) for x, slope, (low, high) in sides]
-    whole = aa * bb - ab * ab
-    if not any(at_bound) and aa > 0 < whole:
-        return (ab * db - bb * da) / whole, (ab * da - aa * db) / whole
-    a, b = (-d / max(abs(dd), abs(d)) if d else 0.0 for d, dd in ((da, aa), (db, bb)))
-    return 0.0 if at_bound[0] else a, 0.0 if at_bound[1] else b
-
-
-@dataclass(frozen=True, eq=False)
-class _Loss:
-    """Mean of minus the logarithm of a density between `low` and `high`, but for a constant: its value, slopes and
-    curvatures by location and log scale."""
-
-    values: Floats
-    weights: Floats
-    low: float
-    high: float
-
-    def of_normal(self, location: float, log_scale: float) -> _Derivatives:
-        scale = math.exp(log_scale)
-        mean = float(self.weights @ self.values)
-        square = float(self.weights @ (self.values - mean) ** 2) / scale**2 + ((mean - location) / scale) ** 2
-        away = (mean - location) / scale
-        ends = [(self.low - location) / scale, (self.high - location) / scale]
-        heights = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in ends]
-        mass = float(ndtr(ends[1]) - ndtr(ends[0]))
-        own = square / 2, (-away, -square), (1.0, 2 * away, 2 * square)
-        return _between(own, log_scale, ends, heights, [-z * c for z, c in zip(ends, heights, strict=True)], mass)
-
-    def of_cauchy(self, location: float, log_scale: float) -> _Derivatives:
-        scale = math.exp(log_scale)
-        z = (self.values - location) / scale
-        square = z * z
-        near = 1 / (1 + square)
-        pull = self.weights * near
-        first, second = pull * z, pull * near
-        slopes = -2 * float(first.sum()), -2 * float(first @ z)
-        curvatures = 2 * float(second @ (1 - square)), 4 * float(second @ z), 4 * float(second @ square)
-        ends = [(self.low - location) / scale, (self.high - location) / scale]
-        heights = [1 / (math.pi * (1 + end * end)) for end in ends]
-        mass = (math.atan2(1.0, -ends[1]) - math.atan2(1.0, -ends[0])) / math.pi
-        falls = [-2 * math.pi * end * c * c for end, c in zip(ends, heights, strict=True)]
-        own = -float(self.weights @ np.log(near)), slopes, curvatures
-        return _between(own, log_scale, ends, heights, falls, mass)
-
-
-def _between(
-    own: _Derivatives, log_scale: float, ends: list[float], heights: list[float], falls: list[float], mass: float
-) -> _Derivatives:
-    """Return a loss with the log mass between the ends and the log scale added; `heights` and `falls` are the density
-    and its slope at the ends."""
-    if mass <= 1e-300:
-        return math.inf, (0.0, 0.0), (1.0, 0.0, 1.0)
-    low, high = ends
-    a, b = (heights[1] - heights[0]) / mass, (high * heights[1] - low * heights[0]) / mass
-    c, d, e = ((high**power * falls[1] - low**power * falls[0]) / mass for power in range(3))
-    value, (da, db), (aa, ab, bb) = own
-    scale = math.exp(log_scale)
-    slopes = (da - a) / scale, db - b + 1
-    curvatures = (aa + c - a * a) / scale**2, (ab + d + a - a * b) / scale, bb + e + b - b * b
-    return value + log_scale + math.log(mass), slopes, curvatures
+    bounds = [(float(values[0]), float(ends[1])), (-5.0, 5.0)]
+    start = np.array([min(max(0.0, bounds[0][0]), bounds[0][1]), 0.0])
+    found = minimize(
+        loss, start, jac=True, method="TNC", bounds=bounds, options={"ftol": 0, "gtol": 1e-10, "xtol": 1e-11}
+    )
+    return TruncatedHead(type(plain)(centre + width * found.x[0], width * math.exp(found.x[1])), high)
 
 
 @dataclass(frozen=True)
@@ -494,93 +379,59 @@ class WholeFit:
     problem: str = ""
 
 
-def fit_whole(times: ArrayLike, families: Sequence[str] | None = None) -> tuple[WholeFit, ...]:
-    """Fits of all (or the named) families, least KS distance first, families that cannot be fitted last."""
+# Families of whole samples, and the number of parameters that each takes from the data.
+WHOLE_FAMILIES = {
+    "uniform": 2, "normal": 2, "gamma": 2, "cauchy": 2, "weibull": 2, "lognormal": 2, "power_law": 2, "exponential": 1
+}  # fmt: skip
+_POSITIVE = {"gamma", "weibull", "lognormal", "power_law"}
+
+
+def fit_whole(times: ArrayLike) -> tuple[WholeFit, ...]:
+    """Fits of all families, least KS distance first, families that cannot be fitted last."""
     sample = sample_of(times)
-    names = tuple(families) if families is not None else tuple(WHOLE_FAMILIES)
-    unknown = [name for name in names if name not in WHOLE_FAMILIES]
-    if unknown:
-        raise ValueError(f"unknown family {', '.join(unknown)}: there are {', '.join(WHOLE_FAMILIES)}")
-    fits = [_fit(sample, name) for name in names]
-    return tuple(sorted(fits, key=lambda fit: np.inf if fit.ks is None else fit.ks))
+    fits = []
+    for name, degrees in WHOLE_FAMILIES.items():
+        if name in _POSITIVE and sample.values[0] == 0:
+            problem = f"{int(sample.below[1])} of {sample.n} times are 0, which this family cannot produce"
+            fits.append(WholeFit(name, problem=problem))
+            continue
+        fitted = _fit_family(name, sample.values, sample.counts / sample.n)
+        log_likelihood = float(sample.counts @ fitted.log_density(sample.values))
+        fits.append(WholeFit(name, fitted, largest_gap(sample, fitted)[0], 2 * degrees - 2 * log_likelihood))
+    return tuple(sorted(fits, key=lambda fit: math.inf if fit.ks is None else fit.ks))
 
 
-def _fit(sample: Sample, name: str) -> WholeFit:
-    estimate, degrees = WHOLE_FAMILIES[name]
-    if name not in _ANYWHERE and sample.values[0] == 0:
-        zeros = int(sample.below[1])
-        return WholeFit(name, problem=f"{zeros} of {sample.n} times are 0, which this family cannot produce")
-    distribution = estimate(sample)
-    log_likelihood = float(sample.counts @ distribution.log_density(sample.values))
-    return WholeFit(name, distribution, largest_gap(sample, distribution).distance, 2 * degrees - 2 * log_likelihood)
-
-
-def _mean(sample: Sample) -> float:
-    return float(sample.counts @ sample.values) / sample.n
-
-
-def _uniform(sample: Sample) -> Uniform:
-    return Uniform(float(sample.values[0]), float(sample.values[-1]))
-
-
-def _normal(sample: Sample) -> Normal:
-    mean = _mean(sample)
-    return Normal(mean, float(np.sqrt(sample.counts @ (sample.values - mean) ** 2 / sample.n)))
-
-
-def _cauchy(sample: Sample) -> Cauchy:
-    return fit_cauchy(sample.values, sample.counts)
-
-
-def _lognormal(sample: Sample) -> LogNormal:
-    logs = _normal(Sample(np.log(sample.values), sample.below))
-    return LogNormal(logs.location, logs.scale)
-
-
-def _exponential(sample: Sample) -> Exponential:
-    return Exponential(0.0, _mean(sample))
-
-
-def _power_law(sample: Sample) -> PowerLaw:
-    low = float(sample.values[0])
-    return PowerLaw(low, 1 + sample.n / float(sample.counts @ np.log(sample.values / low)))
-
-
-def _gamma(sample: Sample) -> Gamma:
-    """log(shape) - digamma(shape) = log(mean) - mean(log); the left side lies between 1 / (2 shape) and 1 / shape."""
-    mean = _mean(sample)
-    gap = math.log(mean) - float(sample.counts @ np.log(sample.values)) / sample.n
-    shape = float(brentq(lambda a: math.log(a) - digamma(a) - gap, 0.4 / gap, 1.1 / gap, xtol=1e-14, rtol=1e-13))
-    return Gamma(shape, mean / shape)
-
-
-def _weibull(sample: Sample) -> Weibull:
-    """E_w[log x] - 1/shape = mean log x with weights x^shape: the profile likelihood has one maximum."""
-    logs = np.log(sample.values)
-    mean, top = float(sample.counts @ logs) / sample.n, float(logs[-1])
+def _fit_family(name: str, values: Floats, share: Floats) -> Family:
+    """The maximum-likelihood member of a family, of distinct values and the share of each."""
+    low, mean = float(values[0]), float(share @ values)
+    if name == "uniform":
+        return Uniform(low, float(values[-1]))
+    if name == "normal":
+        return Normal(mean, math.sqrt(float(share @ (values - mean) ** 2)))
+    if name == "cauchy":
+        return fit_cauchy(values, share)
+    if name == "exponential":
+        return Exponential(0.0, mean)
+    logs = np.log(values)
+    mean_log, top = float(share @ logs), float(logs[-1])
+    if name == "lognormal":
+        return LogNormal(mean_log, math.sqrt(float(share @ (logs - mean_log) ** 2)))
+    if name == "power_law":
+        return PowerLaw(low, 1 + 1 / float(share @ np.log(values / low)))
+    if name == "gamma":
+        # log(shape) - digamma(shape) = log(mean) - mean(log); the left side is between 1 / (2 shape) and 1 / shape.
+        gap = math.log(mean) - mean_log
+        shape = float(brentq(lambda a: math.log(a) - digamma(a) - gap, 0.4 / gap, 1.1 / gap, xtol=1e-14, rtol=1e-13))
+        return Gamma(shape, mean / shape)
 
     def score(shape: float) -> float:
-        weights = sample.counts * np.exp(shape * (logs - top))
-        return float(weights @ logs / weights.sum()) - 1 / shape - mean
+        """E_w[log x] - 1/shape - mean log x with weights x^shape: the profile likelihood has one maximum."""
+        weights = share * np.exp(shape * (logs - top))
+        return float(weights @ logs / weights.sum()) - 1 / shape - mean_log
 
     # Beyond 1 / (top - mean) the score may be positive; below it never is.
-    low = high = 1 / (top - mean)
-    while score(high) < 0:
-        high *= 2
-    shape = float(brentq(score, low / 2, high, xtol=1e-14, rtol=1e-13))
-    scale = math.exp(top + math.log(float(sample.counts @ np.exp(shape * (logs - top))) / sample.n) / shape)
-    return Weibull(shape, scale)
-
-
-# Estimate, and the number of parameters it took from the data.
-WHOLE_FAMILIES: dict[str, tuple[Callable[[Sample], Family], int]] = {
-    "uniform": (_uniform, 2),
-    "normal": (_normal, 2),
-    "gamma": (_gamma, 2),
-    "cauchy": (_cauchy, 2),
-    "weibull": (_weibull, 2),
-    "lognormal": (_lognormal, 2),
-    "power_law": (_power_law, 2),
-    "exponential": (_exponential, 1),
-}
-_ANYWHERE = {"uniform", "normal", "cauchy", "exponential"}
+    nearest = highest = 1 / (top - mean_log)
+    while score(highest) < 0:
+        highest *= 2
+    shape = float(brentq(score, nearest / 2, highest, xtol=1e-14, rtol=1e-13))
+    return Weibull(shape, math.exp(top + math.log(float(share @ np.exp(shape * (logs - top)))) / shape))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ClaimOutcome, ClaimsOutcome, SiteClaims
+from ioweather.core.outcomes import Outcome
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import (
     STANDINGS,
@@ -37,6 +37,41 @@ from ioweather.core.units import UNITS, format_value
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import availability, each_exhibit
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
+    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
+    `p_value` is one-sided, None for exact counts."""
+
+    id: str
+    standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    n: int | None = None
+    p_value: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SiteClaims:
+    """All statements at one site, whose name is its own."""
+
+    site: str
+    simulated: bool
+    claims: tuple[ClaimOutcome, ...]
+
+
+@dataclass(frozen=True)
+class ClaimsOutcome(Outcome):
+    """This site, and those it was held against."""
+
+    here: SiteClaims
+    others: tuple[SiteClaims, ...] = ()
+
 
 FORMAT: Final = "ioweather claims"
 _VERSION: Final = 1

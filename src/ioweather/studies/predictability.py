@@ -15,11 +15,28 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Params, Question
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Amount, PredictabilityOutcome
+from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import MINUTE_NS, format_value
 from ioweather.facts.runs import NEEDS, group_runs, instances_of, program_names
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class PredictabilityOutcome(Outcome):
+    """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same quiet time,
+    `spread_` whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
+
+    equal_count: int
+    set_count: int
+    together_count: int
+    together_set_count: int
+    noise_68: Amount
+    noise_95: Amount
+    spread_68: Amount
+    spread_95: Amount
+    moment_ratio: float | None
+
 
 QUANTILES: Final = (0.68, 0.95)
 # [ours] Fewer minutes leave few runs. In as many, others come and go: that shows less in the fastest third.

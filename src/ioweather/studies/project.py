@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import ProjectOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs
@@ -25,6 +25,28 @@ from ioweather.stats.estimates import known
 from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
 from ioweather.studies.car11.projects import project_findings
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class ProjectOutcome(Outcome):
+    """`bytes_ratio`: of all bytes of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
+
+    project: str
+    jobs: int
+    users: int
+    read_bytes: int
+    write_bytes: int
+    bytes_ratio: float
+    first_ns: int
+    last_ns: int
+    bytes_per_s_median: float | None
+    mib_per_s_per_node_median: float | None
+    io_ratio_median: float | None
+    read_seconds: float
+    write_seconds: float
+    metadata_seconds: float
+    server_bytes: int | None = None
+    server_bytes_with_log_ratio: float | None = None
 
 
 def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:

@@ -31,8 +31,7 @@ from ioweather.core.results import Answer, Exhibit, result_json
 from ioweather.topics.analyse import availability
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.web.facilities import MAIN, Facilities
-from ioweather.ui.web.requests import period_of
-from ioweather.ui.web.visible import View, own_view, public_view
+from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (

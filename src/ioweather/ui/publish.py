@@ -25,7 +25,7 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.page import exhibit_html
-from ioweather.ui.charts.render import exhibit_figure
+from ioweather.ui.charts.render import Column, exhibit_figure
 
 # Result tables as text for papers and wikis: LaTeX, Markdown and CSV.
 
@@ -184,8 +184,9 @@ def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str
     return f"{facility.name}{simulated}, {exhibit.id}{when}, ioweather {__version__}"
 
 
-def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "") -> None:
-    """Write an exhibit as its ending says; `origin` is printed with figures and tables."""
+def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Column | None = None) -> None:
+    """Write an exhibit as its ending says; `origin` is printed with figures and tables. `column`: the width of a figure
+    in a printed paper."""
     ending = out.suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
@@ -207,7 +208,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "") -> None:
                 f"{exhibit.id} is a table and has no figure.", hint="Write it as .tex, .md, .csv, .html or .json."
             )
         form = cast(Literal["svg", "png", "pdf"], ending[1:])
-        data = exhibit_figure(exhibit, form, origin=origin)
+        data = exhibit_figure(exhibit, form, origin=origin, column=column)
     try:
         write_whole(out, data)
     except OSError as error:

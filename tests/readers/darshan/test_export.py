@@ -177,16 +177,3 @@ def test_an_access_slot_that_was_not_used_has_no_size(tmp_path):
     ((files,),) = (pieces for (_, table), pieces in frames.items() if table == "files")
     (row,) = files.records()
     assert (row["access1_bytes"], row["access2_bytes"], row["access2_count"]) == (100, 0, 0)
-
-
-def test_statistics_that_contradict_the_values(tmp_path):
-    """Bytes of a plain column that were flipped: a filter passes the group over, and rows would be missing."""
-    path = tmp_path / "counters.parquet"
-    frame_of(read_log(made(0))).with_columns(jobid=polars.lit(0x1122334455667788)).write_parquet(
-        path, compression="uncompressed", statistics=True
-    )
-    data, number = path.read_bytes(), (0x1122334455667788).to_bytes(8, "little")
-    assert data.count(number) > 1
-    path.write_bytes(data.replace(number, (7).to_bytes(8, "little"), 1))
-    (outcome,), _ = read_batch([(str(path), len(data))], Reading(ReadContext()))
-    assert (outcome.status, outcome.reason) == ("quarantined", "corrupt_input")

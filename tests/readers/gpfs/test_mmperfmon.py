@@ -10,8 +10,8 @@ import pytest
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
-from ioweather.readers.gpfs_nfs import MMPERFMON
 from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.server_counters import MMPERFMON
 
 NS = 10**9
 UTC = zone_named("UTC")

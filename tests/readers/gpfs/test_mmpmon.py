@@ -13,8 +13,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.errors import EmptyInput
 from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
-from ioweather.readers.gpfs_nfs import MMPMON
 from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.readers.server_counters import MMPMON
 
 NS = 10**9
 START = 1_700_000_000

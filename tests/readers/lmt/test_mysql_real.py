@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -12,7 +13,8 @@ from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
 import mariadb_servers
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
-from ioweather.readers.lmt_database import LMT, MysqlServer, read_mysql
+from ioweather.core.frames import Frame
+from ioweather.readers.lmt_database import LMT, MysqlServer, open_mysql, read_database
 
 pymysql = pytest.importorskip("pymysql")
 pytestmark = pytest.mark.real
@@ -50,6 +52,11 @@ def _fill(socket: str, tables: dict[str, list[tuple[object, ...]]]) -> None:
         connection.commit()
 
 
+def read_mysql(server: MysqlServer, context: ReadContext, **period: int) -> Iterator[tuple[str, Frame]]:
+    with closing(open_mysql(server)) as database:
+        yield from read_database(database, context, **period)
+
+
 def everything(found: Read) -> dict[tuple[str, str], dict[tuple[int, str], tuple[float, int]]]:
     return {(kind, metric): found.rows(metric, kind) for kind, metric in found.metrics()}
 
@@ -72,7 +79,7 @@ def test_polls_add_up_to_one_read(server: MysqlServer):
     for first, last in ((0, 7), (7, 8), (8, 33)):
         since, until = ((LOCAL_MIDNIGHT + 60 * minute) * 10**9 for minute in (first, last))
         url = f"mysql://root@localhost/filesystem_fs1?unix_socket={server.unix_socket}"
-        part = Read(read_mysql(url, context, since_ns=since, until_ns=until)).rows("read_bytes")
+        part = Read(read_mysql(MysqlServer.from_url(url), context, since_ns=since, until_ns=until)).rows("read_bytes")
         assert not set(part) & set(joined)
         joined |= part
     assert joined == {key: value for key, value in whole.items() if key[0] < LOCAL_MIDNIGHT + 33 * 60}

@@ -13,7 +13,7 @@ from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, lmt_tables, write_sqlite
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
 from ioweather.core.tables import Quality
-from ioweather.readers.lmt_database import LMT, SqliteDatabase, read_database
+from ioweather.readers.lmt_database import LMT, open_sqlite, read_database
 
 LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)
 ZONE = ZoneInfo("America/Los_Angeles")
@@ -95,7 +95,7 @@ def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
     whole = read(path).rows("read_bytes")
     joined: dict[tuple[int, str], tuple[float, int]] = {}
     for first, last in ((0, 20), (20, 21), (21, 50)):
-        source = SqliteDatabase(path)
+        source = open_sqlite(path)
         since, until = ((T0 + minute * 60) * 10**9 for minute in (first, last))
         part = Read(read_database(source, ReadContext(zone=ZONE), since_ns=since, until_ns=until)).rows("read_bytes")
         source.close()
@@ -116,7 +116,7 @@ def test_clocks_that_go_back(tmp_path: Path):
     assert starts == [1_541_314_800 + 60 * i for i in range(239)]
     assert set(rows.values()) == {(60.0, 0)}
     # A poll that begins within the doubled hour, in its second pass.
-    source = SqliteDatabase(path)
+    source = open_sqlite(path)
     since = (1_541_314_800 + 150 * 60) * 10**9
     part = Read(read_database(source, ReadContext(zone=ZONE), since_ns=since)).rows("read_bytes")
     source.close()

@@ -18,7 +18,7 @@ from ioweather.core.counters.lustre_text import (
 from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput
 from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
-from ioweather.readers.lustre import LUSTRE
+from ioweather.readers.server_counters import LUSTRE
 
 NS = 10**9
 OST, MDT = "fs1-OST0000", "fs1-MDT0000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.readers.lustre import LUSTRE
+from ioweather.readers.server_counters import LUSTRE
 
 T0 = 1_710_000_000
 

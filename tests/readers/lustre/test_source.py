@@ -12,7 +12,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
-from ioweather.readers.lustre import LUSTRE
+from ioweather.readers.server_counters import LUSTRE
 
 NS = 10**9
 

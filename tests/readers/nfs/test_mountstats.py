@@ -10,7 +10,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import parse_mountstats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.tables import Quality
-from ioweather.readers.gpfs_nfs import MOUNTSTATS
+from ioweather.readers.server_counters import MOUNTSTATS
 
 NS = 10**9
 START = 1_700_000_000

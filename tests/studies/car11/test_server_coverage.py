@@ -9,10 +9,9 @@ from planted_jobs import NS, T, accounting, facility, planted
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.tables import encode_text
 from ioweather.studies.car11.instrumentation import STUDY
-from ioweather.studies.project import project_answer
+from ioweather.studies.project import ProjectOutcome, project_answer
 
 DAY = 86400 * NS
 JOBS = [

@@ -129,15 +129,6 @@ def test_figures_equal_the_plain_arithmetic() -> None:
     assert six.coverage[0].excluded == {"not recorded": 3 * 1440 + 640}
 
 
-def test_intervals_off_gives_the_same_values_without_bounds() -> None:
-    data = data_of(traffic(*planted()))
-    on, off = run("utilisation", data), run("utilisation", data, intervals=False)
-    for key, exhibit in on.items():
-        for a, b in zip(exhibit.estimates, off[key].estimates, strict=True):
-            assert a.value == b.value
-            assert b.low is None
-
-
 def test_partial_steps_are_left_out_and_counted() -> None:
     rng = np.random.default_rng(5)
     read, write = rng.lognormal(20, 1, (2, 3000))

@@ -42,18 +42,6 @@ def test_every_interval_holds_its_value(climate_exhibits: Exhibits) -> None:
                 assert e.low - slack <= e.value <= e.high + slack, (exhibit.id, e.name)
 
 
-def test_without_intervals_values_stay_and_no_finding_is_called_supported(
-    planted_climate: Any, climate_exhibits: Exhibits
-) -> None:
-    off = planted_climate.run(intervals=False)
-    for key, exhibit in climate_exhibits.items():
-        for a, b in zip(exhibit.estimates, off[key].estimates, strict=True):
-            assert a.value == (None if b.value is None else pytest.approx(b.value, rel=1e-12))
-    undecided = off["pat19.observations"].findings[:8]
-    assert {f.kind for f in undecided} == {"undecided"}
-    assert all(f.kind in ("note", "undecided") for f in off["pat19.fig4"].findings)
-
-
 def test_volume_equals_the_arrays(planted_climate: Any, climate_exhibits: Exhibits, estimate_of: Any) -> None:
     read, write = (planted_climate.values[m].sum(axis=1) for m in ("read_bytes", "write_bytes"))
     three, four = climate_exhibits["pat19.fig3"], climate_exhibits["pat19.fig4"]
@@ -124,7 +112,7 @@ def with_content(made: dict[str, Any]) -> list[str]:
     return [name for name, exhibit in made.items() if not exhibit.empty_because]
 
 
-PARAMS = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+PARAMS = {"filesystem": "s", "component_kind": "ost"}
 
 
 def tiny(values: np.ndarray) -> StudyData:

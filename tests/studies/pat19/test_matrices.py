@@ -11,8 +11,7 @@ import pytest
 from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.stats.phases import count_clusters, sorted_activity
-from ioweather.stats.series import correlation, window_sums
+from ioweather.stats.series import correlation, count_clusters, sorted_activity, window_sums
 from ioweather.studies.pat19 import matrices as climate_matrices
 from ioweather.studies.pat19.matrices import (
     LAGS,
@@ -21,8 +20,6 @@ from ioweather.studies.pat19.matrices import (
     Grid,
     Limits,
     Targets,
-    common_grid,
-    limits_of,
     reduce_targets,
 )
 from lagged_correlations import lagged_correlation
@@ -120,13 +117,13 @@ def test_excess_and_maintenance_are_left_out_and_counted() -> None:
         filesystems=(FileSystem("scratch", component_limit_bytes_per_s=1e12, peak_bytes_per_s=2e9),),
         maintenance=(Window(100 * MINUTE_NS, 160 * MINUTE_NS, "work"),),
     )
-    found = reduce_targets(matrices(values), limits_of(facility, "scratch", MINUTE_NS))
+    found = reduce_targets(matrices(values), Limits.of(facility, "scratch", MINUTE_NS))
     assert found.over_limit_cells == 1
     assert dict(found.system.excluded) == {"maintenance": 60, "above the peak of the system": 1}
     assert np.isnan(found.system.values["write_bytes"][9])
     assert not np.isnan(found.system.values["read_bytes"][7])
     assert found.system.values["read_bytes"][7] < 1e12
-    assert limits_of(Facility(), "scratch", MINUTE_NS) == Limits()
+    assert Limits.of(Facility(), "scratch", MINUTE_NS) == Limits()
 
 
 def test_long_silence_of_many_targets_is_a_shutdown() -> None:
@@ -205,7 +202,7 @@ def grid_matrix(start_hours: int, names: str, hours: int, coverage: float = 1.0)
 
 def test_a_shorter_matrix_with_other_components_is_padded() -> None:
     a, b = grid_matrix(0, "xy", 50), grid_matrix(5, "yz", 70)
-    grid = common_grid([a, b])
+    grid = Grid.of([a, b])
     assert (grid.start_ns, grid.steps, grid.components) == (0, 75, ("x", "y", "z"))
     left, right = (grid.rows(each, 0, 75) for each in (a, b))
     np.testing.assert_array_equal(left[:50, :2], a.values)
@@ -223,18 +220,18 @@ def test_cells_that_are_half_recorded_are_missing() -> None:
     covered = np.ones(whole.values.shape, np.float32)
     covered[3, 1] = 0.5
     part = Matrix("read_bytes", 0, HOUR_NS, whole.components, whole.values, covered)
-    values = common_grid([part]).rows(part, 0, 24)
+    values = Grid.of([part]).rows(part, 0, 24)
     assert np.isnan(values[3, 1])
     assert np.isnan(values).sum() == 1
     half = grid_matrix(0, "x", 24, coverage=0.5)
-    assert np.isnan(common_grid([half]).rows(half, 0, 24)).all()
+    assert np.isnan(Grid.of([half]).rows(half, 0, 24)).all()
 
 
 def test_grids_that_do_not_meet_are_a_mistake() -> None:
     a = grid_matrix(0, "x", 3)
     shifted = Matrix("write_bytes", DAY_NS // 7, HOUR_NS, ("x",), a.values, a.coverage)
     with pytest.raises(ValueError, match="different grids"):
-        common_grid([a, shifted])
+        Grid.of([a, shifted])
 
 
 @pytest.mark.parametrize("step_ns", [MINUTE_NS, 7 * MINUTE_NS, HOUR_NS, DAY_NS])

@@ -12,8 +12,8 @@ from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.grid import Steps
 from ioweather.stats.series import window_sums
+from ioweather.studies.pat19.components import metadata_exhibits, server_exhibits
 from ioweather.studies.pat19.matrices import reduce_servers
-from ioweather.studies.pat19.server_load import metadata_exhibits, server_exhibits
 from judging import stands
 from lagged_correlations import lagged_correlation
 
@@ -40,7 +40,7 @@ def test_stretches_equal_the_whole() -> None:
         for server in range(3):
             want = lagged_correlation(wide[:, server], wide[:, server], 5)
             np.testing.assert_allclose(load.lags[window][:, server], want, atol=1e-9)
-    fifteen, sixteen = server_exhibits(load, on=True, caveats=())
+    fifteen, sixteen = server_exhibits(load, caveats=())
     assert fifteen.coverage[0].excluded == {"not recorded": 57600 + 100, "above 100%": 1}
     assert len(fifteen.charts[0].table.rows) == 6
     assert sixteen.charts[0].table.rows[0][:2] == ("1 min", 0)
@@ -50,7 +50,7 @@ def test_a_server_without_a_correlation_is_not_counted_as_weak(estimate_of: Any)
     rng = np.random.default_rng(16)
     values = np.repeat(rng.beta(1, 30, (400, 3)), 60, axis=0)  # every hour the same load
     values[:, 1], values[:, 2] = 0.0, np.nan  # one idle, one never recorded
-    _, sixteen = server_exhibits(reduce_servers(load_matrix(values)), on=True, caveats=())
+    _, sixteen = server_exhibits(reduce_servers(load_matrix(values)), caveats=())
     assert estimate_of(sixteen, "lag1_high_ratio").value == 1
 
 
@@ -66,7 +66,7 @@ def test_planted_load(planted_climate: Any, climate_exhibits: dict[str, Exhibit]
 
 
 def test_no_load_makes_no_exhibit() -> None:
-    assert list(server_exhibits(reduce_servers(load_matrix(np.full((100, 2), np.nan))), on=True, caveats=())) == []
+    assert list(server_exhibits(reduce_servers(load_matrix(np.full((100, 2), np.nan))), caveats=())) == []
 
 
 def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -86,7 +86,7 @@ def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhi
 def test_more_closes_than_opens_are_said_to_be_so() -> None:
     opens = np.random.default_rng(1).lognormal(10, 1, 3000)
     steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": 1.1 * opens})
-    thirteen = next(metadata_exhibits(steps, on=True, caveats=()))
+    thirteen = next(metadata_exhibits(steps, caveats=()))
     assert stands(thirteen, "not_closed") == "refuted"
 
 
@@ -96,8 +96,8 @@ def test_gaps_are_left_out() -> None:
     closes = opens.copy()
     closes[50] = np.nan
     steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": closes})
-    thirteen = next(metadata_exhibits(steps, on=False, caveats=()))
+    thirteen = next(metadata_exhibits(steps, caveats=()))
     found = {e.name: e.value for e in thirteen.estimates}
     assert found["not_closed_ratio"] == pytest.approx(0)
     empty = Steps(0, MINUTE_NS, {"open_ops": np.full(5, np.nan), "close_ops": np.zeros(5)})
-    assert list(metadata_exhibits(empty, on=True, caveats=())) == []
+    assert list(metadata_exhibits(empty, caveats=())) == []

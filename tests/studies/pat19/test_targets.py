@@ -86,7 +86,7 @@ def striped() -> dict[str, Exhibit]:
     covered = np.broadcast_to(np.float32(1), (ROWS, 120))
     matrices = {m: Matrix(m, 0, MINUTE_NS, names, v, covered) for m, v in values.items()}
     data = StudyData({}, {"targets": matrices}, (0, ROWS * MINUTE_NS), MINUTE_NS)
-    params = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+    params = {"filesystem": "s", "component_kind": "ost"}
     return {e.id: e for e in STUDIES["climate"].run(data, Facility(), params)}
 
 
@@ -125,7 +125,7 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
         for m in ("read_bytes", "write_bytes")
     }
     data = StudyData({}, {"targets": matrices}, (0, rows * MINUTE_NS), MINUTE_NS)
-    params = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+    params = {"filesystem": "s", "component_kind": "ost"}
     (made,) = [e for e in STUDIES["climate"].run(data, Facility(), params) if e.id == "pat19.table1"]
     want = {10: 2, 25: 2, 50: 2, 75: 2, 100: 1}
     for degree, clusters in want.items():
@@ -157,7 +157,7 @@ def test_the_chance_level_takes_away_what_targets_do_together(estimate_of: Any) 
     covered = np.broadcast_to(np.float32(1), pairs.shape)
     matrices = {m: Matrix(m, 0, MINUTE_NS, names, 1e9 * pairs, covered) for m in ("read_bytes", "write_bytes")}
     data = StudyData({}, {"targets": matrices}, (0, 4000 * MINUTE_NS), MINUTE_NS)
-    params = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+    params = {"filesystem": "s", "component_kind": "ost"}
     made = next(e for e in STUDIES["climate"].run(data, Facility(), params) if e.id == "pat19.fig11")
     assert estimate_of(made, "mean_read").value > 2
     assert estimate_of(made, "chance_mean_read").value < 1.25

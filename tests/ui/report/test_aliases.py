@@ -63,7 +63,7 @@ def test_all_places_of_an_exhibit_are_covered_and_what_papers_print_is_kept():
 
 def test_no_name_of_the_lake_is_in_an_anonymous_report(small_lake, material):
     sheets = front_sheets(small_lake, material, operator=True)
-    text = report_html(*anonymised(small_lake, material, sheets), anonymous=True)
+    text = report_html(*anonymised(small_lake, material, sheets))
     assert small_lake.facility.name not in text
     with small_lake.snapshot() as snapshot:
         users = snapshot.query("SELECT DISTINCT user FROM jobs").fetchall()

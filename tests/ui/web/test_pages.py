@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.papers import exhibits
 from ioweather.ui.web.app import STATIC
-from ioweather.ui.web.requests import TOPICS, exhibits_of
+from ioweather.ui.web.queries import TOPICS, exhibits_of
 from ioweather.ui.web.shell import NAVIGATION
 
 PAGES = [path for path, _ in NAVIGATION]

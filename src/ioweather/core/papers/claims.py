@@ -23,7 +23,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, as_printed, document, published
-from ioweather.core.results import Cell, Estimate, Exhibit, Finding, Published, ResultTable, columns_of, quantity_label
+from ioweather.core.results import (
+    POSITIVE_UNITS,
+    Cell,
+    Estimate,
+    Exhibit,
+    Finding,
+    Published,
+    ResultTable,
+    columns_of,
+    quantity_label,
+)
 from ioweather.core.units import format_value
 
 Standing: TypeAlias = Literal["supported", "weaker", "refuted", "undecided", "untestable"]
@@ -38,9 +48,6 @@ STANDINGS: Final[Mapping[Standing, str]] = {
 LEGEND: Final = (
     "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
 )
-NO_INTERVAL: Final = "no interval asked for"
-# Quantities that cannot be negative: their intervals are made of logarithms.
-POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds", "factor"})
 # [ours] On our side of a criterion of ours is agreement from this part of the paper's own distance from it on.
 _AGREES: Final = 0.9
 
@@ -157,8 +164,7 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     if claim.exact:
         p_value = None
     elif estimate.low is None or estimate.high is None:
-        why = NO_INTERVAL if estimate.method == NO_INTERVAL else "too few data for an interval"
-        return Judgement(claim, "undecided", estimate, limit, why)
+        return Judgement(claim, "undecided", estimate, limit, "too few data for an interval")
     else:
         p_value = _p_value(estimate, limit)
         if p_value > 1 / len(claims()):

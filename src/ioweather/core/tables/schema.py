@@ -32,7 +32,7 @@ COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
-# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.histograms`.
+# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.slowdown`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
 _EVENT_KEYS: Final = {
@@ -297,6 +297,10 @@ class TableSpec:
             scalars = (str, bytes, int, float, bool, type(None), np.generic)
             rows = next((len(value) for value in given.values() if not isinstance(value, scalars)), 1)
         return Frame({spec.name: build_column(spec, given.get(spec.name), rows) for spec in self.columns})
+
+    def frame_of(self, rows: Sequence[Mapping[str, Any]]) -> Frame:
+        """A frame of rows by the names of their columns; what a row does not have is null."""
+        return self.frame({name: [row.get(name) for row in rows] for name in self.names}, rows=len(rows))
 
     def check(self, frame: Frame, now_ns: int) -> Checked:
         """The possible rows of a frame of this table, and complaints about the others."""

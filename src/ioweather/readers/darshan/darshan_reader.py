@@ -28,8 +28,15 @@ from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.core.words import names_of
-from ioweather.readers.darshan.binary import MAGIC_BYTES, read_version_3
-from ioweather.readers.darshan.binary2 import BZIP2_MAGIC, FIRST_VERSION, GZIP_MAGIC, NO_JOB_ID, read_version_2
+from ioweather.readers.darshan.binary import (
+    BZIP2_MAGIC,
+    FIRST_VERSION,
+    GZIP_MAGIC,
+    MAGIC_BYTES,
+    NO_JOB_ID,
+    read_version_2,
+    read_version_3,
+)
 from ioweather.readers.darshan.format import LAYOUTS
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged, column
 from ioweather.readers.darshan.text import is_darshan_text, read_parser_text

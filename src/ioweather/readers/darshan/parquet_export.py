@@ -2,18 +2,16 @@
 
 A row is a record of a file, with its id and rank, as PyDarshan's `to_df()` and our `to_pandas()` have them; or a whole
 run, whose counters are sums over its files, as `darshan-parser --total` prints them. In both, columns of the job
-distinguish the runs. `export.toml` lists the names that columns may have. A SELECT could not do this: it names its
-columns, and these files differ in the counters that they have.
+distinguish the runs. A SELECT could not do this: it names its columns, and these files differ in the counters that they
+have.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -29,21 +27,36 @@ from ioweather.core.words import names_of
 from ioweather.readers.darshan.binary import check_job, check_ranks
 from ioweather.readers.darshan.darshan_reader import rows_of_logs
 from ioweather.readers.darshan.format import FIXED, NATIVE
-from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Form, Module
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module
 from ioweather.readers.reader_catalogue import FileReader
 
 _MAGIC: Final = b"PAR1"
+_LONGEST_FOOTER: Final = 16 << 20
 _ALL_FILES: Final = 0  # the record id of sums over all files
 # Counters of one file, which have no sum.
 _NO_SUM: Final = re.compile(r"RANK|VARIANCE|_MODE$|_MEM_ALIGNMENT$|TIME_SIZE$|_STRIDE\d|RENAMED_FROM")
-_LONGEST_FOOTER: Final = 16 << 20
 _MODULES: Final = {"POSIX": "POSIX_", "MPI-IO": "MPIIO_", "STDIO": "STDIO_"}
 _NEEDED: Final = ("BYTES_READ", "BYTES_WRITTEN")
-_REQUIRED: Final = ("job_id", "nprocs", "start", "end")
-# So many records at once: 90 counters each, 70 MB.
-_CHUNK_RECORDS: Final = 100_000
+# What columns are called in files that sites and researchers make; the first that is there is taken. Counters keep the
+# names that Darshan gives them, also behind a prefix.
+_PREFIXES: Final = ("", "total_", "TOTAL_")
+_JOB: Final = {
+    "log": "log log_name log_file darshan_log log_digest",
+    "job_id": "jobid job_id JobID",
+    "uid": "uid user_id",
+    "nprocs": "nprocs n_procs NPROCS",
+    "start": "start_time_sec start_time start",
+    "start_nanoseconds": "start_time_nsec",
+    "end": "end_time_sec end_time end",
+    "end_nanoseconds": "end_time_nsec",
+    "exe": "exe executable exe_name",
+    "log_version": "log_ver log_version",
+}
+_RECORD: Final = {"id": "id record_id", "rank": "rank", "path": "path file_name filename name"}
+_RECORD_TYPES: Final = {"id": "UBIGINT", "rank": "BIGINT", "path": "VARCHAR"}
 _NUMBERS: Final = names_of("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE")
-_RECORD_KINDS: Final = {"id": "UBIGINT", "rank": "BIGINT", "path": "VARCHAR"}
+# Records in memory at once: 90 counters each, 70 MB; the records of one run are read together.
+_CHUNK_RECORDS: Final = 100_000
 _Names: TypeAlias = dict[str, str]
 _HOW: Final = (
     "Beside Darshan's counters there must be columns of the job: jobid, uid, nprocs, start_time, end_time (seconds "
@@ -55,7 +68,17 @@ def _detect_darshan_export(head: bytes, path: Path) -> float:
     """The names of columns are in the last part of a Parquet file."""
     if not head.startswith(_MAGIC):
         return 0.0
-    footer = _footer(path)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 8))
+            length = int.from_bytes(file.read(4), "little")
+            if file.read(4) != _MAGIC or not 0 < length <= min(size, _LONGEST_FOOTER):
+                return 0.0
+            file.seek(max(0, size - 8 - length))
+            footer = file.read(length)
+    except OSError:
+        return 0.0
     return 0.9 if any(prefix.encode() + b"BYTES_READ" in footer for prefix in _MODULES.values()) else 0.0
 
 
@@ -94,31 +117,20 @@ DARSHAN_EXPORT = FileReader(
 )
 
 
-def _footer(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - 8))
-            length = int.from_bytes(file.read(4), "little")
-            if file.read(4) != _MAGIC or not 0 < length <= min(size, _LONGEST_FOOTER):
-                return b""
-            file.seek(max(0, size - 8 - length))
-            return file.read(length)
-    except OSError:
-        return b""
-
-
 def _find_columns(path: Path, types: Mapping[str, str]) -> tuple[_Names, _Names, dict[str, _Names]]:
     """Columns of the file: of the job, of the record, and by module those of the counters, by the name of each."""
-    names = tomllib.loads(resources.files(__package__).joinpath("export.toml").read_text(encoding="utf-8"))
     job, record = (
-        {what: found[0] for what, options in names[part].items() if (found := [n for n in options if n in types])}
-        for part in ("job", "record")
+        {
+            what: found[0]
+            for what, given in names.items()
+            if (found := [name for name in given.split() if name in types])
+        }
+        for names in (_JOB, _RECORD)
     )
     counters: dict[str, _Names] = {}
     for module, prefix in _MODULES.items():
         known = {name for key, each in FIXED.items() if key[0] == module for name in (*each.counters, *each.fcounters)}
-        for ahead in names["prefixes"]:
+        for ahead in _PREFIXES:
             mine = {name: ahead + name for name in sorted(known) if ahead + name in types}
             if all(prefix + name in mine for name in _NEEDED):
                 counters[module] = mine
@@ -128,7 +140,7 @@ def _find_columns(path: Path, types: Mapping[str, str]) -> tuple[_Names, _Names,
             f"{path} has counters, but not the bytes that were read and written.",
             hint="PyDarshan's to_df() has two frames: join them, counters.merge(fcounters, on=['id', 'rank']).",
         )
-    if missing := [what for what in _REQUIRED if what not in job]:
+    if missing := [what for what in ("job_id", "nprocs", "start", "end") if what not in job]:
         raise CorruptInput(f"{path} does not say which run its counters are of: it has no {missing[0]}.", hint=_HOW)
     if ("id" in record) != ("rank" in record):
         raise CorruptInput(f"{path} has one of id and rank: a record has both, a whole run none.", hint=_HOW)
@@ -150,50 +162,45 @@ def _read_runs(con: duckdb.DuckDBPyConnection, path: Path, file: str) -> Iterato
     """The runs of a file, some at a time; rows of one run need not be adjacent."""
     types = {row[0]: str(row[1]) for row in con.sql(f"DESCRIBE SELECT * FROM {file}").fetchall()}
     job, record, counters = _find_columns(path, types)
-    stamps = {what: types[job[what]].startswith("TIMESTAMP") for what in ("start", "end")}
-    keys = ", ".join(f"{_quote(name)} AS job_{what}" for what, name in job.items())
-    con.execute(f"""CREATE TEMP TABLE runs AS
-        SELECT *, (sum(records) OVER (ORDER BY run) - 1) // {_CHUNK_RECORDS} AS chunk FROM (
-            SELECT *, row_number() OVER () - 1 AS run FROM (
-                SELECT *, count(*) AS records FROM (SELECT {keys} FROM {file}) GROUP BY ALL ORDER BY ALL))""")
-    shown = [f"epoch_ns(job_{what})" if stamps.get(what) else f"job_{what}" for what in job]
-    about = {
-        run: _job(path, dict(zip(job, values, strict=True)), stamps)
-        for run, *values in con.sql(f"SELECT run, {', '.join(shown)} FROM runs ORDER BY run").fetchall()
-    }
-    if not about:
-        raise EmptyInput(f"{path} holds no row.")
+    keys = ", ".join(map(_quote, job.values()))
+    moments = {what for what in ("start", "end") if types[job[what]].startswith("TIMESTAMP")}
+    shown = [f"epoch_ns({_quote(name)})" if what in moments else _quote(name) for what, name in job.items()]
     # Null is -1 in a counter and NaN in a time, as in Darshan's own logs where it did not measure.
-    wanted = [f"CAST(f.{_quote(column)} AS {_RECORD_KINDS[what]}) AS {what}_" for what, column in record.items()]
+    wanted = [f"CAST({_quote(column)} AS {_RECORD_TYPES[what]}) AS {what}_" for what, column in record.items()]
     for columns in counters.values():
         for name, column in columns.items():
             kind, missing = ("DOUBLE", "'NaN'") if "_F_" in name else ("BIGINT", "-1")
-            wanted.append(f"coalesce(CAST(f.{_quote(column)} AS {kind}), {missing}) AS {name}")
-    same = " AND ".join(f"f.{_quote(name)} IS NOT DISTINCT FROM r.job_{what}" for what, name in job.items())
-    query = f"SELECT r.run, {', '.join(wanted)} FROM {file} f JOIN (FROM runs WHERE chunk = ?) r ON {same}"
-    for chunk, records in con.sql("SELECT chunk, sum(records) FROM runs GROUP BY chunk ORDER BY chunk").fetchall():
-        table: Any = con.execute(query, [int(chunk)]).fetchnumpy()
-        if len(table["run"]) != records:  # filters look at the statistics of a column, which others wrote
-            raise CorruptInput(f"{path}: statistics of its columns contradict their values.", hint="Fetch it again.")
+            wanted.append(f"coalesce(CAST({_quote(column)} AS {kind}), {missing}) AS {name}")
+    (records,) = con.sql(f"SELECT count(*) FROM {file}").fetchall()[0]
+    if not records:
+        raise EmptyInput(f"{path} holds no row.")
+    parts = 1 + records // _CHUNK_RECORDS
+    for part in range(parts):
+        # All rows of a run have the same hash.
+        chosen = f"FROM {file} WHERE hash({keys}) % {parts} = {part}"
+        runs = con.sql(f"SELECT DISTINCT {', '.join(shown)}, {keys} {chosen} ORDER BY {keys}").fetchall()
+        about = [_job(path, dict(zip(job, run, strict=False)), moments) for run in runs]
+        run_number = f"dense_rank() OVER (ORDER BY {keys}) - 1 AS run"
+        table: Any = con.sql(f"SELECT {run_number}, {', '.join(wanted)} {chosen}").fetchnumpy()
         for what in ("id", "rank") if "id" in record else ():
             if np.ma.getmaskarray(table[f"{what}_"]).any():
                 raise CorruptInput(f"{path} has a record without its {record[what]}.", hint=_HOW)
-        yield list(_logs_of_chunk(path, table, record, counters, about))
+        if about:
+            yield list(_logs_of_runs(path, table, record, counters, about))
 
 
-def _logs_of_chunk(
+def _logs_of_runs(
     path: Path,
     table: Mapping[str, NDArray[Any]],
     record: _Names,
     counters: Mapping[str, _Names],
-    about: Mapping[int, tuple[DarshanJob, str, str]],
+    about: list[tuple[DarshanJob, str, str]],
 ) -> Iterator[DarshanLog]:
     whole_runs = "id" not in record
-    run = np.asarray(table["run"], np.int64)
-    order = np.argsort(run, kind="stable")
-    starts = np.flatnonzero(np.diff(run[order], prepend=-1))
+    order = np.argsort(table["run"], kind="stable")
+    starts = np.flatnonzero(np.diff(table["run"][order], prepend=-1))
     for rows in np.split(order, starts[1:]):
-        job, version, digest = about[int(run[rows[0]])]
+        job, version, digest = about[int(table["run"][rows[0]])]
         modules: dict[str, Module] = {}
         for name, columns in counters.items():
             read, written = (table[f"{_MODULES[name]}{needed}"][rows] for needed in _NEEDED)
@@ -218,20 +225,27 @@ def _logs_of_chunk(
         if "path" in record and not whole_runs:
             named = zip(table["id_"][rows].tolist(), table["path_"][rows].tolist(), strict=True)
             names = {int(number): str(name) for number, name in named if isinstance(name, str)}
-        form: Form = "totals" if whole_runs else "export"
-        yield DarshanLog(version, NATIVE, "none", job, modules, names, (), (), digest, form=form)
+        form = "totals" if whole_runs else "export"
+        yield DarshanLog(version, NATIVE, "none", job, modules, names, (), (), digest, form=form)  # type: ignore[arg-type]
 
 
-def _job(path: Path, job: Mapping[str, Any], stamps: Mapping[str, bool]) -> tuple[DarshanJob, str, str]:
+def _job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[DarshanJob, str, str]:
     """The job of a run, the version of its log, and a digest."""
+
+    def moment_ns(what: str) -> int:
+        value, nanoseconds = job[what], job.get(f"{what}_nanoseconds")
+        whole = int(value)
+        if what in moments:
+            return whole
+        return whole * NS + (round((float(value) - whole) * 1e6) * 1000 if nanoseconds is None else int(nanoseconds))
+
     try:
-        start, end = (_moment(job[what], job.get(f"{what}_nanoseconds"), is_stamp) for what, is_stamp in stamps.items())
-        job_id, nprocs = (int(job[name]) if job.get(name) is not None else -1 for name in ("job_id", "nprocs"))
-        uid = _uid(job.get("uid"))
+        start, end = moment_ns("start"), moment_ns("end")
+        job_id, nprocs = (int(job[name]) if job[name] is not None else -1 for name in ("job_id", "nprocs"))
     except (TypeError, ValueError, OverflowError):
         raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
     check_job(start // NS, end // NS, nprocs)
-    exe = str(job.get("exe") or "")
+    exe, uid = str(job.get("exe") or ""), _uid(job.get("uid"))
     made = DarshanJob(uid, job_id, nprocs, start, end, (end - start) / NS, {}, exe, ())
     # Of the run, not of the file: an export that is made again next month has the same runs.
     identity = "\0".join(map(str, ("export", job_id, uid, nprocs, start, end, exe, job.get("log"))))
@@ -242,13 +256,6 @@ def _uid(value: Any) -> int:
     """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
     try:
         uid = -1 if value is None else int(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
     return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)
-
-
-def _moment(value: Any, nanoseconds: Any, is_stamp: bool) -> int:
-    if is_stamp:
-        return int(value)
-    whole = int(value)
-    return whole * NS + (int(nanoseconds) if nanoseconds is not None else round((float(value) - whole) * 1e6) * 1000)

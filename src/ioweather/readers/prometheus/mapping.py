@@ -46,7 +46,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.tables.schema import COMPONENT_KINDS
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.readers.frame_rows import series_frame
+from ioweather.readers.server_counters import series_frame
 
 Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
@@ -103,10 +103,10 @@ class Expression:
 @dataclass(frozen=True)
 class Rule:
     names: tuple[str, ...]
-    metric: Expression | None
     system: Expression
     kind: Expression
     component: Expression
+    metric: Expression | None = None
     where: Mapping[str, frozenset[str]] = field(default_factory=dict)
     factor: float = 1.0
     value: str = ""
@@ -165,100 +165,78 @@ def _host(labels: Labels) -> str:
     return found[1] if found else ""
 
 
+def _require(holds: object, message: str, hint: str = "") -> None:
+    if not holds:
+        raise UsageError(message, hint=hint)
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    unknown = sorted(set(given) - set(known))
+    _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
+
+
 def read_mapping(document: Mapping[str, Any], where: str) -> list[Rule]:
     """The rules of one mapping file; a mistake in it is a UsageError that says where."""
-    unknown = sorted(set(document) - {"title", "defaults", "metric"})
-    if unknown:
-        raise UsageError(f"{where} has an unknown part {unknown[0]!r}.", hint="There are: title, defaults, metric.")
-    entries = document.get("metric")
-    if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
-        raise UsageError(f"{where} has no [[metric]].", hint="See docs/how-to/prometheus-in.md.")
-    defaults = document.get("defaults", {})
-    if not isinstance(defaults, Mapping):
-        raise UsageError(f"{where}: [defaults] should be a table.")
-    return [
-        _rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in enumerate(entries, start=1)
-    ]
+    _refuse_unknown(document, ("title", "defaults", "metric"), where)
+    entries, defaults = document.get("metric"), document.get("defaults", {})
+    is_listed = isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries)
+    _require(is_listed, f"{where} has no [[metric]].", "See docs/how-to/prometheus-in.md.")
+    _require(isinstance(defaults, Mapping), f"{where}: [defaults] should be a table.")
+    numbered = enumerate(entries or (), start=1)
+    return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
 
 
 def _rule(entry: Mapping[str, Any], where: str) -> Rule:
-    unknown = sorted(set(entry) - _KEYS)
-    if unknown:
-        raise UsageError(f"{where}: there is no {unknown[0]!r}.", hint=f"There are: {', '.join(sorted(_KEYS))}.")
-    names = entry.get("names")
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
-        raise UsageError(f"{where}: `names` should be a list of names of metrics.")
-    is_job = "job" in entry
-    for needed in ("system", "kind", "component", *(("operation",) if is_job else ("metric",))):
-        if needed not in entry:
-            raise UsageError(f"{where}: `{needed}` is missing.")
+    _refuse_unknown(entry, _KEYS, where)
+    names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
+    is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
+    _require(is_named, f"{where}: `names` should be a list of names of metrics.")
+    _require(isinstance(given, Mapping), f"{where}: `where` should be a table of labels.")
+    is_number = isinstance(factor, int | float) and not isinstance(factor, bool) and 0 < factor < 1e30
+    _require(is_number, f"{where}: `factor` should be a number above 0.")
+    needed = ("system", "kind", "component", *(("job", "operation") if "job" in entry else ("metric",)))
+    for name in needed:
+        _require(name in entry, f"{where}: `{name}` is missing.")
     rule = Rule(
-        names=tuple(names),
-        metric=None if is_job else _expression(entry["metric"], f"{where}, metric"),
-        system=_expression(entry["system"], f"{where}, system"),
-        kind=_expression(entry["kind"], f"{where}, kind"),
-        component=_expression(entry["component"], f"{where}, component"),
-        where=_conditions(entry.get("where", {}), where),
-        factor=_factor(entry.get("factor", 1), where),
+        names=tuple(names or ()),
+        where={
+            name: frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
+            for name, wanted in given.items()
+        },
+        factor=float(factor),
         value=entry.get("value", ""),
-        job=_expression(entry["job"], f"{where}, job") if is_job else None,
-        operation=_expression(entry["operation"], f"{where}, operation") if is_job else None,
         job_field=entry.get("field", "count"),
+        **{name: _expression(entry[name], f"{where}, {name}") for name in needed},
     )
-    _check(rule, where)
-    return rule
-
-
-def _check(rule: Rule, where: str) -> None:
     for metric in () if rule.metric is None else rule.metric.constants:
-        if metric not in METRICS:
-            raise UsageError(f"{where}: {metric!r} is no metric of ours.", hint="docs/reference/tables.md lists them.")
-        if rule.value == "state" and METRICS[metric].extensive:
-            raise UsageError(f"{where}: {metric} adds up, and is no state.")
-        if rule.value in ("amount", "rate") and not METRICS[metric].extensive:
-            raise UsageError(f"{where}: {metric} does not add up, and is no {rule.value}.")
+        _require(
+            metric in METRICS, f"{where}: {metric!r} is no metric of ours.", "docs/reference/tables.md lists them."
+        )
+        is_extensive = METRICS[metric].extensive
+        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} adds up, and is no state.")
+        fits = rule.value not in ("amount", "rate") or is_extensive
+        _require(fits, f"{where}: {metric} does not add up, and is no {rule.value}.")
     for kind in rule.kind.constants:
-        if kind not in COMPONENT_KINDS:
-            raise UsageError(f"{where}: {kind!r} is no kind.", hint=f"There are: {', '.join(COMPONENT_KINDS)}.")
-    if rule.value not in ("", *VALUES):
-        raise UsageError(f"{where}: `value` is one of {', '.join(VALUES)}.")
-    if rule.job_field not in JOB_FIELDS:
-        raise UsageError(f"{where}: `field` is one of {', '.join(JOB_FIELDS)}.")
+        _require(kind in COMPONENT_KINDS, f"{where}: {kind!r} is no kind.", f"There are: {', '.join(COMPONENT_KINDS)}.")
+    _require(rule.value in ("", *VALUES), f"{where}: `value` is one of {', '.join(VALUES)}.")
+    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` is one of {', '.join(JOB_FIELDS)}.")
+    return rule
 
 
 def _expression(given: Any, where: str) -> Expression:
     if isinstance(given, str) and given:
         return Expression(text=given)
-    if not isinstance(given, Mapping) or not isinstance(given.get("label"), str) or not given["label"]:
-        raise UsageError(f"{where}: expected a text, or a table with a `label`.")
-    unknown = sorted(set(given) - {"label", "match", "map", "other"})
-    if unknown:
-        raise UsageError(f"{where}: there is no {unknown[0]!r}.", hint="There are: label, match, map, other.")
+    is_table = isinstance(given, Mapping) and isinstance(given.get("label"), str) and given["label"]
+    _require(is_table, f"{where}: expected a text, or a table with a `label`.")
+    _refuse_unknown(given, ("label", "match", "map", "other"), where)
     translated = given.get("map")
-    if translated is not None and not (
-        isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
-    ):
-        raise UsageError(f"{where}: `map` should be a table of texts.")
+    is_map = isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
+    _require(translated is None or is_map, f"{where}: `map` should be a table of texts.")
     try:
         match = re.compile(given["match"]) if "match" in given else None
     except (re.error, TypeError) as error:
         raise UsageError(f"{where}: `match` is no pattern: {error}.") from None
     return Expression("", given["label"], match, translated, given.get("other"))
-
-
-def _conditions(given: Any, where: str) -> dict[str, frozenset[str]]:
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{where}: `where` should be a table of labels.")
-    return {
-        name: frozenset(map(str, wanted)) if isinstance(wanted, list) else frozenset({str(wanted)})
-        for name, wanted in given.items()
-    }
-
-
-def _factor(given: Any, where: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e30:
-        raise UsageError(f"{where}: `factor` should be a number above 0.")
-    return float(given)
 
 
 @cache
@@ -451,35 +429,28 @@ class Amounts:
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
-    columns: dict[str, list[Any]] = {name: [] for name in JOB_OPERATIONS.names}
+    found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
         who = identity_of(job)
-        row = {
-            "start_ns": start,
-            "interval_ns": end - start,
-            "system": target.system,
-            "component_kind": target.kind,
-            "component": target.name,
-            "job_key": job,
-            "job_id": who.job_id,
-            "cluster": cluster if who.job_id is not None else None,
-            "uid": who.uid,
-            "exe": who.exe,
-            "host": who.host,
-            "operation": operation,
-            "count": round(amounts.get("count", 0.0)),
-            "bytes": _whole(amounts.get("bytes")),
-            "time_ns": _whole(amounts.get("time_ns")),
-            "histogram": None,
-            "quality": int(amounts["quality"]),
-        }
-        for name, values in columns.items():
-            values.append(row[name])
-    return JOB_OPERATIONS.frame(columns)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+        found.append(
+            {
+                "start_ns": start,
+                "interval_ns": end - start,
+                "job_key": job,
+                "operation": operation,
+                "count": 0,
+                "system": target.system,
+                "component_kind": target.kind,
+                "component": target.name,
+                "job_id": who.job_id,
+                "uid": who.uid,
+                "exe": who.exe,
+                "host": who.host,
+                "cluster": cluster if who.job_id is not None else None,
+                **{name: round(amount) for name, amount in amounts.items()},
+            }
+        )
+    return JOB_OPERATIONS.frame_of(found)
 
 
 _FRAME_ROWS: Final = 50_000

@@ -292,16 +292,12 @@ def _detect_find(head: bytes, path: Path) -> float:
     return 0.9 if _pattern_of(first) else 0.0
 
 
-def _read_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    return _list_frames("find", path, _find_entries(path), context)
-
-
 FIND = FileReader(
     "find",
     "lists by find -printf '%s %b %T@ %A@ %C@ %U %G %n %p\\n' (also '%y %D %i ...', lfs find's '... %Lo %p')",
     _TABLES,
     _detect_find,
-    _read_find,
+    lambda path, context: _list_frames("find", path, _find_entries(path), context),
 )
 
 
@@ -429,16 +425,12 @@ def _detect_gpfs(head: bytes, path: Path) -> float:
     return 0.85 if lines and _gpfs_parts(lines[0]) else 0.0
 
 
-def _read_gpfs(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    return _list_frames("gpfs", path, _gpfs_entries(path, context.zone), context)
-
-
 GPFS = FileReader(
     "gpfs",
     "GPFS policy lists (mmapplypolicy, LIST rules with SHOW)",
     _TABLES,
     _detect_gpfs,
-    _read_gpfs,
+    lambda path, context: _list_frames("gpfs", path, _gpfs_entries(path, context.zone), context),
 )
 
 

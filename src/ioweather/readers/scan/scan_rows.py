@@ -7,13 +7,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import file_system_of
 from ioweather.core.tables import TABLES
-from ioweather.core.words import names_of
+from ioweather.core.words import names_of, pairs_of
 from ioweather.readers.scan.tally import (
     FUTURE,
     HISTOGRAMS,
@@ -34,21 +34,9 @@ from ioweather.readers.scan.tally import (
 
 
 @dataclass(frozen=True)
-class TreeFacts:
-    """What the system reports of the file system of the root."""
-
-    mount: str | None
-    type: str | None
-    total_bytes: int | None
-    free_bytes: int | None
-    total_inodes: int | None
-    used_inodes: int | None
-
-
-@dataclass(frozen=True)
 class ScanFacts:
     """Facts of a scan that are not in its tally. `whole` says that the tree was walked, or the list read, to its end;
-    `names` that user and group numbers are those of this host."""
+    `names` that user and group numbers are those of this host; `tree` is None for a list."""
 
     scan_id: str
     start_ns: int
@@ -62,22 +50,28 @@ class ScanFacts:
     cpu_seconds: float | None = None
 
 
+class TreeFacts(NamedTuple):
+    """What the system reports of the file system of the root."""
+
+    mount: str | None
+    filesystem_type: str | None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    total_inodes: int | None = None
+    used_inodes: int | None = None
+
+
 def tree_facts(root: str) -> TreeFacts:
     """What the system reports of the file system of a directory."""
-    mount, kind = file_system_of(root)
+    known = TreeFacts(*file_system_of(root))
     try:
         found = os.statvfs(root)
     except OSError:
-        return TreeFacts(mount, kind, None, None, None, None)
-    inodes = found.f_files or None  # file systems that make inodes as they need them say 0
-    return TreeFacts(
-        mount,
-        kind,
-        found.f_blocks * found.f_frsize,
-        found.f_bavail * found.f_frsize,
-        inodes,
-        found.f_files - found.f_ffree if inodes else None,
-    )
+        return known
+    known = known._replace(total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize)
+    if not found.f_files:  # file systems that make inodes as they need them say 0
+        return known
+    return known._replace(total_inodes=found.f_files, used_inodes=found.f_files - found.f_ffree)
 
 
 _MOST: Final = (1 << 63) - 1  # sparse files can add up to more than 64 bits
@@ -90,18 +84,25 @@ def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> I
 
 
 def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Frame:
-    """The row of `scans`."""
-    counts, whole = tally.counts, tally.histograms()
-    tree, links = facts.tree, whole["link_count"]
-
-    def walked(name: str) -> int | None:
-        """The count of a walk; a list does not know it."""
-        return counts[name] if tree is not None else None
-
-    def present(name: str) -> int | None:
-        """The count of a walk, or of a list that has such entries."""
-        return counts[name] if tree is not None or counts[name] else None
-
+    """The row of `scans`. Some counts only a walk knows; others a list knows too, where it has such entries."""
+    counts, whole, is_walk = tally.counts, tally.histograms(), facts.tree is not None
+    walked = {
+        column: counts[name] if is_walk else None
+        for column, name in pairs_of("""
+            vanished_count=vanished unreadable_count=unreadable not_examined_count=not_examined
+            skipped_filesystem_count=other_filesystems skipped_snapshot_count=snapshots
+        """).items()
+    }
+    present = {
+        column: counts[name] if is_walk or counts[name] else None
+        for column, name in pairs_of("""
+            directory_count=directories symlink_count=symlinks other_count=others linked_name_count=linked_names
+        """).items()
+    }
+    links = whole["link_count"]
+    linked = sum(count_of(cell) for index, cell in links.items() if index > 1)
+    of_tree = {} if facts.tree is None else facts.tree._asdict()
+    of_tree.pop("mount", None)
     return TABLES["scans"].frame(
         rows=1,
         scan_id=facts.scan_id,
@@ -110,47 +111,38 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         host=facts.host,
         root=stored_text(facts.root)[0],
         system=stored_text(facts.system)[0],
-        filesystem_type=tree.type if tree else None,
         complete=facts.whole and not counts["unreadable"],
         entry_count=counts["entries"],
         file_count=counts["files"],
         file_bytes=_weight(whole.get("size")),
         capacity_bytes=_weight(whole.get("capacity")),
-        directory_count=present("directories"),
-        directory_bytes=_weight(whole["directory_size"]) if present("directories") is not None else None,
-        symlink_count=present("symlinks"),
-        other_count=present("others"),
-        linked_name_count=present("linked_names"),
-        linked_file_count=sum(count_of(cell) for index, cell in links.items() if index > 1)
-        if tree is not None or links
-        else None,
+        directory_bytes=None if present["directory_count"] is None else _weight(whole["directory_size"]),
+        linked_file_count=linked if is_walk or links else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
-        vanished_count=walked("vanished"),
-        unreadable_count=walked("unreadable"),
-        not_examined_count=walked("not_examined"),
-        skipped_filesystem_count=walked("other_filesystems"),
-        skipped_snapshot_count=walked("snapshots"),
-        total_bytes=_fits(tree.total_bytes) if tree else None,
-        free_bytes=_fits(tree.free_bytes) if tree else None,
-        total_inodes=_fits(tree.total_inodes) if tree else None,
-        used_inodes=_fits(tree.used_inodes) if tree else None,
         errors=_errors(tally, paths),
         largest=_largest(tally, paths),
         cpu_seconds=facts.cpu_seconds,
+        **walked,
+        **present,
+        **{name: min(value, _MOST) if isinstance(value, int) else value for name, value in of_tree.items()},
     )
 
 
 def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
     """The rows of `scan_bins`."""
-    rows: dict[str, list[Any]] = {name: [] for name in _BIN_COLUMNS}
-    for kind, owner, name, histograms in _owners(tally, facts.names):
-        for histogram, cells in histograms.items():
-            for label, low, high, age_low, age_high, cell in _bins(HISTOGRAMS[histogram], cells):
-                values = (kind, owner, name, histogram, label, low, high, age_low, age_high)
-                for column, value in zip(_BIN_COLUMNS, (*values, count_of(cell), _fits(weight_of(cell))), strict=True):
-                    rows[column].append(value)
+    rows = [
+        (kind, owner, name, histogram, *bounds, count_of(cell), _fits(weight_of(cell)))
+        for kind, owner, name, histograms in _owners(tally, facts.names)
+        for histogram, cells in histograms.items()
+        for *bounds, cell in _bins(HISTOGRAMS[histogram], cells)
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * len(_BIN_COLUMNS)
     return TABLES["scan_bins"].frame(
-        rows, rows=len(rows["count"]), scan_id=facts.scan_id, start_ns=facts.start_ns, root=stored_text(facts.root)[0]
+        {name: list(column) for name, column in zip(_BIN_COLUMNS, columns, strict=True)},
+        rows=len(rows),
+        scan_id=facts.scan_id,
+        start_ns=facts.start_ns,
+        root=stored_text(facts.root)[0],
     )
 
 
@@ -207,12 +199,8 @@ def _age_label(index: int) -> str:
     return "-1" if index == FUTURE else str(index)
 
 
-@overload
-def _fits(number: int) -> int: ...
-@overload
-def _fits(number: int | None) -> int | None: ...
-def _fits(number: int | None) -> int | None:
-    return None if number is None else min(number, _MOST)
+def _fits(number: int) -> int:
+    return min(number, _MOST)
 
 
 def _weight(cells: Mapping[Any, int] | None) -> int | None:

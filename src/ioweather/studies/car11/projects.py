@@ -5,11 +5,13 @@ The signatures say which part dominates the I/O of each project, and why (V.A-J,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
@@ -48,8 +50,9 @@ from ioweather.facts.runs import (
     similar_groups,
     strong_scaling,
 )
+from ioweather.stats.dependence import rank_correlation_within
 from ioweather.stats.estimates import (
-    difference_of_logs,
+    LEVEL,
     known,
     mean_estimate,
     median_estimate,
@@ -58,7 +61,6 @@ from ioweather.stats.estimates import (
     rank_estimate,
     share_estimate,
 )
-from ioweather.stats.series import rank_correlation_within
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
 
@@ -84,6 +86,7 @@ _OF_PROJECTS: Final[tuple[tuple[str, str, Callable[[float], bool]], ...]] = (
     ("unaligned_projects_ratio", "aligned_ratio", lambda mean: mean <= 0.5),
 )
 _JOBS_SHOWN: Final = 6
+_LEAST_PROGRAMS: Final = 4  # with fewer Student's t says nothing
 
 
 def run_io(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -116,25 +119,14 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
         factor = format_value(float(moved[0]) / max(1.0, float(moved[-1])), "factor")
         text = f"It moved {factor} as much as {shown[-1]}, the last of these."
         yield Finding(text, name="largest_against_last")
-    yield table(
-        "projects",
-        {
-            "project": ("", "text", shown),
-            "jobs": ("", "count", [part.rows for part in parts]),
-            "read": ("read", "bytes", read),
-            "written": ("written", "bytes", written),
-            "moved": ("together", "bytes", moved),
-            "ratio": ("of all bytes", "ratio", ratio),
-        },
+    columns = (
+        "project [text]; jobs [count]; read: read [bytes]; written: written [bytes]; moved: together [bytes]; "
+        "ratio: of all bytes [ratio]"
     )
-    bars = table(
-        "volumes",
-        {
-            "project": ("", "text", [*shown, *shown]),
-            "direction": ("", "text", ["read"] * len(shown) + ["written"] * len(shown)),
-            "bytes": ("", "bytes", np.concatenate([read, written])),
-        },
-    )
+    yield table("projects", columns, shown, [part.rows for part in parts], read, written, moved, ratio)
+    ways = ["read"] * len(shown) + ["written"] * len(shown)
+    columns = "project [text]; direction [text]; bytes [bytes]"
+    bars = table("volumes", columns, [*shown, *shown], ways, np.concatenate([read, written]))
     yield Chart.of("bars", bars, "x=project y=bytes series=direction", "Bytes read and written")
     yield jobs.caveats, jobs.coverage
 
@@ -311,7 +303,17 @@ def _posix_advantage(jobs: Runs) -> Estimate:
         if own.any():
             used = {name for each in set(sets[own].tolist()) if each for name in each.split(",")}
             logs[bool(used & {"MPI-IO", "HDF5", "PnetCDF"})].append(float(np.mean(np.log(rates[own]))))
-    return difference_of_logs("posix_over_mpiio", np.array(logs[False]), np.array(logs[True]), "programs")
+    name, first, second = "posix_over_mpiio", np.array(logs[False]), np.array(logs[True])
+    n = len(first) + len(second)
+    if min(len(first), len(second)) < _LEAST_PROGRAMS:
+        return Estimate(name, None, "factor", n=n, method=f"fewer than {_LEAST_PROGRAMS} programs of one kind")
+    # Welch's interval of a difference of logarithms.
+    parts = np.array([each.var(ddof=1) / len(each) for each in (first, second)])
+    freedom = parts.sum() ** 2 / (parts**2 / np.array([len(first) - 1, len(second) - 1])).sum()
+    difference = float(first.mean() - second.mean())
+    reach = -float(stdtrit(freedom, (1 - LEVEL) / 2)) * math.sqrt(parts.sum())
+    value, low, high = (math.exp(difference + sign * reach) for sign in (0, -1, 1))
+    return Estimate(name, value, "factor", low, high, LEVEL, n, "geometric means of programs, Welch")
 
 
 def key_access(row: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
-from ioweather.stats.estimates import INTERVALS, Intervals, plain
+from ioweather.stats.estimates import Intervals, plain
 from ioweather.stats.grid import (
     SERVER_TRAFFIC,
     Steps,
@@ -40,7 +40,6 @@ from ioweather.stats.grid import (
     offsets_ns,
     traffic_steps,
 )
-from ioweather.stats.series import Change, single_change
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"
@@ -63,7 +62,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     """Make fig. 6 and 7."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
-        intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
+        intervals = Intervals(steps.usable, steps.step_ns)
         yield _throughput(steps, facility)
         yield _distribution(steps, intervals, facility, str(params["filesystem"]))
 
@@ -231,11 +230,129 @@ class Days:
         return np.flatnonzero((self.recorded >= _MIN_DAY) & (self.read + self.write > 0))
 
 
+# Autocorrelations that are simulated, and the number of series for each.
+_TRIED: Final = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95])
+_SERIES: Final = 150
+# [ours] Quantile of the residual correlation that is matched. A low one overestimates the correlation; an underestimate
+# would find changes in series without any.
+_MATCHED_QUANTILE: Final = 0.16
+_BEFORE: Final = 100
+_SEED: Final = 20110225
+
+
+@dataclass(frozen=True)
+class Change:
+    """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
+    weighted variance that the change explains; `p_value` how often series without a change, with the autocorrelation
+    `lag_one`, have as much explained by their best one."""
+
+    index: int
+    before: float
+    after: float
+    explained: float
+    p_value: float
+    lag_one: float
+    replicates: int
+
+
+def single_change(
+    values: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    *,
+    min_side: int = 3,
+    replicates: int = 999,
+) -> Change | None:
+    """Return the best single change in the level of a weighted series, with at least `min_side` values on each side;
+    None if too short or flat.
+
+    Weighted least squares over all places (values as shares, weights as volumes: the level of a side is then its volume
+    share). The p-value compares with autoregressive series of order one without a change. Shuffled blocks would forget
+    more than days do: on series with an autocorrelation of 0.8 they found a change in a quarter of the cases at 5%.
+    """
+    level = np.asarray(values, np.float64)
+    weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
+    if len(level) < 2 * min_side or weight.sum() <= 0:
+        return None
+    gains, total = _gains(level[None], weight[None], min_side)
+    if not total[0] > 0:
+        return None
+    index = int(np.argmax(gains[0])) + min_side
+    explained = float(gains[0].max() / total[0])
+    rng = np.random.default_rng(_SEED)
+    rest = _without_best(level[None], weight, min_side)[0]
+    lag_one = _calibrated_lag_one(rest, weight, min_side, rng)
+    null_gains, totals = _gains(_drawn(rng, rest, lag_one, replicates), np.tile(weight, (replicates, 1)), min_side)
+    # The observed order counts as one of the series, so p is never 0.
+    reached = int(np.sum(null_gains.max(axis=1) / totals >= explained * (1 - 1e-12)))
+    levels = [_level(level[part], weight[part]) for part in (slice(None, index), slice(index, None))]
+    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), lag_one, replicates)
+
+
+def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:
+    """Return rows minus their levels before and after the best change of each."""
+    gains, _ = _gains(values, np.tile(weight, (len(values), 1)), min_side)
+    before = np.arange(values.shape[1]) < (gains.argmax(axis=1) + min_side)[:, None]
+    out = values.copy()
+    for side in (before, ~before):
+        mass = (side * weight).sum(axis=1)
+        level = (side * weight * values).sum(axis=1) / np.where(mass > 0, mass, 1.0)
+        out -= side * level[:, None]
+    return out
+
+
+def _lag_one(rows: Floats) -> Floats:
+    squares = (rows**2).sum(axis=1)
+    return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
+
+
+def _calibrated_lag_one(rest: Floats, weight: Floats, min_side: int, rng: np.random.Generator) -> float:
+    """Return the lag-one autocorrelation, calibrated by simulation: removing the best change biases it down."""
+    seen = [
+        np.quantile(
+            _lag_one(_without_best(_drawn(rng, None, tried, _SERIES, len(rest)), weight, min_side)), _MATCHED_QUANTILE
+        )
+        for tried in _TRIED
+    ]
+    return float(np.interp(_lag_one(rest[None])[0], np.maximum.accumulate(seen), _TRIED, left=0.0))
+
+
+def _drawn(rng: np.random.Generator, rest: Floats | None, lag_one: float, rows: int, n: int = 0) -> Floats:
+    """Draw autoregressive series, with normal innovations or those of the residuals `rest`."""
+    if rest is None:
+        innovations = rng.standard_normal((rows, n + _BEFORE))
+    else:
+        own = rest[1:] - float(_lag_one(rest[None])[0]) * rest[:-1]
+        innovations = rng.choice(own - own.mean(), (rows, len(rest) + _BEFORE))
+    out = innovations.copy()
+    for step in range(1, out.shape[1]):
+        out[:, step] += lag_one * out[:, step - 1]
+    return out[:, _BEFORE:]
+
+
+def _level(values: Floats, weights: Floats) -> float:
+    total = weights.sum()
+    return float(values @ weights / total) if total > 0 else float("nan")
+
+
+def _gains(values: Floats, weights: Floats, min_side: int) -> tuple[Floats, Floats]:
+    """Fall of the weighted sum of squares for a change before each admissible place; and the sum without one."""
+    w, wx = np.cumsum(weights, axis=1), np.cumsum(weights * values, axis=1)
+    all_w, all_wx = w[:, -1:], wx[:, -1:]
+    left = slice(min_side - 1, values.shape[1] - min_side)
+    mean = all_wx / all_w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, written so that an empty side gives 0.
+        shift = wx[:, left] - mean * w[:, left]
+        gain = shift**2 * all_w / (w[:, left] * (all_w - w[:, left]))
+    total = np.sum(weights * (values - mean) ** 2, axis=1)
+    return np.nan_to_num(gain, nan=0.0, posinf=0.0), total
+
+
 def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on volume per day."""
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
-        yield _volume(steps, data, facility, on=bool(params["intervals"]))
+        yield _volume(steps, data, facility)
 
 
 def _days(steps: Steps, facility: Facility) -> Days:
@@ -250,10 +367,10 @@ def _days(steps: Steps, facility: Facility) -> Days:
 
 
 @exhibit("car11.volume")
-def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Iterator[Piece]:
+def _volume(steps: Steps, data: StudyData, facility: Facility) -> Iterator[Piece]:
     days = _days(steps, facility)
     n, names = len(days.day), [day_name(int(day)) for day in days.day]
-    intervals = Intervals(days.recorded > 0, DAY_NS, on=on, unit=1, unit_name="day")
+    intervals = Intervals(days.recorded > 0, DAY_NS, unit=1, unit_name="day")
     per_day = np.stack([days.read, days.write, days.recorded], axis=1)
     totals = [float(days.read.sum()), float(days.write.sum())]
     read = intervals.estimate("per_day_read", "bytes", per_day, lambda s: s[:, 0] / s[:, 2], n=n)
@@ -265,17 +382,12 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
     per_read, per_write, all_read, all_write = (format_bytes(v or 0.0) for v in (read.value, write.value, *totals))
     text = f"{per_read} were read and {per_write} written per day, {all_read} and {all_write} in all."
     yield Finding(text, name="volume_per_day")
-    yield table(
-        "days",
-        {
-            "day": ("day", "date", names),
-            "read": ("read", "bytes", days.read),
-            "write": ("written", "bytes", days.write),
-            "share": ("read share", "ratio", days.share),
-            "recorded": ("recorded", "ratio", np.minimum(days.recorded, 1.0)),
-        },
-        "Volume by day",
+    columns = (
+        "day: day [date]; read: read [bytes]; write: written [bytes]; share: read share [ratio]; "
+        "recorded: recorded [ratio]"
     )
+    numbers = (days.read, days.write, days.share, np.minimum(days.recorded, 1.0))
+    yield table("days", columns, names, *numbers, title="Volume by day")
     use = days.usable
     change = single_change(days.share[use], (days.read + days.write)[use], min_side=_MIN_SIDE_DAYS)
     references: tuple[Reference, ...] = ()
@@ -284,7 +396,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
         yield Finding(text, name="change_needs_days")
     else:
         first_day = int(days.day[use[change.index]])
-        yield _change_estimates(days, change, on=on)
+        yield _change_estimates(days, change)
         if change.p_value < _SIGNIFICANT:
             sides = f"from {change.before:.1%} before to {change.after:.1%} after (p = {change.p_value:.3f})"
             yield Finding(f"The read share changed on {day_name(first_day)}, {sides}.", name="change_of_mix")
@@ -297,20 +409,17 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> I
     drawn = use if len(use) else np.arange(n)
     part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
     shown = [np.where(counts, values, np.nan)[part] for values in (days.read, days.write, days.share)]
-    label, ways = f"day in {days.zone}", ["read"] * len(names[part]) + ["write"] * len(names[part])
-    volume = {
-        "day": (label, "date", names[part] * 2),
-        "series": ("", "text", ways),
-        "value": ("volume of the day", "bytes", np.concatenate(shown[:2])),
-    }
-    mix = {"day": (label, "date", names[part]), "value": ("read share of the day", "ratio", shown[2])}
-    yield Chart.of("timeline", table("volume", volume), "x=day y=value series", "Volume per day", references=references)
-    yield Chart.of("timeline", table("mix", mix), "x=day y=value", "Read share", references=references), _CAVEATS
+    label, ways = f"day: day in {days.zone} [date]", ["read"] * len(names[part]) + ["write"] * len(names[part])
+    columns = f"{label}; series [text]; value: volume of the day [bytes]"
+    volume = table("volume", columns, names[part] * 2, ways, np.concatenate(shown[:2]))
+    mix = table("mix", f"{label}; value: read share of the day [ratio]", names[part], shown[2])
+    yield Chart.of("timeline", volume, "x=day y=value series", "Volume per day", references=references)
+    yield Chart.of("timeline", mix, "x=day y=value", "Read share", references=references), _CAVEATS
     yield f"Days are those of {days.zone}.", steps.coverage("intervals")
     yield Coverage(n, len(use), "days", {}, "at least half recorded")
 
 
-def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estimate]:
+def _change_estimates(days: Days, change: Change) -> Iterator[Estimate]:
     """Read share on both sides of the day, given the day."""
     use = days.usable
     method = (
@@ -324,7 +433,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estim
         "read_ratio_after_change[to the end]": use[change.index :],
     }
     for name, chosen in sides.items():
-        intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, on=on, unit=1, unit_name="day")
+        intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
         sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
         yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
 
@@ -345,17 +454,13 @@ def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -
         share = float(days.read.sum() / (days.read + days.write).sum())
         pull = (read_after - read_before) * (1 - share) - (write_after - write_before) * share
         order = np.argsort(-np.abs(pull), kind="stable")[:_PROJECTS]
-        yield table(
-            "projects_volume",
-            {
-                "project": ("project", "text", [read.projects[i] for i in order]),
-                "read_before": ("read per day before", "bytes", read_before[order]),
-                "read_after": ("after", "bytes", read_after[order]),
-                "write_before": ("written per day before", "bytes", write_before[order]),
-                "write_after": ("after", "bytes", write_after[order]),
-            },
-            "Projects by how much they moved the mix (instrumented runs)",
+        columns = (
+            "project: project [text]; read_before: read per day before [bytes]; read_after: after [bytes]; "
+            "write_before: written per day before [bytes]; write_after: after [bytes]"
         )
+        numbers = (each[order] for each in (read_before, read_after, write_before, write_after))
+        title = "Projects by how much they moved the mix (instrumented runs)"
+        yield table("projects_volume", columns, [read.projects[i] for i in order], *numbers, title=title)
         top = int(order[0])
         before, after = read_before[top] + write_before[top], read_after[top] + write_after[top]
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
@@ -364,15 +469,9 @@ def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -
         activity = days_of_jobs(jobs, facility, span)
         hours_before, hours_after = sides(activity)
         order = np.argsort(-np.abs(hours_after - hours_before), kind="stable")[:_PROJECTS]
-        yield table(
-            "projects_node_hours",
-            {
-                "project": ("project", "text", [activity.projects[i] for i in order]),
-                "before": ("node-hours per day before", "count", hours_before[order]),
-                "after": ("after", "count", hours_after[order]),
-            },
-            "Projects by change of node-hours per day (scheduler log)",
-        )
+        columns = "project: project [text]; before: node-hours per day before [count]; after: after [count]"
+        names, title = [activity.projects[i] for i in order], "Projects by change of node-hours per day (scheduler log)"
+        yield table("projects_node_hours", columns, names, hours_before[order], hours_after[order], title=title)
         top = int(order[0])
         before, after = float(hours_before[top]), float(hours_after[top])
         shown = f"{before:,.0f} node-hours per day before, {after:,.0f} after"
@@ -394,7 +493,7 @@ STUDY = Study(
     exhibits=("car11.fig6", "car11.fig7"),
     needs=(choices.TRAFFIC_NEED,),
     run=run,
-    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+    params=choices.TRAFFIC_PARAMS,
     too_few="no interval of the period has samples of all servers that can be used",
 )
 DAILY_VOLUME = Study(
@@ -415,5 +514,5 @@ DAILY_VOLUME = Study(
         Need("applications", "applications", columns=("log_digest", "uid", "exe", "job_id"), optional=True),
     ),
     run=run_volume,
-    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+    params=choices.TRAFFIC_PARAMS,
 )

@@ -19,7 +19,7 @@ from ioweather.core.words import names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, spread_over_steps
 from ioweather.facts.runs import JOB_COLUMNS
-from ioweather.stats.estimates import INTERVALS, Intervals, number, plain, share_estimate
+from ioweather.stats.estimates import Intervals, number, plain, share_estimate
 from ioweather.stats.grid import SERVER_TRAFFIC, Steps, traffic_steps
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
@@ -102,7 +102,7 @@ def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params
     own = logged.on_grid(steps.start_ns, steps.step_ns, steps.count)
     system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
     total = float(np.nansum(system))
-    intervals = Intervals(usable, steps.step_ns, on=bool(params["intervals"]))
+    intervals = Intervals(usable, steps.step_ns)
     sums = intervals.sums(np.where(usable, own, 0.0), np.where(usable, system, 0.0))
     n = int(usable.sum())
     share = intervals.estimate("covered_ratio", "ratio", sums, lambda s: s[:, 0] / s[:, 1], n=n, scale="log")
@@ -219,6 +219,6 @@ STUDY = Study(
         Need("jobs", "jobs", columns=JOB_COLUMNS, optional=True),
     ),
     run=run,
-    params=(*choices.TRAFFIC_PARAMS, INTERVALS, FINE),
+    params=(*choices.TRAFFIC_PARAMS, FINE),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.special import chdtri
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Params, Study, StudyData
@@ -17,7 +18,6 @@ from ioweather.core.units import HOUR_NS, format_seconds
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
 from ioweather.stats.dependence import (
-    LEVEL,
     MIN_PAIRS,
     Association,
     ShiftNull,
@@ -28,13 +28,13 @@ from ioweather.stats.dependence import (
     coefficients,
     complete_pairs,
     shift_null,
+    spearman,
     spearman_change,
     spearman_interval,
     time_shifts,
 )
-from ioweather.stats.estimates import number, plain
+from ioweather.stats.estimates import LEVEL, number, plain
 from ioweather.stats.grid import SystemGrid
-from ioweather.stats.series import spearman
 from ioweather.stats.summary_tables import p_text
 from ioweather.studies.mad17.run_groups import (
     IN_TIME_ORDER,
@@ -297,8 +297,6 @@ def _all_groups(known: list[tuple[float, int]], way: str) -> Estimate:
 
 def _heterogeneity(known: list[tuple[float, int]], way: str) -> Estimate:
     """Return how much more groups differ than chance makes them: Cochran's Q per degree of freedom, 1 by chance."""
-    from scipy.special import chdtri  # a third of a second of start-up
-
     name, freedom = f"spearman_{way}_heterogeneity", len(known) - 1
     if freedom < 1:
         return plain(name, None, "factor", n=len(known), method="one group has nothing to differ from")

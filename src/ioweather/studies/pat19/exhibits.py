@@ -16,25 +16,27 @@ from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.papers.claims import STANDINGS, claims, evidence, judge
 from ioweather.core.results import Cell, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.stats.estimates import INTERVALS, Intervals
+from ioweather.stats.estimates import Intervals
 from ioweather.stats.grid import facility_zone, steps_of
-from ioweather.studies.pat19.matrices import Climate, limits_of, reduce_servers, reduce_targets
-from ioweather.studies.pat19.server_load import METADATA, metadata_exhibits, server_exhibits
-from ioweather.studies.pat19.targets import (
+from ioweather.studies.pat19.components import (
+    METADATA,
     degree_distribution,
     high_phase_counts,
     imbalance_of_targets,
+    metadata_exhibits,
     sensitivity,
+    server_exhibits,
     target_correlations,
 )
-from ioweather.studies.pat19.volume_and_phases import (
+from ioweather.studies.pat19.matrices import Climate, Limits, reduce_servers, reduce_targets
+from ioweather.studies.pat19.system import (
     cumulative_volume,
-    high_phases,
-    low_phases,
+    days_of_week,
+    hours_of_day,
+    phases,
     rate_distribution,
     system_correlations,
 )
-from ioweather.studies.pat19.weekly_pattern import days_of_week, hours_of_day
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
 NOT_REAL = ("over_limit", "reset", "shutdown")
@@ -53,8 +55,8 @@ _TARGETS: Final[Mapping[str, Callable[[Climate], Exhibit | None]]] = {
     "pat19.fig4": rate_distribution,
     "pat19.fig5": hours_of_day,
     "pat19.fig6": days_of_week,
-    "pat19.fig7": high_phases,
-    "pat19.fig8": low_phases,
+    "pat19.fig7": lambda climate: phases(climate, "high"),
+    "pat19.fig8": lambda climate: phases(climate, "low"),
     "pat19.fig9": system_correlations,
     "pat19.fig10": imbalance_of_targets,
     "pat19.fig11": degree_distribution,
@@ -87,14 +89,13 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     if "pat19.observations" in data.wanted:  # it is made of all others
         data = replace(data, wanted=frozenset())
     made: list[Exhibit] = []
-    on = bool(params["intervals"])
     metadata = data.frames.get("metadata")
     if metadata is not None and metadata.rows and data.wants("pat19.fig13", "pat19.fig14"):
         steps = steps_of(metadata, METADATA, data.step_ns, data.period_ns)
-        made += metadata_exhibits(steps, on=on, caveats=data.caveats)
+        made += metadata_exhibits(steps, data.caveats)
     matrix = data.matrices.get("servers", {}).get("cpu_ratio")
     if matrix is not None and matrix.steps and data.wants("pat19.fig15", "pat19.fig16"):
-        made += server_exhibits(reduce_servers(matrix, data.spread), on=on, caveats=data.caveats)
+        made += server_exhibits(reduce_servers(matrix, data.spread), data.caveats)
     climate = _climate(data, facility, params) if data.wants(*_TARGETS, "pat19.observations") else None
     if climate is not None:
         found = [make(climate) for name, make in _TARGETS.items() if data.wants(name)]
@@ -115,7 +116,7 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
     if any(metric not in matrices or not matrices[metric].steps for metric in choices.TRAFFIC):
         return None
     filesystem = str(params["filesystem"])
-    limits = limits_of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
+    limits = Limits.of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
     parts = [part for part, names in _PARTS.items() if data.wants(*names)]
     targets = reduce_targets(matrices, limits, parts, data.spread)
     steps = targets.system
@@ -134,7 +135,7 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
     burst_buffer = None
     if frame is not None and frame.rows:
         burst_buffer = steps_of(frame, choices.TRAFFIC, data.step_ns, data.period_ns)
-    intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]), unit=targets.unit)
+    intervals = Intervals(steps.usable, steps.step_ns, unit=targets.unit)
     kind, zone = str(params["component_kind"]), facility_zone(facility)
     return Climate(targets, intervals, kind, *zone, burst_buffer, caveats)
 
@@ -194,7 +195,6 @@ STUDY = Study(
         Param("metadata_kind", "mds or mdt; default: mds where it is there", choose=choices.metadata_kind),
         Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
         Param("burst_buffer_kind", "its kind of component", choose=choices.burst_buffer_kind),
-        INTERVALS,
     ),
     spreads=True,
 )

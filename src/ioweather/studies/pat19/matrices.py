@@ -8,24 +8,32 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, starmap
+from typing import Any
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
-from ioweather.stats.bootstrap import sums_by_unit, unit_steps
-from ioweather.stats.estimates import Intervals
+from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps
 from ioweather.stats.grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
-from ioweather.stats.phases import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sorted_activity
-from ioweather.stats.series import correlation, lagged_column_sums, window_sums
+from ioweather.stats.series import (
+    TOLERANCE,
+    ParallelismCounts,
+    correlation,
+    count_clusters,
+    join_counts,
+    lagged_column_sums,
+    sorted_activity,
+    window_sums,
+)
 
 WAYS = ("read", "write")
 READ, WRITE = TRAFFIC
@@ -42,6 +50,7 @@ WEAK_CORRELATION = 0.3
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
 _SHUTDOWN = f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}"
+_TURNS = 20191117  # seed
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,19 @@ class Grid:
     step_ns: int
     steps: int
     components: tuple[str, ...]
+
+    @classmethod
+    def of(cls, matrices: Sequence[BlockwiseMatrix]) -> Grid:
+        """Return the grid that covers all matrices; ValueError for different steps or phases."""
+        step = matrices[0].step_ns
+        if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
+            raise ValueError("matrices of one study lie on different grids")
+        start = min(matrix.start_ns for matrix in matrices)
+        end = max(matrix.start_ns + matrix.steps * step for matrix in matrices)
+        components = matrices[0].components
+        if any(matrix.components != components for matrix in matrices):
+            components = tuple(sorted({name for matrix in matrices for name in matrix.components}))
+        return cls(start, step, (end - start) // step, components)
 
     @property
     def unit(self) -> int:
@@ -78,19 +100,6 @@ class Grid:
         return out
 
 
-def common_grid(matrices: Sequence[BlockwiseMatrix]) -> Grid:
-    """Return the grid that covers all matrices; ValueError for different steps or phases."""
-    step = matrices[0].step_ns
-    if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
-        raise ValueError("matrices of one study lie on different grids")
-    start = min(matrix.start_ns for matrix in matrices)
-    end = max(matrix.start_ns + matrix.steps * step for matrix in matrices)
-    components = matrices[0].components
-    if any(matrix.components != components for matrix in matrices):
-        components = tuple(sorted({name for matrix in matrices for name in matrix.components}))
-    return Grid(start, step, (end - start) // step, components)
-
-
 @dataclass(frozen=True)
 class Limits:
     """Largest possible amounts per step, and excluded times. None: not known, nothing is excluded."""
@@ -99,21 +108,13 @@ class Limits:
     system: float | None = None
     windows: tuple[tuple[int, int], ...] = ()
 
-
-def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
-    """Return the limits of a file system, per step."""
-    known = facility.filesystem(filesystem)
-    seconds = step_ns / 1e9
-    component = known.component_limit_bytes_per_s if known else None
-    system = known.peak_bytes_per_s if known else None
-    return Limits(
-        component * seconds if component else None,
-        system * seconds if system else None,
-        tuple((window.start_ns, window.end_ns) for window in facility.maintenance),
-    )
-
-
-_TURNS = 20191117  # seed
+    @classmethod
+    def of(cls, facility: Facility, filesystem: str, step_ns: int) -> Limits:
+        """Return the limits of a file system."""
+        known, seconds = facility.filesystem(filesystem), step_ns / 1e9
+        rates = (known.component_limit_bytes_per_s, known.peak_bytes_per_s) if known else (None, None)
+        component, system = (rate * seconds if rate else None for rate in rates)
+        return cls(component, system, tuple((window.start_ns, window.end_ns) for window in facility.maintenance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,27 +125,12 @@ class Targets:
     components: tuple[str, ...]
     unit: int
     system: Steps
+    over_limit_cells: int
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
     chance: Mapping[str, ParallelismCounts]  # by metric: each target turned in time against the others
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
     nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
-    over_limit_cells: int
-
-
-@dataclass(eq=False)
-class _Reduced:
-    """One stretch of the targets: see `Targets`."""
-
-    system: dict[str, Floats]
-    silent: Bools  # steps without traffic
-    reasons: dict[str, int] = field(default_factory=dict)
-    over_limit_cells: int = 0
-    totals: dict[str, Floats] = field(default_factory=dict)
-    degrees: dict[tuple[str, float, int], ParallelismCounts] = field(default_factory=dict)
-    chance: dict[str, ParallelismCounts] = field(default_factory=dict)
-    lags: dict[tuple[str, int], Floats] = field(default_factory=dict)
-    nearest: dict[str, Floats] = field(default_factory=dict)
 
 
 def reduce_targets(
@@ -155,81 +141,89 @@ def reduce_targets(
 ) -> Targets:
     """Read and reduce every stretch; `spread` may do so in other processes. `parts` names the costly parts to make."""
     ordered = [matrices[metric] for metric in TRAFFIC]
-    grid = common_grid(ordered)
+    grid = Grid.of(ordered)
     done = list(spread(_reduce_stretch, [(ordered, limits, tuple(parts), *ends) for ends in grid.stretches()]))
-    system = {metric: np.concatenate([part.system[metric] for part in done] or [np.zeros(0)]) for metric in TRAFFIC}
+
+    def joined(kind: str, join: Callable[[list[Any]], Any]) -> dict[Any, Any]:
+        return {key: join([part[kind][key] for part in done]) for key in done[0][kind]}
+
+    system = joined("system", np.concatenate)
     reasons: dict[str, int] = {}
     for part in done:
-        for reason, steps in part.reasons.items():
+        for reason, steps in part["reasons"].items():
             reasons[reason] = reasons.get(reason, 0) + steps
-    if done and len(grid.components) >= FEWEST_COMPONENTS:
+    if len(grid.components) >= FEWEST_COMPONENTS:
         # A shutdown over the border of two units is too short in each; correlations keep these few steps.
-        silent = shutdown_steps(np.concatenate([part.silent for part in done]), grid.step_ns / NS)
+        silent = shutdown_steps(np.concatenate([part["silent"] for part in done]), grid.step_ns / NS)
         rest = silent & ~np.isnan(np.sum(list(system.values()), axis=0))
         for values in system.values():
             values[rest] = np.nan
         if rest.any():
             reasons[_SHUTDOWN] = reasons.get(_SHUTDOWN, 0) + int(rest.sum())
-    first = done[0] if done else _Reduced({}, np.zeros(0, np.bool_))
-    lags = {key: np.sum([part.lags[key] for part in done], axis=0) for key in first.lags}
-    nearest = {pair: np.concatenate([part.nearest[pair] for part in done]) for pair in first.nearest}
     return Targets(
         grid.components,
         grid.unit,
         Steps(grid.start_ns, grid.step_ns, system, reasons),
-        {metric: np.concatenate([part.totals[metric] for part in done]) for metric in first.totals},
-        {key: join_counts([part.degrees[key] for part in done]) for key in first.degrees},
-        {key: join_counts([part.chance[key] for part in done]) for key in first.chance},
-        {key: correlation(np.moveaxis(sums, 1, -1)) for key, sums in lags.items()},
-        {pair: np.moveaxis(sums, 1, -1) for pair, sums in nearest.items()},
-        sum(part.over_limit_cells for part in done),
+        sum(part["over_limit_cells"] for part in done),
+        joined("totals", np.concatenate),
+        joined("degrees", join_counts),
+        joined("chance", join_counts),
+        joined("lags", lambda sums: correlation(np.moveaxis(np.sum(sums, axis=0), 1, -1))),
+        joined("nearest", lambda sums: np.moveaxis(np.concatenate(sums), 1, -1)),
     )
 
 
 def _reduce_stretch(
     matrices: Sequence[BlockwiseMatrix], limits: Limits, parts: Collection[str], first: int, last: int
-) -> _Reduced:
-    grid = common_grid(matrices)
+) -> dict[str, Any]:
+    """One stretch: see `Targets`; `reasons` counts excluded steps, `silent` are steps without traffic."""
+    grid = Grid.of(matrices)
     lead = min(first, _LEAD)
     rows = {m: grid.rows(matrix, first - lead, last) for m, matrix in zip(TRAFFIC, matrices, strict=True)}
-    out = _Reduced({metric: np.full(last - first, np.nan) for metric in TRAFFIC}, np.zeros(last - first, np.bool_))
-    edges = sorted({0, *range(lead, len(rows[READ]), grid.unit), len(rows[READ])})
-    for start, stop in pairwise(edges):
-        _clean(
-            rows, slice(start, stop), grid, first - lead + start, limits, out if start >= lead else None, start - lead
-        )
+    sums: dict[str, list[Floats]] = {metric: [] for metric in TRAFFIC}
+    silent: list[Bools] = []
+    reasons: dict[str, int] = {}
+    over_limit_cells = 0
+    for start, stop in pairwise(sorted({0, *range(lead, len(rows[READ]), grid.unit), len(rows[READ])})):
+        blocks = [rows[metric][start:stop] for metric in TRAFFIC]
+        times = grid.start_ns + np.arange(first - lead + start, first - lead + stop, dtype=np.int64) * grid.step_ns
+        totals, idle, excluded, above = _clean(blocks, times, grid.step_ns, limits)
+        if start >= lead:
+            over_limit_cells += above
+            silent.append(idle)
+            for reason, steps in excluded.items():
+                reasons[reason] = reasons.get(reason, 0) + steps
+            for metric, total in zip(TRAFFIC, totals, strict=True):
+                sums[metric].append(total)
     own = {metric: values[lead:] for metric, values in rows.items()}
-    out.totals = {metric: sums_by_unit(np.nan_to_num(values, nan=0.0), grid.unit) for metric, values in own.items()}
+    out: dict[str, Any] = {kind: {} for kind in ("degrees", "chance", "lags", "nearest")}
     if "degrees" in parts:
         for metric, values in own.items():
             for window in WINDOWS:
                 activity = sorted_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
-                    out.degrees[metric, tolerance, window] = count_clusters(activity, tolerance)
-            out.chance[metric] = count_clusters(sorted_activity(turned(values, first)))
+                    out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
+            out["chance"][metric] = count_clusters(sorted_activity(turned(values, first)))
     for pair, (x, y) in PAIRS.items():
-        out.nearest[pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
+        out["nearest"][pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
         for window in WINDOWS if "lags" in parts else ():
             left, right = window_sums(rows[x], window), window_sums(rows[y], window)
-            out.lags[pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
-    return out
-
-
-def turned(values: Floats, seed: int) -> Floats:
-    """Return each column turned in time by a random number of rows: its own course stays, what all do together goes."""
-    if not len(values):
-        return values
-    shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
-    rows = (np.arange(len(values))[:, None] + shift) % len(values)
-    return np.take_along_axis(values, rows, axis=0)
+            out["lags"][pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
+    return {
+        **out,
+        "system": {metric: np.concatenate(parts) for metric, parts in sums.items()},
+        "silent": np.concatenate(silent),
+        "reasons": reasons,
+        "over_limit_cells": over_limit_cells,
+        "totals": {m: sums_by_unit(np.nan_to_num(values, nan=0.0), grid.unit) for m, values in own.items()},
+    }
 
 
 def _clean(
-    rows: Mapping[str, Floats], chunk: slice, grid: Grid, step: int, limits: Limits, out: _Reduced | None, place: int
-) -> None:
-    """Set impossible and incomplete cells and steps of one unit to NaN, in place. Add sums and exclusions to
-    `out`, from `place` on."""
-    blocks = [rows[metric][chunk] for metric in TRAFFIC]
+    blocks: list[Floats], times: Ints, step_ns: int, limits: Limits
+) -> tuple[list[Floats], Bools, dict[str, int], int]:
+    """Set impossible and incomplete cells and steps of one unit to NaN, in place. Return the sums over targets, the
+    steps without traffic, the number of excluded steps by reason and that of impossible cells."""
     over_limit_cells = 0
     if limits.component is not None:
         for block in blocks:
@@ -241,31 +235,31 @@ def _clean(
     there = [~np.isnan(block) for block in blocks]
     present = [each.sum(axis=1) / max(1, int(each.any(axis=0).sum())) for each in there]
     silent = np.sum(sums, axis=0) == 0
-    times = grid.start_ns + np.arange(step, step + len(silent), dtype=np.int64) * grid.step_ns
     marks = {
         "not recorded": np.max(present, axis=0) == 0,
         f"less than {MIN_COVERAGE:.0%} recorded": np.min(present, axis=0) < MIN_COVERAGE - 1e-9,
     }
-    if len(grid.components) >= FEWEST_COMPONENTS:
-        marks[_SHUTDOWN] = shutdown_steps(silent, grid.step_ns / NS)
+    if blocks[0].shape[1] >= FEWEST_COMPONENTS:
+        marks[_SHUTDOWN] = shutdown_steps(silent, step_ns / NS)
     if limits.windows:
         marks["maintenance"] = np.any([(times >= begin) & (times < end) for begin, end in limits.windows], axis=0)
     if limits.system is not None:
         marks["above the peak of the system"] = np.max(sums, axis=0) > limits.system
-    excluded = np.zeros(len(silent), np.bool_)
+    excluded, reasons = np.zeros(len(silent), np.bool_), {}
     for reason, marked in marks.items():
-        fresh = int((marked & ~excluded).sum())
-        if fresh and out is not None:
-            out.reasons[reason] = out.reasons.get(reason, 0) + fresh
+        reasons[reason] = int((marked & ~excluded).sum())
         excluded |= marked
     for block in blocks:
         block[excluded] = np.nan
-    if out is not None:
-        part = slice(place, place + len(silent))
-        out.silent[part] = silent
-        out.over_limit_cells += over_limit_cells
-        for metric, total in zip(TRAFFIC, sums, strict=True):
-            out.system[metric][part] = np.where(excluded, np.nan, total)
+    counted = {reason: steps for reason, steps in reasons.items() if steps}
+    return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
+
+
+def turned(values: Floats, seed: int) -> Floats:
+    """Return each column turned in time by a random number of rows: its own course stays, what all do together goes."""
+    shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
+    rows = (np.arange(len(values))[:, None] + shift) % len(values)
+    return np.take_along_axis(values, rows, axis=0)
 
 
 def _by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
@@ -292,7 +286,7 @@ class ServerLoad:
 
 def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
     """Read and reduce the load of all servers; `spread` may use other processes."""
-    grid = common_grid([matrix])
+    grid = Grid.of([matrix])
     parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in grid.stretches()]))
     count, total, largest, lags, lag_one, over_limit = zip(*parts, strict=True)
     summed = {window: np.sum([each[window] for each in lags], axis=0) for window in WINDOWS}
@@ -311,21 +305,18 @@ def _reduce_server_stretch(
     matrix: BlockwiseMatrix, first: int, last: int
 ) -> tuple[Floats, Floats, Floats, dict[int, Floats], Floats, int]:
     """A load above 1 is not real; it is left out and counted. Windows are means."""
-    grid = common_grid([matrix])
+    grid = Grid.of([matrix])
     lead = min(first, _LEAD)
     rows = grid.rows(matrix, first - lead, last)
     above = rows > 1.0
     rows[above] = np.nan
-    own = rows[lead:]
-    lags = {}
-    for window in WINDOWS:
-        wide = window_sums(rows, window, mean=True)
-        lags[window] = lagged_column_sums(wide, wide, range(LAGS + 1), lead // window)
+    own, there = rows[lead:], (~np.isnan(rows[lead:])).astype(np.float64)
+    wide = {window: window_sums(rows, window, mean=True) for window in WINDOWS}
     return (
-        sums_by_unit((~np.isnan(own)).astype(np.float64), grid.unit),
+        sums_by_unit(there, grid.unit),
         sums_by_unit(np.nan_to_num(own, nan=0.0), grid.unit),
         np.fmax.reduce(own, axis=0),
-        lags,
+        {window: lagged_column_sums(w, w, range(LAGS + 1), lead // window) for window, w in wide.items()},
         _by_unit(rows, rows, 1, lead, grid.unit),
         int(above[lead:].sum()),
     )

@@ -35,6 +35,11 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
+Column: TypeAlias = Literal["single", "double"]
+# Columns of IEEE and ACM. Letters of 11 pixels of 1/96 inch are about 8 points there.
+COLUMN_INCHES: Final[Mapping[Column, float]] = {"single": 3.5, "double": 7.16}
+_PX_PER_INCH: Final = 96
+_SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _NUMBERS: Final = (float, int)
 
 # For editors and notebooks. What is written here is the same in versions 5 and 6; the installed vl-convert draws
@@ -87,11 +92,14 @@ def exhibit_figure(
     theme: Theme = "light",
     scale: float = 2.0,
     origin: str = "",
+    column: Column | None = None,
 ) -> bytes:
-    """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it."""
-    whole = exhibit_spec(exhibit, theme)
+    """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it. `column`: as
+    wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
+    inches = COLUMN_INCHES[column] if column else None
+    whole = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
     if not origin:
-        return draw(whole, format, scale)
+        return draw(whole, format, scale, inches=inches)
     outer: Spec = {
         key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
     }
@@ -99,7 +107,7 @@ def exhibit_figure(
     words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
-    return draw(recolour(titled, theme), format, scale)
+    return draw(recolour(titled, theme), format, scale, inches=inches)
 
 
 def draw(
@@ -107,13 +115,21 @@ def draw(
     format: Format = "svg",  # noqa: A002
     scale: float = 1.0,
     prefix: str = "i",
+    inches: float | None = None,
 ) -> bytes:
-    """A specification as a picture. Drawings in a page must not share the `prefix` of their ids."""
+    """A specification as a picture, exactly `inches` wide if given. Drawings in a page must not share the `prefix` of
+    their ids."""
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
+    if inches is not None and (size := _SIZE.search(svg)):
+        width, height = float(size[1]), float(size[2])
+        scale = inches * 300 / width
+        unit, per_inch = ("in", 1) if format == "svg" else ("", 72)  # a PDF has a point for each unit of the drawing
+        across, down = (f"{inches * per_inch * part / width:.5g}{unit}" for part in (width, height))
+        svg = svg if format == "png" else _SIZE.sub(f'width="{across}" height="{down}"', svg, count=1)
     if format == "svg":
         return svg.encode()
     return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))

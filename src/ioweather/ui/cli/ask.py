@@ -13,7 +13,6 @@ import click
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import ClaimsOutcome, NowOutcome
 from ioweather.core.units import show_times_in
 from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.topics.catalogue import QUESTIONS
@@ -77,12 +76,12 @@ def command_of(name: str) -> click.Command:
                 break
             time.sleep(2)
         if own.get("export"):
-            from ioweather.studies.claims import write_claims
+            from ioweather.studies.claims import ClaimsOutcome, write_claims
 
             assert isinstance(answer.result, ClaimsOutcome)
             write_claims(answer.result.here, own["export"])
             say(f"Wrote {own['export']}.", err=True)
-        return 1 if isinstance(answer.result, NowOutcome) and answer.result.wrong else None
+        return 1 if getattr(answer.result, "wrong", False) else None  # `now`: something is wrong
 
     callback: Any = period_options(run) if question.period else run
     if question.page:

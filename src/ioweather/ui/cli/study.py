@@ -15,6 +15,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
 from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.ui.charts.render import Column
 from ioweather.ui.cli.options import (
     engine_options,
     lake_option,
@@ -28,6 +29,7 @@ from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_exhibit, print_rows, show_answer
 from ioweather.ui.local_setup import make_demo, tour
 from ioweather.ui.publish import origin_of, write_exhibit
+from ioweather.ui.report.bundle import check_bundle, write_bundle
 from ioweather.ui.report.mail import mail_report
 from ioweather.ui.report.write import Audience, write_report
 
@@ -39,8 +41,8 @@ from ioweather.ui.report.write import Audience, write_report
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
 @path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
+@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
-@click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
 @click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
@@ -51,8 +53,8 @@ def show(
     between: tuple[str | None, str | None],
     assignments: tuple[str, ...],
     out: Path | None,
+    column: Column | None,
     fresh: bool,
-    exact: bool,
     engine: dict[str, Any],
     list_params: bool,
     ready: bool,
@@ -73,7 +75,7 @@ def show(
         return
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
-    params = {"exact": "yes"} if exact else {}
+    params = {}
     for pair in assignments:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -85,7 +87,7 @@ def show(
     if out is not None:
         if len(made) > 1:
             raise UsageError("--out takes one exhibit.")
-        write_exhibit(made[0], out, origin=origin_of(lake, made[0], period))
+        write_exhibit(made[0], out, origin=origin_of(lake, made[0], period), column=column)
         say(f"Wrote {out}.", err=True)
     elif form == "json":
         body = [result_json(exhibit) for exhibit in made]
@@ -153,6 +155,7 @@ Example: ioweather report --for director --from 7d --out week.pdf
 @click.option(
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
 )
+@path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
 @engine_options("none, in one process")
 def report(
     out: Path,
@@ -164,15 +167,23 @@ def report(
     mail: tuple[str, ...],
     relay: str | None,
     sender: str | None,
+    bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
     """Write a report as one HTML or PDF file: a page for the director, one for operators, and all exhibits with their
     methods in a collapsible appendix."""
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
+    if bundle is not None:
+        check_bundle(bundle)
     with working(engine, lake_dir) as (pool, progress):
         how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
         material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
+        if bundle is not None:
+            times = [f"--{word} {text}" for word, text in zip(("from", "to"), between, strict=True) if text]
+            hidden = ["--anonymous"] if anonymous else []
+            command = " ".join(["ioweather report --bundle DIR", *hidden, *times, *(f"--only {x}" for x in only)])
+            say(f"Wrote {bundle}: {write_bundle(material, bundle, command, progress)} files.")
     made = len({exhibit.id.partition("@")[0] for exhibit in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
@@ -220,11 +231,8 @@ def demo(out: Path | None) -> None:
     help="Random seed; another seed gives another facility of this kind.",
 )
 @path_option("--out", "PATH", "A new directory for the files.")
-@engine_options("none, in one process")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
-def simulate(
-    preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool, engine: dict[str, Any]
-) -> None:
+def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool) -> None:
     """Make a facility whose truth is known: files as real tools write them."""
     if list_presets:
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
@@ -234,8 +242,8 @@ def simulate(
         raise UsageError("Say where to make it: --out DIR.")
     chosen = preset_named(preset)
     chosen = for_days(chosen, days) if days else chosen
-    with working(engine, None) as (pool, progress):
-        made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
+    with progress_bar() as progress:
+        made = generate(chosen, out, seed=seed, progress=progress)
     say(
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."

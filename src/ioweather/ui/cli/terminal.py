@@ -39,9 +39,8 @@ from ioweather.core.results import (
     evidence,
     result_json,
 )
-from ioweather.core.sparkline import sparkline
 from ioweather.core.tabular import as_text, plain
-from ioweather.core.units import format_bytes, format_moment, format_span, format_value, shown_zone
+from ioweather.core.units import format_bytes, format_moment, format_span, format_value, shown_zone, sparkline
 from ioweather.ui.cli.screen import say, say_csv, say_json
 
 _MARKS: Final = {

@@ -202,7 +202,6 @@ def report_html(
     material: Material,
     sheets: Sequence[Sheet] = (),
     *,
-    anonymous: bool = False,
     appendix: bool = True,
     progress: Progress = silent,
 ) -> str:
@@ -215,13 +214,13 @@ def report_html(
         summary = f"Science: {len(ids)} exhibits of five papers, methods"
         parts.append(f'<details class="appendix"><summary>{summary}</summary>{inside}</details>')
     provenance = Provenance(
-        lake="" if anonymous else material.lake,
+        lake=material.lake,
         table_versions=material.table_versions,
         facility_digest=material.facility.digest,
         software_version=__version__,
         made_ns=material.made_ns,
     )
-    title = f"Storage of {'a facility' if anonymous else material.facility.name}"
+    title = f"Storage of {material.facility.name}"
     style = _FOLDER.joinpath("report.css").read_text("utf-8")
     return html_page(title, parts, footer=provenance_html(provenance), style=style)
 
@@ -367,7 +366,7 @@ def write_report(
     sheets = front_sheets(kept, material, operator=audience != "director")
     if anonymous:
         material, sheets = anonymised(lake, material, sheets)
-    page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
+    page = report_html(material, sheets, appendix=audience == "science", progress=progress)
     try:
         if browser is None:
             write_whole(out, page.encode())
@@ -404,4 +403,5 @@ def anonymised(lake: Lake, material: Material, sheets: Sequence[Sheet] = ()) -> 
     left_out = tuple(replace(item, reason=aliases.text(item.reason)) for item in material.left_out)
     facility = material.facility.name
     hidden = [aliases.hide(replace(sheet, title=sheet.title.replace(facility, "a facility"))) for sheet in sheets]
-    return replace(material, made=made, left_out=left_out, lake=""), hidden
+    anonymous = replace(material.facility, name="a facility")
+    return replace(material, facility=anonymous, made=made, left_out=left_out, lake=""), hidden

@@ -19,7 +19,7 @@ from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.recorded_verdicts import job_text
-from ioweather.topics.analyse import ALL_TIME, Availability, availability, parameters_of
+from ioweather.topics.analyse import ALL_TIME, availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.publish import answer_schema
@@ -36,8 +36,16 @@ from ioweather.ui.web.queries import (
     received,
     run_sql,
 )
-from ioweather.ui.web.requests import Between, StudyParams, may_answer, period_of, topic_of
-from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
+from ioweather.ui.web.visible import (
+    Between,
+    OperatorView,
+    OwnView,
+    PublicView,
+    StudyParams,
+    View,
+    may_answer,
+    period_of,
+)
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
 _BINARY: Final = {
@@ -46,28 +54,20 @@ _BINARY: Final = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "text/csv": {},
-            "image/svg+xml": {},
-            "image/png": {},
-        }
-    }
-}
-_JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
-_TABLE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
-}
+
+
+def _forms(*types: str) -> dict[int | str, dict[str, Any]]:
+    """For the description of an endpoint: JSON, and further media types."""
+    return {200: {"content": {"application/json": {"schema": {"type": "object"}}, **{name: {} for name in types}}}}
+
+
+_JSON, _TABLE = _forms(), _forms("text/csv")
+_ANY_FORM: Final = _forms("text/csv", "image/svg+xml", "image/png")
 JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
 Cluster = Annotated[str, Query(max_length=200, description="Select the job of this cluster if several have this ID.")]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
+Answered = Response | dict[str, Any]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
-
-
-def answered(answer: Answer) -> dict[str, Any]:
-    return result_json(answer)
 
 
 @router.get("/exhibits", response_class=Response, responses=_JSON)
@@ -76,24 +76,24 @@ def list_exhibits(view: OwnView) -> Response:
 
     def make() -> bytes:
         with view.lake.snapshot() as snapshot:
-            listed = [_listed(item) for item in availability(snapshot)]
-            return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
+            found = availability(snapshot)
+        listed = [
+            {
+                "id": item.id,
+                "title": item.title,
+                "what": exhibit_entry(item.id).what,
+                "study": item.study,
+                "ready": item.ready,
+                "missing": list(item.missing),
+                "topic": exhibit_entry(item.id).page,
+                "site": PAPERS[item.id.partition(".")[0]].site,
+                "published": to_jsonable(published(item.id)),
+            }
+            for item in found
+        ]
+        return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
 
     return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
-
-
-def _listed(item: Availability) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "title": item.title,
-        "what": exhibit_entry(item.id).what,
-        "study": item.study,
-        "ready": item.ready,
-        "missing": list(item.missing),
-        "topic": topic_of(item.id).slug,
-        "site": PAPERS[item.id.partition(".")[0]].site,
-        "published": to_jsonable(published(item.id)),
-    }
 
 
 @router.get("/exhibits/{exhibit_id}/parameters")
@@ -131,7 +131,9 @@ def one_exhibit(
             return exhibit_figure(exhibit, form, theme)
 
     data = view.facilities.exhibit_answered(view.name, exhibit_id, key, make)
-    return _file(data, _TYPES[form], f"{exhibit_id}.{form}")
+    # A name that is none of ours never comes here: making it has failed before.
+    headers = {} if form == "json" else {"content-disposition": f'inline; filename="{exhibit_id}.{form}"'}
+    return Response(data, media_type=_TYPES[form], headers=headers)
 
 
 _TYPES: Final = {
@@ -140,12 +142,6 @@ _TYPES: Final = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
-
-
-def _file(data: bytes, media_type: str, name: str) -> Response:
-    # A name that is none of ours never comes here: making it has failed before.
-    headers = {} if name.endswith(".json") else {"content-disposition": f'inline; filename="{name}"'}
-    return Response(data, media_type=media_type, headers=headers)
 
 
 def exhibit_csv(exhibit: Exhibit, name: str = "") -> str:
@@ -162,20 +158,16 @@ def exhibit_csv(exhibit: Exhibit, name: str = "") -> str:
     return csv_text([column.name for column in chosen.columns], chosen.rows, for_spreadsheets=True)
 
 
-def rows_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    return Response(csv_text(names, rows, for_spreadsheets=True), media_type=_TYPES["csv"])
-
-
-def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], form: str) -> Any:
-    return (
-        {"schema_version": SCHEMA_VERSION, name: rows}
-        if form == "json"
-        else rows_csv(columns, [list(row.values()) for row in rows])
-    )
+def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body: dict[str, Any]) -> Answered:
+    """Rows as CSV, or the body as JSON."""
+    if form == "csv":
+        return Response(csv_text(columns, rows, for_spreadsheets=True), media_type=_TYPES["csv"])
+    return {"schema_version": SCHEMA_VERSION, **body}
 
 
 def weather(answer: Answer, wrong: bool) -> dict[str, Any]:
-    return {**answered(answer), "wrong": wrong}
+    """The answer of `now`, and whether something is wrong."""
+    return {**result_json(answer), "wrong": wrong}
 
 
 @router.get("/now", response_class=Response, responses=_JSON)
@@ -201,13 +193,12 @@ async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
 @router.get("/events", response_model=None, responses=_TABLE)
 def events(
     view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
-) -> Response | dict[str, Any]:
+) -> Answered:
     """What happened, the newest first."""
     found = view.events(kind, period_of(between, view.lake.facility))
     rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
     names = [*(field.name for field in fields(EventOutcome)), "strength"]
-    made: Response | dict[str, Any] = _table("events", rows, names, form)
-    return made
+    return _rows(form, names, (list(row.values()) for row in rows), {"events": rows})
 
 
 @router.get("/jobs", response_model=None, responses=_TABLE)
@@ -216,12 +207,11 @@ def jobs(
     q: Annotated[str, Query(max_length=1000, description="Words that must all occur.")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
-) -> Response | dict[str, Any]:
+) -> Answered:
     """Runs with a Darshan log, and jobs without one from accounting; the newest first."""
     with view.lake.snapshot() as snapshot:
         found = find_jobs(snapshot, q, limit)
-    made: Response | dict[str, Any] = _table("jobs", found, JOB_COLUMNS, form)
-    return made
+    return _rows(form, JOB_COLUMNS, (list(row.values()) for row in found), {"jobs": found})
 
 
 @router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
@@ -230,7 +220,7 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     data = await received(request)
     with few_at_once():
         reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
-    return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
+    return {"schema_version": SCHEMA_VERSION, "why": result_json(reason), "job": result_json(facts)}
 
 
 @router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
@@ -239,8 +229,8 @@ def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
 
     def make() -> bytes:
         reason, facts = job_answers(view, job_id, cluster)
-        why = None if reason is None else answered(reason)
-        return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}).encode()
+        why = None if reason is None else result_json(reason)
+        return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": result_json(facts)}).encode()
 
     data = view.facilities.answered(view.name, ("job json", view.key, job_id, cluster), make)
     return Response(data, media_type="application/json")
@@ -266,7 +256,7 @@ def job_as_text(
 @router.get("/projects/{name}")
 def project(view: OwnView, name: Annotated[str, Path(max_length=200)], between: Between) -> dict[str, Any]:
     """What a project did."""
-    return answered(view.ask("project", {"name": name}, period_of(between, view.lake.facility)))
+    return result_json(view.ask("project", {"name": name}, period_of(between, view.lake.facility)))
 
 
 def _asked(question: Question) -> Callable[..., Any]:
@@ -281,7 +271,7 @@ def _asked(question: Question) -> Callable[..., Any]:
             if param.many and param.name in typed:
                 typed[param.name] = tuple(typed[param.name].split(","))
         period = period_of(between, view.lake.facility) if question.period else ALL_TIME
-        return answered(view.ask(question.name, typed, period))
+        return result_json(view.ask(question.name, typed, period))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
     put.__name__, put.__doc__ = f"ask_{question.name}", TITLES.get(question.name, question.help)
@@ -300,18 +290,11 @@ def lake_inventory(view: OwnView) -> dict[str, Any]:
 
 
 @router.post("/sql", response_model=None, responses=_TABLE)
-def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Response | dict[str, Any]:
+def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Answered:
     """One SELECT or EXPLAIN over the tables of the lake, bounded in rows, time and memory."""
     result = run_sql(view, question)
-    if form == "csv":
-        return rows_csv(result.columns, result.rows)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "columns": result.columns,
-        "types": result.types,
-        "rows": result.rows,
-        "truncated": result.truncated,
-    }
+    names = ("columns", "types", "rows", "truncated")
+    return _rows(form, result.columns, result.rows, {name: getattr(result, name) for name in names})
 
 
 @router.get("/schema")

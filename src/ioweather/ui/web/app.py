@@ -40,11 +40,10 @@ from ioweather.ui.charts.theme import DARK
 from ioweather.ui.web import api, receive
 from ioweather.ui.web.facilities import MAIN, Facilities
 from ioweather.ui.web.live import Feed, LakeMetrics
-from ioweather.ui.web.pages import ROUTERS
+from ioweather.ui.web.pages import data, jobs, storage, studies
 from ioweather.ui.web.receive import Bodies, LakeWriter
-from ioweather.ui.web.requests import status_of
 from ioweather.ui.web.shell import Html, page, problem
-from ioweather.ui.web.visible import PublicView, check_declared, public_view
+from ioweather.ui.web.visible import PublicView, check_declared, public_view, status_of
 
 STATIC: Final = Path(__file__).with_name("static")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -62,18 +61,14 @@ HEADERS: Final = {
 _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/static", "/api/v1/openapi.json"})
 
 
-class Guarded:
-    """Adds the headers to every response, and sets the zone of times on pages; the API gives UTC.
+def guarded(app: ASGIApp, zone: dt.tzinfo) -> ASGIApp:
+    """Add the headers to every response, and set the zone of times on pages; the API gives UTC.
 
-    A function middleware would delay streams and their end.
+    A function middleware of Starlette would delay streams and their end.
     """
 
-    def __init__(self, app: ASGIApp, zone: dt.tzinfo) -> None:
-        self._app = app
-        self._zone = zone
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        show_times_in(None if scope.get("path", "").startswith("/api/") else self._zone)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        show_times_in(None if scope.get("path", "").startswith("/api/") else zone)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -82,7 +77,9 @@ class Guarded:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, send_guarded)
+        await app(scope, receive, send_guarded)
+
+    return answer
 
 
 def create_app(
@@ -107,31 +104,25 @@ def create_app(
     app.state.facilities = facilities
     app.state.writer = LakeWriter(lake_dir)  # not started yet
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
-    app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)))
+    app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)[:2]))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(Bodies)
-    app.add_middleware(Guarded, zone=zone)
+    app.add_middleware(guarded, zone=zone)
 
-    install(app)
+    _answer_errors(app)
     # Their routes as they are: to include a router makes each again, a tenth of a second of every server.
-    for router in (api.router, receive.router, *ROUTERS):
+    for router in (module.router for module in (api, receive, storage, jobs, studies, data)):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
-
-    @app.get("/figures.css", include_in_schema=False)
-    def figures_style() -> Response:
-        return Response(style, media_type="text/css")
-
-    @app.get("/vega.js", include_in_schema=False)
-    def vega() -> Response:
-        kept = {"cache-control": "max-age=86400"}  # 0.9 MB that change with the installed version alone
-        return Response(vega_bundle(), media_type="text/javascript", headers=kept)
-
-    @app.get("/dark.json", include_in_schema=False)
-    def dark() -> dict[str, str]:
-        return DARK
-
+    kept = {"cache-control": "max-age=86400"}  # 0.9 MB that change with the installed version alone
+    files: dict[str, Callable[[], Response]] = {
+        "/figures.css": lambda: Response(style, media_type="text/css"),
+        "/vega.js": lambda: Response(vega_bundle(), media_type="text/javascript", headers=kept),
+        "/dark.json": lambda: JSONResponse(DARK),
+    }
+    for path, make in files.items():
+        app.add_api_route(path, make, include_in_schema=False, response_class=Response)
     if metrics is not None:
         of_lake = LakeMetrics(facilities, named=app.state.visibility.mode == "open")
 
@@ -145,37 +136,35 @@ def create_app(
 
 
 _LOG = logging.getLogger("ioweather.web")
-_HEADERS: Final = {
-    401: {"www-authenticate": "Bearer"},
-    408: {"connection": "close"},
-    503: {"retry-after": str(Busy("").after_seconds)},
-}
+_HEADERS: Final = {401: {"www-authenticate": "Bearer"}, 408: {"connection": "close"}}
 
 
-def body(kind: str, message: str, hint: str = "") -> dict[str, Any]:
+def _error_body(kind: str, message: str, hint: str = "") -> dict[str, Any]:
     return {"error": {"kind": kind, "message": message, "hint": hint}}
 
 
-def _told(request: Request, error: IoweatherError, status: int) -> Response:
+def _error_response(request: Request, error: IoweatherError, status: int) -> Response:
+    """An error of ours: as JSON from the API, else as a part of a page."""
     headers = dict(_HEADERS.get(status, {}))
-    if isinstance(error, Busy):
-        headers["retry-after"] = str(error.after_seconds)
-    kind, message, hint = error.kind, error.message, error.hint
+    if status == 503:
+        headers["retry-after"] = str((error if isinstance(error, Busy) else Busy("")).after_seconds)
     if request.url.path.startswith("/api/"):
-        return JSONResponse(body(kind, message, hint), status, headers=headers)
+        return JSONResponse(_error_body(error.kind, error.message, error.hint), status, headers=headers)
     return Html(problem(error), status, headers=headers)
 
 
-def install(app: FastAPI) -> None:
+def _answer_errors(app: FastAPI) -> None:
+    """Every error has an answer in the form of the request, without a traceback."""
+
     @app.exception_handler(IoweatherError)
     async def ours(request: Request, error: IoweatherError) -> Response:
-        return _told(request, error, status_of(error))
+        return _error_response(request, error, status_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return _told(request, UsageError(f"{where}: {first['msg']}."), 400)
+        return _error_response(request, UsageError(f"{where}: {first['msg']}."), 400)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -183,9 +172,9 @@ def install(app: FastAPI) -> None:
             missing = DataUnavailable(
                 "There is no such page.", hint="Search for a job, a user or a target above, or choose a page."
             )
-            body_part = problem(missing, "Not found")
-            return page("base.html", await public_view(request), "", "Not found", status=404, body=body_part)
-        return JSONResponse(body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
+            body = problem(missing, "Not found")
+            return page("base.html", await public_view(request), "", "Not found", status=404, body=body)
+        return JSONResponse(_error_body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
@@ -194,7 +183,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         _LOG.error("%s failed", request.url.path, exc_info=error)
-        return JSONResponse(body("Internal", "Internal server error. See the server log."), 500)
+        return JSONResponse(_error_body("Internal", "Internal server error. See the server log."), 500)
 
 
 # Connections: a bounded number, and each asks in time or is closed.
@@ -207,6 +196,8 @@ MOST_CONNECTIONS: Final = 500
 
 
 class Connection(H11Protocol):
+    """A connection that is closed when it does not ask in time, or when it waits longest of too many."""
+
     _deadline: asyncio.TimerHandle | None = None
     _made_at: float = 0.0
 
@@ -218,27 +209,26 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._made_at = self.loop.time()
         if len(self.connections) > MOST_CONNECTIONS:
-            self._make_room()
-        self._expect_request()
+            idle = [one for one in self.connections if isinstance(one, Connection) and one.waits_for_request]
+            oldest = min(idle, key=lambda one: one._made_at)
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+        self._set_deadline()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.waits_for_request:
-            self._expect_request()
-        else:
-            self._stop_clock()
+        self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_clock()
+        if self._deadline is not None:
+            self._deadline.cancel()
         super().connection_lost(exc)
 
-    def _expect_request(self) -> None:
-        """Start the deadline at the first byte; later bytes do not extend it."""
-        if self._deadline is None:
+    def _set_deadline(self) -> None:
+        """Start at the first byte of a request, and stop when it is complete; later bytes do not extend it."""
+        if self._deadline is None and self.waits_for_request:
             self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
-
-    def _stop_clock(self) -> None:
-        if self._deadline is not None:
+        elif self._deadline is not None and not self.waits_for_request:
             self._deadline.cancel()
             self._deadline = None
 
@@ -246,13 +236,6 @@ class Connection(H11Protocol):
         self._deadline = None
         if self.waits_for_request:
             self.transport.abort()
-
-    def _make_room(self) -> None:
-        """The one that has waited longest without asking; perhaps this one."""
-        idle = [one for one in self.connections if isinstance(one, Connection) and one.waits_for_request]
-        oldest = min(idle, key=lambda one: one._made_at)
-        self.connections.discard(oldest)
-        oldest.transport.abort()
 
 
 _LONGEST_HEAD_BYTES = 64 << 10
@@ -316,14 +299,15 @@ def bind_socket(path: Path) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, feed: Feed, facilities: Facilities) -> None:
+    """A server that ends streams and refuses waiting requests when it stops."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
-        self._feed = feed
-        self._facilities = facilities
+        self._state = app.state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._feed.end()
-        self._facilities.stop()
+        self._state.feed.end()
+        self._state.facilities.stop()
         await super().shutdown(sockets)
 
 
@@ -339,7 +323,7 @@ def _server(app: FastAPI) -> uvicorn.Server:
         http=Connection,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
     )
-    return _Server(settings, app.state.feed, app.state.facilities)
+    return _Server(settings, app)
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
@@ -28,19 +28,37 @@ from ioweather.topics.source import SharedResults
 from ioweather.ui.charts.render import draw
 
 T = TypeVar("T")
+Tell = Callable[[str], None]
+MAIN = "main"
 _LOG = logging.getLogger("ioweather.web")
+# Maximum age of the weather before it is computed again and before a request waits for that; of the history behind it.
+_NOW_SECONDS = 1.0
+_OLD_SECONDS = 3.0
+_HISTORY_SECONDS = 30.0
+_SELDOM_SECONDS = 3600.0
+_MOMENT_SECONDS = 1.0
+_RETRY_SECONDS = 60.0
+_MOST_SELDOM = 16
+_MOST_KEPT_BYTES = 64 << 20
+_OBJECT_BYTES = 300 << 10  # assumed size of a cached object that is not bytes
+_MOST_MADE_AT_ONCE = 2
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
 
 
 @dataclass
 class Refreshed(Generic[T]):
     """A value that a background thread computes again when it is older than `seconds` and is requested.
 
-    Only the first request waits, for at most `patience_seconds`; later ones get the previous value.
+    A request waits for it, at most `patience_seconds`, where there is no value yet or only one older than
+    `old_seconds`; others get the previous value.
     """
 
     make: Callable[[], T]
     seconds: float
     patience_seconds: float | None = None
+    old_seconds: float = math.inf
+    progress: str = ""
     _made_at: float = -math.inf
     _value: list[T] = field(default_factory=list)
     _error: Exception | None = None
@@ -50,15 +68,20 @@ class Refreshed(Generic[T]):
     def get(self) -> T | None:
         """The newest value; None if there is none yet. Raises the error of the last attempt until the next one."""
         with self._lock:
-            if self._thread is None and time.monotonic() - self._made_at > self.seconds:
-                self._made_at = time.monotonic()
+            age = time.monotonic() - self._made_at
+            if self._thread is None and age > (min(self.seconds, _RETRY_SECONDS) if self._error else self.seconds):
                 self._thread = threading.Thread(target=self._refresh, daemon=True, name="refresh")
                 self._thread.start()
-            thread = None if self._value else self._thread
+            thread = None if self._value and age <= self.old_seconds else self._thread
         if thread is not None:
             thread.join(self.patience_seconds)
         if self._error is not None:
             raise self._error
+        return self.newest
+
+    @property
+    def newest(self) -> T | None:
+        """The newest value, without computing another."""
         return self._value[0] if self._value else None
 
     def _refresh(self) -> None:
@@ -72,46 +95,12 @@ class Refreshed(Generic[T]):
             self._thread = None
 
 
-MAIN = "main"
-# Maximum age of the weather shown, of the weather while a newer one is computed, and of the history behind it.
-_NOW_SECONDS = 1.0
-_OLD_SECONDS = 3.0
-_HISTORY_SECONDS = 30.0
-_SELDOM_SECONDS = 3600.0
-_MOMENT_SECONDS = 1.0
-_MOST_SELDOM = 16
-_MOST_KEPT_BYTES = 64 << 20
-_OBJECT_BYTES = 300 << 10  # assumed size of a cached object that is not bytes
-_MOST_MADE_AT_ONCE = 2
-_WAIT_SECONDS = 60.0
-_LOOK_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Weather:
-    """An answer, and the forms in which it was given."""
+class Weather(NamedTuple):
+    """What agents measure now; `wrong`: something is. `forms` are those in which it was given."""
 
     answer: Answer
     wrong: bool
-    made_at: float = field(default_factory=time.monotonic)
-    forms: dict[str, bytes] = field(default_factory=dict)
-
-
-Tell = Callable[[str], None]
-
-
-@dataclass
-class _Seldom:
-    data: bytes = b""
-    until: float = -math.inf
-    progress: str = ""
-    error: Exception | None = None
-    is_making: bool = False
-    made: threading.Event = field(default_factory=threading.Event)
-
-
-def _cached_bytes(value: object) -> int:
-    return len(value) if isinstance(value, bytes) else _OBJECT_BYTES
+    forms: dict[str, bytes]
 
 
 @dataclass
@@ -120,17 +109,19 @@ class Facilities:
 
     lakes: Mapping[str, Path]
     spools: Sequence[Path] = ()
-    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
+    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
     _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
-    is_stopping: bool = False
     _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
-    _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
-    _now: Weather | None = None
-    _history: Refreshed[History] | None = None
+    _seldom: dict[tuple[str, Hashable], Refreshed[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._history = Refreshed(self._read_history, _HISTORY_SECONDS)
+        self._now = Refreshed(self._read_now, _NOW_SECONDS, old_seconds=_OLD_SECONDS)
 
     def directory(self, name: str) -> Path:
         if name not in self.lakes:
@@ -181,51 +172,35 @@ class Facilities:
             raise DataUnavailable("This facility has no live measurements.", hint="Its history is on the other pages.")
         return directory
 
-    def now(self, name: str) -> tuple[Answer, bool]:
+    def now(self, name: str) -> Weather:
         """The weather, the same for all requests within a second."""
-        directory = self.measured(name)
-        found = self._weather(name, directory)
-        return found.answer, found.wrong
+        self.measured(name)
+        found = self._now.get()
+        assert found is not None, "the first request waits"
+        return found
 
     def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
         """The weather in one form, made once for all requests within a second."""
-        found = self._weather(name, self.measured(name))
+        found = self.now(name)
         if form not in found.forms:
             found.forms[form] = make(found.answer, found.wrong)
         return found.forms[form]
 
-    def _weather(self, name: str, directory: Path) -> Weather:
-        """Computed by one thread at a time; other callers get the previous answer unless it is too old."""
-        known = self._now
-        age = math.inf if known is None else time.monotonic() - known.made_at
-        lock = self._lock(name, "now")
-        if known is not None and (age <= _NOW_SECONDS or not lock.acquire(blocking=age > _OLD_SECONDS)):
-            return known
-        if known is None:
-            lock.acquire()
-        try:
-            if self._now is not None and self._now is not known:
-                return self._now  # another thread was faster
-            # Rows come to the lake every few minutes; the agents' status is as of now.
-            if self._history is None and layout.is_lake(directory):
-                self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
-            history = self._history.get() if self._history is not None else None
-            params = {"spool": self.own_spools(name), "full": False}
-            shared: SharedResults = {}
-            shared[recent_history] = history or History()
-            answer = ask("now", directory, params, shared=shared)
-            self._now = Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
-            return self._now
-        finally:
-            lock.release()
+    def _read_now(self) -> Weather:
+        """Rows come to the lake every few minutes; the agents' status is as of now."""
+        directory = self.lakes[MAIN]
+        history = self._history.get() if layout.is_lake(directory) else None
+        shared: SharedResults = {recent_history: history or History()}
+        answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
+        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong, {})
+
+    def _read_history(self) -> History:
+        with self.lake(MAIN).snapshot() as snapshot:
+            return lake_history(snapshot)
 
     def own_spools(self, name: str) -> Sequence[Path]:
         """The spools of this server; without any, an empty place rather than the default spool of this machine."""
         return self.spools or (self.directory(name) / "no-spool",)
-
-    def _recent(self, name: str) -> History:
-        with self.lake(name).snapshot() as snapshot:
-            return lake_history(snapshot)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         def make() -> Sequence[EventOutcome]:
@@ -263,40 +238,35 @@ class Facilities:
                     self._answers_bytes -= _cached_bytes(self._answers.popitem(last=False)[1])
         return value
 
+    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
+        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
+        return self.answered(name, key, make, tables)
+
     def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
         """A slow result over all rows, computed in a background thread and cached for an hour, and its progress.
 
         Callers wait a moment at most: while there is no result yet, it is empty.
         """
-        with self._guard:
-            known = self._seldom.pop((name, key), None) or _Seldom()
-            while len(self._seldom) >= _MOST_SELDOM:
-                self._seldom.pop(next(iter(self._seldom)))
-            self._seldom[name, key] = known
-            if not known.is_making and known.error is None and time.monotonic() > known.until:
-                known.is_making = True
-                known.made.clear()
-                threading.Thread(target=self._make_seldom, args=(known, make), daemon=True, name="seldom").start()
-        if not known.data:
-            known.made.wait(_MOMENT_SECONDS)
-        error, known.error = known.error, None
-        if error is not None and not known.data:
-            raise error
-        return known.data, known.progress
 
-    def _make_seldom(self, known: _Seldom, make: Callable[[Tell], bytes]) -> None:
         def tell(text: str) -> None:
             known.progress = text
 
-        try:
+        def wait_and_make() -> bytes:
             with self._turn(self._at_once):
-                known.data = make(tell)
-            known.until = time.monotonic() + _SELDOM_SECONDS
-        except Exception as error:  # raised by the next request
-            known.error = error
-        finally:
-            known.is_making = False
-            known.made.set()
+                return make(tell)
+
+        with self._guard:
+            known = self._seldom.pop((name, key), None) or Refreshed(wait_and_make, _SELDOM_SECONDS, _MOMENT_SECONDS)
+            while len(self._seldom) >= _MOST_SELDOM:
+                self._seldom.pop(next(iter(self._seldom)))
+            self._seldom[name, key] = known
+        try:
+            return known.get() or b"", known.progress
+        except Exception:
+            if known.newest is None:
+                raise
+            return known.newest, known.progress  # better than a complaint
 
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
@@ -304,10 +274,8 @@ class Facilities:
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
-                raise Busy(
-                    "The server is stopping." if self.is_stopping else "Too many requests.",
-                    hint="Try again in a few seconds.",
-                )
+                why = "The server is stopping." if self.is_stopping else "Too many requests."
+                raise Busy(why, hint="Try again in a few seconds.")
         try:
             if self.is_stopping:
                 raise Busy("The server is stopping.", hint="Try again in a few seconds.")
@@ -319,11 +287,6 @@ class Facilities:
         """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
 
-    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
-        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
-        return self.answered(name, key, make, tables)
-
     def drawing(self) -> threading.Lock:
         """The lock for drawing: one drawing at a time, as each takes a whole processor."""
         return self._lock("", "drawing")
@@ -331,3 +294,7 @@ class Facilities:
     def _lock(self, name: str, what: str) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault((name, what), threading.Lock())
+
+
+def _cached_bytes(value: object) -> int:
+    return len(value) if isinstance(value, bytes) else _OBJECT_BYTES

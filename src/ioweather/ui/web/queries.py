@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import re
 import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fastapi import Request
 from pydantic import BaseModel, Field
 
 from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
 from ioweather.core.outcomes import JobOutcome
+from ioweather.core.papers import exhibits
 from ioweather.core.results import SCHEMA_VERSION, Answer
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.facts.accounting import GRACE_NS
-from ioweather.lake.inventory import overlaps
+from ioweather.lake.inventory import held_series, overlaps
 from ioweather.lake.lake import Lake
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
@@ -37,66 +37,44 @@ _MOST_JOBS = 200
 JOB_COLUMNS = names_of("""
     job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds cluster name log
 """)
+SERIES_FIELDS = names_of("filesystem component_kind source components interval_seconds first_ns end_ns rows")
 
 
 @dataclass(frozen=True)
-class SeriesHeld:
-    filesystem: str
-    component_kind: str
-    source: str
-    components: int
-    interval_seconds: float
-    first_ns: int
-    end_ns: int
-    rows: int
+class Topic:
+    """A question that a group of exhibits answers. `last` come after the others: checks of the method itself."""
+
+    slug: str
+    title: str
+    lead: str
+    last: tuple[str, ...] = ()
 
 
-def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
-    found: dict[tuple[str, str, str], SeriesHeld] = {}
-    for group in snapshot.series():
-        key = (group.filesystem, group.component_kind, group.source)
-        known = found.get(key)
-        found[key] = SeriesHeld(
-            *key,
-            max(group.components, known.components if known else 0),
-            min(group.interval_ns / 1e9, known.interval_seconds if known else math.inf),
-            min(group.first_ns, known.first_ns) if known else group.first_ns,
-            max(group.end_ns, known.end_ns) if known else group.end_ns,
-            group.rows + (known.rows if known else 0),
-        )
-    return list(found.values())
+TOPICS: Final = (
+    Topic("climate", "How busy, and when?", "volume, bursts, hours and days, phases, balance"),
+    Topic("applications", "What do jobs do?", "interfaces, files, request sizes, projects", last=("car11.table1",)),
+    Topic("responses", "How variable are response times?", "distributions, tails, slow episodes"),
+    Topic("contents", "What is on disk?", "sizes, ages, growth"),
+    Topic("health", "How healthy are servers and targets?", "load of servers, slow targets, episodes"),
+)
 
 
-# The end of a row, and whether the newest day has the last one: runs are stored by the day on which they began.
-_ENDS: Final = {
-    "series": ("start_ns + interval_ns", True),
-    "applications": ("end_ns", False),
-    "responses": ("start_ns", True),
-}
-TIMED_TABLES: Final = tuple(_ENDS)
-
-
-def last_ns(snapshot: Snapshot, table: str) -> int | None:
-    """The end of the last visible row of a table; None without rows."""
-    days = snapshot.pinned[table].days()
-    if not days:
-        return None
-    end, is_in_newest = _ENDS[table]
-    rows = snapshot.rows(table, days={max(days)} if is_in_newest and snapshot.owner is None else None)
-    (last,) = snapshot.bare.execute(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
-    return cast("int | None", last)
+def exhibits_of(topic: Topic) -> tuple[str, ...]:
+    """The exhibits of a topic, in the order of their papers."""
+    found = [entry.id for entry in exhibits() if entry.page == topic.slug]
+    return tuple(sorted(found, key=lambda exhibit_id: exhibit_id in topic.last))
 
 
 def inventory(snapshot: Snapshot) -> dict[str, Any]:
+    """Tables, series, overlaps and quarantine."""
     quarantined = snapshot.query("SELECT path, reason, message FROM quarantine ORDER BY path LIMIT 500").fetchall()
+    tables = snapshot.tables().items()
     return {
         "schema_version": SCHEMA_VERSION,
         "facility": snapshot.facility.name,
         "simulated": snapshot.facility.simulated,
-        "tables": {
-            name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in snapshot.tables().items()
-        },
-        "series": [vars(held) for held in series_held(snapshot)],
+        "tables": {name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in tables},
+        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in held_series(snapshot.series())],
         "overlaps": overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }
@@ -236,7 +214,10 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)
-        lake = _lake(view)
+        view.facilities.directory(view.name)
+        lake: Lake | None = None  # without a lake a log is answered from itself alone
+        with suppress(IoweatherError):
+            lake = view.lake
         try:
             shared: SharedResults = {}  # the log is read once
             why, job = (ask(name, lake, {"job": str(path)}, shared=shared) for name in ("why", "job"))
@@ -246,12 +227,3 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
             raise error.reworded(text, hint=error.hint.replace(str(path), "the file")) from None
         except Exception as error:  # whatever a hostile file makes of the reader
             raise CorruptInput("The file is not a Darshan log that can be read.") from error
-
-
-def _lake(view: View) -> Lake | None:
-    """Without a lake a log is answered from itself alone."""
-    view.facilities.directory(view.name)
-    try:
-        return view.lake
-    except IoweatherError:
-        return None

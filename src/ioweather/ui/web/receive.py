@@ -32,8 +32,7 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.ui.web.facilities import MAIN
-from ioweather.ui.web.requests import may_answer
-from ioweather.ui.web.visible import Sender
+from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")
 

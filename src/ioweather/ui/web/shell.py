@@ -1,16 +1,15 @@
 """What every page is made with: the templates, the frame around a page, tables, parts that say what is missing.
 
-Templates escape what they are given; only markup that was made by `figures` or by another template passes as it is.
+Templates escape what they are given; only markup that was made by `charts` or by another template passes as it is.
 No inline script and no inline style.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -21,18 +20,18 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import ComponentState, EventOutcome, JobOutcome, RunOutcome
-from ioweather.core.results import Answer, Chart, Exhibit, Items
+from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultTable
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value, shown_zone
 from ioweather.job_io.job_page import NOT_SHOWN
-from ioweather.ui.charts import Drawn, answer_section, provenance_html
 from ioweather.ui.charts.chart_data import legible
-from ioweather.ui.charts.page import figure_html, items_html, templates
+from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
 from ioweather.ui.web.facilities import MAIN, Tell
-from ioweather.ui.web.requests import presets, status_of
-from ioweather.ui.web.visible import View
+from ioweather.ui.web.visible import View, address_time, presets, status_of
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that are side by side
+MAIN_SHARE: Final = 0.66  # the main column's share of a page
+PANEL_PX: Final = 40  # borders of a panel
 NAVIGATION: Final = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
@@ -63,7 +62,7 @@ class Place:
     """Where the reader is: the view, and the page. Links stay in the facility and in the time range."""
 
     view: View
-    path: str
+    path: str = ""
     default_ns: int | None = None
 
     @property
@@ -104,16 +103,20 @@ class Place:
 
     def link(self, path: str, /, **query: str) -> str:
         """What is empty in `query` is left out."""
-        every = {**self.kept, **self.range, **query}
-        text = urlencode({name: value for name, value in every.items() if value})
+        text = urlencode({name: value for name, value in {**self.kept, **self.range, **query}.items() if value})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
     def to(self, kind: str, name: object, **query: str) -> str:
         """The page of a job, a user, a project, a program, a file system, a component, an event."""
         return self.link(f"/{kind}/{quote(str(name), safe='')}", **query) if name not in (None, "") else ""
 
+    def to_column(self, kind: str, column: int = 0) -> Callable[[Sequence[Any]], str]:
+        """The page that a cell of a table leads to."""
+        return lambda row: self.to(kind, row[column])
+
 
 def part(template: str, **values: Any) -> Markup:
+    """A template as a part of a page."""
     return Markup(_TEMPLATES.get_template(template).render(values))
 
 
@@ -129,6 +132,15 @@ def page(
     return Html(part(template, place=place, title=title, navigation=NAVIGATION, version=__version__, **values), status)
 
 
+def parts_page(
+    view: View, path: str, title: str, *parts: tuple[str, str, str], heading: str | None = None, **values: Any
+) -> Html:
+    """A page of parts that the browser fetches: the address of each, what it says until then, its label. Without a
+    heading a part brings its own."""
+    heading = title if heading is None else heading
+    return page("entity.html", view, path, title, heading=heading, parts=parts, **{"crumbs": [], **values})
+
+
 def lazy_part(address: str, waiting: str) -> Markup:
     """A part that the browser fetches when it scrolls into view."""
     return Markup(_TEMPLATES.get_template("parts.html").module.lazy(address, waiting))  # type: ignore[attr-defined]
@@ -136,69 +148,6 @@ def lazy_part(address: str, waiting: str) -> Markup:
 
 def problem(error: IoweatherError, heading: str = "") -> Markup:
     return part("problem.html", error=error, heading=heading)
-
-
-class Cell(NamedTuple):
-    """`value` is what a script sorts by."""
-
-    text: str
-    kind: str = ""
-    link: str = ""
-    value: float | str = ""
-
-
-def headed(text: str) -> list[tuple[str, str]]:
-    """Columns of a table from `name [unit]; ...`; without a unit, of text."""
-    found = (each.strip().rstrip("]").partition(" [") for each in text.split(";"))
-    return [(name, unit or "text") for name, _, unit in found]
-
-
-def _no_link(row: Sequence[Any]) -> str:
-    return ""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A table: `columns` are names and units; `links` maps a column's name to the address that a row of it has."""
-
-    title: str
-    columns: Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[Any]]
-    links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
-    empty: str = "None."
-    tools: str = "all"  # or "brief": sorted only
-
-    @property
-    def heads(self) -> list[Cell]:
-        return [Cell(self.columns[i][0], self._kinds[i]) for i in self._filled]
-
-    @property
-    def cells(self) -> list[list[Cell]]:
-        shown = [
-            (i, self.columns[i][1], self._kinds[i], self.links.get(self.columns[i][0], _no_link)) for i in self._filled
-        ]
-        return [
-            [
-                Cell(format_value(row[i], unit), kind, link(row), row[i] if kind and row[i] is not None else "")
-                for i, unit, kind, link in shown
-            ]
-            for row in self.rows
-        ]
-
-    @cached_property
-    def _filled(self) -> list[int]:
-        """The first column, and those in which some row has a value."""
-        return [i for i in range(len(self.columns)) if i == 0 or any(row[i] not in (None, "") for row in self.rows)]
-
-    @cached_property
-    def _kinds(self) -> list[str]:
-        texts = [any(isinstance(row[i], (str, bool)) for row in self.rows) for i in range(len(self.columns))]
-        known = {"time_ns": "time", "date": "time", "text": ""}
-        return [known.get(unit, "" if text else "number") for (_, unit), text in zip(self.columns, texts, strict=True)]
-
-
-def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
-    return part("tables.html", tables=tables, notes=notes)
 
 
 def failed(error: IoweatherError, heading: str = "") -> Html:
@@ -215,15 +164,8 @@ def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..
     def decorate(make: Callable[..., str]) -> Callable[..., Html]:
         @wraps(make)
         def respond(view: View, **parameters: Any) -> Html:
-            key = (
-                view.key,
-                view.between,
-                view.screen,
-                view.width,
-                make.__module__,
-                make.__name__,
-                tuple(parameters.items()),
-            )
+            shown = (view.key, view.between, view.screen, view.width)
+            key = (*shown, make.__module__, make.__name__, tuple(parameters.items()))
             try:
                 return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode()))
             except IoweatherError as error:
@@ -236,6 +178,15 @@ def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..
     return decorate
 
 
+def exhibit_part(view: View, exhibit_id: str, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
+    """A part made of one exhibit, cached until a table that its study reads changes."""
+    full = (view.key, view.screen, view.width, exhibit_id, key)
+    try:
+        return Html(view.facilities.exhibit_answered(view.name, exhibit_id, full, lambda: make().encode()))
+    except IoweatherError as error:
+        return failed(error, heading)
+
+
 def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:
     """A part that takes long: once an hour, whatever comes in. Until it is there the page says how far it is, and asks
     again."""
@@ -244,7 +195,94 @@ def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:
         data, told = view.facilities.seldom(view.name, full, lambda tell: make(tell).encode())
     except IoweatherError as error:
         return failed(error)
-    return Html(data or part("making.html", told=told))
+    waiting = Markup('<p class="quiet waiting" data-again role="status">{}</p>').format(told or "Queued…")
+    return Html(data or waiting)
+
+
+class Cell(NamedTuple):
+    """`value` is what a script sorts by."""
+
+    text: str
+    kind: str = ""
+    link: str = ""
+    value: float | str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table: `columns` are `name [unit]; ...`, or pairs of these, of texts where there is no unit; `links` maps a
+    column's name to the address that a row of it has. `tools`: "brief" can only be sorted, `first` shows some rows."""
+
+    title: str
+    columns: str | Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
+    empty: str = "None."
+    tools: str = "all"
+
+    @classmethod
+    def of(cls, table: ResultTable, title: str = "", without: str = "", **more: Any) -> Listed:
+        """A table of a result, without one of its columns."""
+        shown = [i for i, column in enumerate(table.columns) if column.name != without]
+        columns = [(table.columns[i].heading, table.columns[i].unit) for i in shown]
+        return cls(title or table.title, columns, [tuple(row[i] for i in shown) for row in table.rows], **more)
+
+    @property
+    def shown(self) -> tuple[list[Cell], list[list[Cell]]]:
+        """Headings and cells of the first column, and of those in which some row has a value."""
+        columns = self.columns
+        if isinstance(columns, str):
+            found = (each.strip().rstrip("]").partition(" [") for each in columns.split(";"))
+            columns = [(name, unit or "text") for name, _, unit in found]
+        heads: list[Cell] = []
+        by_column: list[list[Cell]] = []
+        for i, (name, unit) in enumerate(columns):
+            values = [row[i] for row in self.rows]
+            if i and all(value in (None, "") for value in values):
+                continue
+            is_text = unit == "text" or any(isinstance(value, (str, bool)) for value in values)
+            kind = "time" if unit in ("time_ns", "date") else "" if is_text else "number"
+            link = self.links.get(name)
+            heads.append(Cell(name, kind))
+            by_column.append(
+                [
+                    Cell(
+                        format_value(value, unit),
+                        kind,
+                        link(row) if link else "",
+                        value if kind and value is not None else "",
+                    )
+                    for value, row in zip(values, self.rows, strict=True)
+                ]
+            )
+        return heads, [list(row) for row in zip(*by_column, strict=True)]
+
+
+def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
+    return part("tables.html", tables=tables, notes=notes)
+
+
+def place_part(
+    head: str,
+    *,
+    charts: Sequence[str] = (),
+    side: Sequence[str] = (),
+    tables: Iterable[Listed] = (),
+    up: str = "",
+    tiles: str = "",
+    closing: str = "",
+) -> Markup:
+    """A part about a place or an event: charts, what is beside them, small multiples, folded tables."""
+    return part(
+        "place_parts.html",
+        up=up,
+        facts=head,
+        charts=charts,
+        side=side,
+        tiles=tiles,
+        tables=list(tables),
+        behind=closing,
+    )
 
 
 def answer_part(
@@ -253,21 +291,36 @@ def answer_part(
     """An answer on a page; the `second` on a page has no heading of the first level. What is behind it is `folded`
     below it, or left to the page."""
     said = replace(answer, caveats=(), coverage=())
-    text = Markup(answer_section(said, 2 if second else 1, drawn, headed=headed))
+    text = answer_section(said, 2 if second else 1, drawn, headed=headed)
     return text + behind(answer) if folded else text
+
+
+def answers_part(answers: Sequence[Answer], view: View) -> Markup:
+    """Answers one below the other, below something else."""
+    section = Markup('<section class="later">{}</section>')
+    with view.facilities.drawing():
+        return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
 
 
 def behind(answer: Answer) -> Markup:
     """Coverage, caveats and origin, which few readers open."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
-    inner = Markup(closing + provenance_html(answer.provenance))
-    summary = Markup("<details><summary>Coverage, caveats and where this comes from</summary>{}</details>")
-    return summary.format(inner) if inner else inner
+    return fold("Coverage, caveats and where this comes from", closing + provenance_html(answer.provenance))
+
+
+def fold(summary: str, inner: str) -> Markup:
+    """Something that opens on a click; nothing where there is nothing."""
+    return Markup("<details><summary>{}</summary>{}</details>").format(summary, inner) if inner else Markup("")
 
 
 def figure(chart: Chart, name: str, drawn: Drawn, level: int = 3) -> Markup:
     """One chart in a panel, whose title the panel or the chart itself has."""
     return figure_html(chart, name, level, drawn, with_rows=False)
+
+
+def time_lines(answer: Answer) -> list[Chart]:
+    """The charts of an answer that are over time, each with a title."""
+    return [replace(c, title=c.title or e.title) for e in answer.exhibits for c in e.charts if c.kind == "timeline"]
 
 
 def items_part(place: Place, found: Items) -> Markup:
@@ -276,32 +329,24 @@ def items_part(place: Place, found: Items) -> Markup:
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
-    columns = headed("""job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes];
-        I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster""")
+    columns = (
+        "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
+        "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
+    )
     rows = [
         (
-            str(r.job_id),
-            r.user,
-            r.project,
-            r.program,
-            r.processes,
-            r.start_ns,
-            r.read_bytes,
-            r.write_bytes,
-            r.io_seconds,
-            r.slowness,
-            r.verdict_words,
-            r.run_seconds if r.known_by else None,
-            r.log_words if r.known_by else "",
+            *(str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes),
+            *(r.io_seconds, r.slowness, r.verdict_words),
+            *((r.run_seconds, r.log_words) if r.known_by else (None, "")),
             r.cluster,
         )
         for r in runs
     ]
     links = {
         "job": lambda row: place.to("jobs", row[0], cluster=row[-1] or ""),
-        "user": lambda row: place.to("users", row[1]),
-        "project": lambda row: place.to("projects", row[2]),
-        "program": lambda row: place.to("programs", row[3]),
+        "user": place.to_column("users", 1),
+        "project": place.to_column("projects", 2),
+        "program": place.to_column("programs", 3),
     }
     empty = "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES"
     return Listed(title, columns, rows, links, empty)
@@ -314,43 +359,26 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
         has_page = job_id and row[0] != NOT_SHOWN
         return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
 
-    tables = [
-        Listed(t.title, [(c.heading, c.unit) for c in t.columns], t.rows, {"file": address}, tools="brief")
-        for t in exhibit.tables
-    ]
+    tables = [Listed.of(table, links={"file": address}, tools="brief") for table in exhibit.tables]
     return tables_part(*tables, notes=exhibit.caveats)
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str, *, brief: bool = False) -> Listed:
     """`brief`: without the kind, for half a screen."""
-    columns = headed("from [time_ns]; to [time_ns]; kind; where; what; strength [factor]")
     found = list(events)
-    rows = [
-        (
-            e.start_ns,
-            e.end_ns,
-            e.kind.replace("_", " "),
-            e.component or e.filesystem.removeprefix("mount:"),
-            e.label,
-            e.strength_ratio,
-        )
-        for e in found
-    ]
-    shown = (0, 1, 3, 4, 5) if brief else range(6)
-    listed = [tuple(row[i] for i in shown) for row in rows]
-    of_row = dict(zip(listed, found, strict=True))
+    rows: list[tuple[Any, ...]] = []
+    for e in found:
+        where = e.component or e.filesystem.removeprefix("mount:")
+        kind = () if brief else (e.kind.replace("_", " "),)
+        rows.append((e.start_ns, e.end_ns, *kind, where, e.label, e.strength_ratio))
+    event_of = dict(zip(rows, found, strict=True))
     links = {
-        "from": lambda row: event_address(place, of_row[tuple(row)]),
-        "where": lambda row: where_address(place, of_row[tuple(row)]),
+        "from": lambda row: event_address(place, event_of[tuple(row)]),
+        "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
-    return Listed(
-        title,
-        [columns[i] for i in shown],
-        listed,
-        links,
-        "No events recorded in this period.",
-        "brief" if brief else "all",
-    )
+    columns = f"from [time_ns]; to [time_ns]; {'' if brief else 'kind; '}where; what; strength [factor]"
+    tools = "brief" if brief else "all"
+    return Listed(title, columns, rows, links, "No events recorded in this period.", tools)
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
@@ -370,21 +398,16 @@ def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
     """Query parameters of a range that shows a period with some time before and after it."""
     length = max((end_ns or start_ns + 60 * MINUTE_NS) - start_ns, 30 * MINUTE_NS)
     low, high = start_ns - length, (end_ns or start_ns + length) + length
-    return {name: minute_text(moment) for name, moment in (("from", low), ("to", high))}
-
-
-def minute_text(moment_ns: int) -> str:
-    text = format_time_ns(moment_ns // MINUTE_NS * MINUTE_NS, dt.UTC)
-    return f"{text[:10]}T{text[11:16]}Z"
+    return {"from": address_time(low), "to": address_time(high)}
 
 
 def components_table(place: Place, components: Sequence[ComponentState]) -> Listed:
-    columns = headed("target; server; read [bytes]; written [bytes]; share [ratio]; highest rate [bytes_per_s]")
+    columns = "target; server; read [bytes]; written [bytes]; share [ratio]; highest rate [bytes_per_s]"
     rows = [
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
         for c in components
     ]
-    links = {"target": lambda row: place.to("components", row[0]), "server": lambda row: place.to("components", row[1])}
+    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
     return Listed("Targets", columns, rows, links)
 
 
@@ -394,12 +417,9 @@ def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tu
     if not isinstance(result, JobOutcome):
         return
     around = around_ns(result.start_ns, result.end_ns)
-    if result.user:
-        yield "user", result.user, place.to("users", result.user)
-    if result.project:
-        yield "project", result.project, place.to("projects", result.project)
-    if result.program:
-        yield "program", result.program, place.to("programs", result.program)
+    for name in ("user", "project", "program"):
+        if value := getattr(result, name):
+            yield name, value, place.to(f"{name}s", value)
     if filesystem:
         yield "file system", filesystem, place.to("filesystems", filesystem, **around)
     took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"

@@ -1,4 +1,4 @@
-"""Identity and visibility: the one place that every endpoint goes through.
+"""Who sees what, and what a page shows: identity, the view that every endpoint takes, its period, its errors.
 
 An endpoint declares its class by the view it takes. `check_declared` refuses an application in which one does not.
 
@@ -12,19 +12,26 @@ A token of a person takes the place of the proxy's word in OwnView, and shows th
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
-from ioweather.core.errors import AccessDenied
-from ioweather.core.facility import SOCKET, Owner, Visibility
+from ioweather.core import errors
+from ioweather.core.clock import parse_moment_ns, zone_named
+from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
+from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns
 from ioweather.lake.lake import Lake
+from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period
 from ioweather.topics.ask import ask
@@ -71,9 +78,6 @@ class View:
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         return self.facilities.exhibit(self.lake, self.name, exhibit_id, params, period)
 
-    def now(self) -> tuple[Answer, bool]:
-        return self.facilities.now(self.name)
-
     def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         return self.facilities.events(self.name, kind, period)
 
@@ -103,16 +107,6 @@ def user_of(request: Request, visibility: Visibility) -> str | None:
     return names[0].strip() or None
 
 
-def _visibility(request: Request) -> Visibility:
-    found: Visibility = request.app.state.visibility
-    return found
-
-
-def _facilities(request: Request) -> Facilities:
-    found: Facilities = request.app.state.facilities
-    return found
-
-
 LakeName = Annotated[str, Query(alias="lake", description="The facility to show.", max_length=100)]
 
 
@@ -121,21 +115,20 @@ def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = Tru
     screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
     text = request.headers.get(_WIDTH, "")
     width = min(int(text), _MOST_WIDTH) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
-    return View(
-        _facilities(request), lake or MAIN, owner, sees_sql, (start, end), screen, width // _WIDTH_STEP * _WIDTH_STEP
-    )
+    facilities: Facilities = request.app.state.facilities
+    return View(facilities, lake or MAIN, owner, sees_sql, (start, end), screen, width // _WIDTH_STEP * _WIDTH_STEP)
 
 
 # async: a dependency without `async` would cost a trip to a thread.
 async def public_view(request: Request, lake: LakeName = MAIN) -> View:
-    visibility = _visibility(request)
+    visibility: Visibility = request.app.state.visibility
     if visibility.mode == "open":
         return _view(request, lake, None)
     return _view(request, lake, _NOBODY, user_of(request, visibility) in visibility.operators)
 
 
 async def own_view(request: Request, lake: LakeName = MAIN) -> View:
-    visibility = _visibility(request)
+    visibility: Visibility = request.app.state.visibility
     if visibility.user_header not in request.headers and "authorization" in request.headers:
         # A token's rows are those of its owner, whatever others may see.
         token = _token(request, request.headers["authorization"])
@@ -164,7 +157,8 @@ async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
 
 def _token(request: Request, authorization: str) -> Token | None:
     scheme, _, text = authorization[:_LONGEST_HEADER].partition(" ")
-    return find_token(_facilities(request).directory(MAIN), text.strip()) if scheme.lower() == "bearer" else None
+    root = request.app.state.facilities.directory(MAIN)
+    return find_token(root, text.strip()) if scheme.lower() == "bearer" else None
 
 
 def sender(
@@ -207,3 +201,161 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
         path = getattr(route, "path", str(route))
         if path not in plain_paths and not (isinstance(route, APIRoute) and len(classes_of(route)) == 1):
             raise RuntimeError(f"{path} does not declare who may see it: give it one of the views of web.visible.")
+
+
+# Names in a query that are not parameters of a study.
+RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
+PeriodText = tuple[str, str]
+_TIME: Final = "ISO 8601, or @EPOCH; in the facility's zone where it names none."
+
+
+async def _study_params(request: Request) -> dict[str, str]:
+    """An empty field of a form means: choose for me."""
+    return {name: value for name, value in request.query_params.items() if name not in RESERVED and value.strip()}
+
+
+async def _period_text(
+    from_: Annotated[str, Query(alias="from", description=f"Only from this time on. {_TIME}", max_length=100)] = "",
+    to: Annotated[str, Query(description=f"Only before this time. {_TIME}", max_length=100)] = "",
+) -> PeriodText:
+    return from_.strip(), to.strip()
+
+
+StudyParams = Annotated[dict[str, str], Depends(_study_params)]
+Between = Annotated[PeriodText, Depends(_period_text)]
+
+
+def period_of(texts: PeriodText, facility: Facility) -> Period:
+    """The period that a request names, as nanoseconds."""
+    if texts == ("", ""):
+        return ALL_TIME
+    zone = zone_named(facility.zone or "UTC")
+    ends = []
+    for name, text, default in zip(("from", "to"), texts, ALL_TIME, strict=True):
+        try:
+            ends.append(parse_moment_ns(text, zone) if text else default)
+        except (ValueError, OverflowError, IoweatherError) as error:
+            raise UsageError(f"{name}: {error}") from None
+    if ends[0] >= ends[1]:
+        raise UsageError("The period ends before it begins.")
+    return ends[0], ends[1]
+
+
+RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
+PRESETS: Final = {
+    "Last hour": HOUR_NS,
+    "Last 6 hours": 6 * HOUR_NS,
+    "Last day": DAY_NS,
+    "Last week": 7 * DAY_NS,
+    "Last 30 days": 30 * DAY_NS,
+    "Last year": 365 * DAY_NS,
+}
+# The end of a row, and whether the newest day has the last one: runs are stored by the day on which they began.
+_ENDS: Final = {
+    "series": ("start_ns + interval_ns", True),
+    "applications": ("end_ns", False),
+    "responses": ("start_ns", True),
+}
+
+
+def _last_ns(snapshot: Snapshot, table: str) -> int | None:
+    """The end of the last visible row of a table; None without rows."""
+    days = snapshot.pinned[table].days()
+    if not days:
+        return None
+    end, is_in_newest = _ENDS[table]
+    rows = snapshot.rows(table, days={max(days)} if is_in_newest and snapshot.owner is None else None)
+    (last,) = snapshot.bare.execute(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
+    return cast("int | None", last)
+
+
+def data_end_ns(view: View) -> int | None:
+    """The end of the newest visible rows."""
+
+    def look(table: str) -> int | None:
+        with view.lake.snapshot() as snapshot:
+            return _last_ns(snapshot, table)
+
+    try:
+        ends = [
+            view.facilities.answered(view.name, ("end", table, view.key), partial(look, table), (table,), queued=False)
+            for table in _ENDS
+        ]
+    except IoweatherError:
+        return None
+    return max((end for end in ends if end is not None), default=None)
+
+
+def period_for(view: View, default_ns: int | None = None) -> Period:
+    """What the address says, else the last `default_ns` of the data, else all of it."""
+    if view.between != ("", ""):
+        return period_of(view.between, view.lake.facility)
+    end = data_end_ns(view) if default_ns else None
+    return ALL_TIME if end is None or default_ns is None else (_start_ns(end, default_ns), ALL_TIME[1])
+
+
+def presets(view: View, default_ns: int | None) -> Iterator[tuple[str, str, bool]]:
+    """Name, start as the address has it, and whether it is the one that is shown."""
+    end = data_end_ns(view)
+    found = [
+        (name, address_time(_start_ns(end, length)), length) for name, length in PRESETS.items() if end is not None
+    ]
+    for name, start, of in [*found, ("All", "@0", None)]:
+        yield name, start, view.between == (start, "") or (view.between == ("", "") and default_ns == of)
+
+
+def _start_ns(end_ns: int, length_ns: int) -> int:
+    unit = DAY_NS if length_ns > DAY_NS else MINUTE_NS
+    return (end_ns - length_ns) // unit * unit
+
+
+def address_time(moment_ns: int) -> str:
+    """A time as an address has it, to the minute; a day where it begins one."""
+    text = format_time_ns(moment_ns // MINUTE_NS * MINUTE_NS, dt.UTC)
+    return f"{text[:10]}T{text[11:16]}Z" if moment_ns % DAY_NS else text[:10]
+
+
+# The status of each error and what it means: the first class that fits.
+_STATUS: Final[Mapping[type[IoweatherError], int]] = {
+    errors.DataUnavailable: 404,
+    errors.SourceError: 422,
+    errors.QueryRefused: 400,
+    errors.UsageError: 400,
+    errors.AccessDenied: 403,
+    errors.SlowSender: 408,
+    errors.Busy: 503,
+    errors.LakeError: 503,
+    errors.FacilityError: 503,
+    errors.IoweatherError: 500,
+}
+_MEANINGS: Final = {
+    400: "The request is invalid or was refused.",
+    401: "A token is needed.",
+    403: "You do not have access to this.",
+    404: "The data does not exist or is not sufficient.",
+    408: "The request came too slowly.",
+    413: "The body is too large.",
+    422: "The file cannot be read.",
+    503: "The lake cannot be opened, or there are too many requests.",
+}
+
+
+class ErrorText(BaseModel):
+    kind: str
+    message: str
+    hint: str
+
+
+class ErrorBody(BaseModel):
+    error: ErrorText
+
+
+def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the description of an endpoint."""
+    return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses}
+
+
+def status_of(error: IoweatherError) -> int:
+    if error.kind == "TokenRefused":
+        return 401
+    return next(status for kind, status in _STATUS.items() if isinstance(error, kind))

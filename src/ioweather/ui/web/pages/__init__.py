@@ -1,9 +1,1 @@
 """The pages: each comes at once and fetches its slow parts, which the same module answers."""
-
-from __future__ import annotations
-
-from typing import Final
-
-from ioweather.ui.web.pages import data, jobs, overview, storage, studies
-
-ROUTERS: Final = tuple(module.router for module in (overview, jobs, storage, studies, data))

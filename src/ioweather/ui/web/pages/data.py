@@ -1,32 +1,153 @@
-"""The pages *Search*, *API* and *SQL*."""
+"""The pages *Data* (what the lake holds, agents, SQL), *Search* and *API*."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from ioweather.agent.status import Status, read_status, remote_agents
+from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.papers import exhibits
+from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
-from ioweather.ui.web.queries import SqlQuestion, run_sql
-from ioweather.ui.web.requests import period_for
-from ioweather.ui.web.shell import Html, Listed, Place, failed, page, runs_table, tables_part
-from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View
+from ioweather.core.units import DAY_NS, format_bytes, format_seconds
+from ioweather.ingestion.queue import waiting
+from ioweather.ui.web import shell
+from ioweather.ui.web.queries import SqlQuestion, inventory, run_sql
+from ioweather.ui.web.shell import Html, Listed, Place
+from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_LOOKED_AT = 2000
 _MOST = 25
-_LAST_NS = 24 * 3600 * 10**9
 _KINDS = (("user", "users"), ("project", "projects"), ("program", "programs"))
+_QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
+_EXAMPLES = (
+    ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
+    (
+        "Bytes per day",
+        "SELECT day, metric, sum(value) AS bytes FROM series "
+        "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric",
+    ),
+    ("Slowest operations", "SELECT start_ns, host, op, duration_ns FROM responses ORDER BY duration_ns DESC LIMIT 20"),
+)
 Hit = tuple[str, str, str]  # what it is, its name, its address
+
+
+@router.get("/data")
+def data_page(view: PublicView, q: str = "") -> Html:
+    return shell.page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
+
+
+@router.get("/sql")
+def sql_page(view: OperatorView, q: str = "") -> Html:
+    return shell.page("data.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
+
+
+@router.post("/fragments/sql")
+def sql(view: OperatorView, question: SqlQuestion) -> Html:
+    """As a table made here: a browser would round nanoseconds."""
+    try:
+        result = run_sql(view, question)
+    except IoweatherError as error:
+        return shell.failed(error)
+    rows = [tuple(map(as_text, row)) for row in result.rows]
+    notes = [f"Only the first {len(rows):,} rows."] if result.truncated else []
+    columns = [(name, "") for name in result.columns]
+    return Html(shell.tables_part(Listed(f"{len(rows):,} rows", columns, rows, empty="No rows."), notes=notes))
+
+
+@router.get("/fragments/agents")
+def agents(view: PublicView) -> Html:
+    """Agents of the main facility: only it is measured from here."""
+    try:
+        directory = view.facilities.measured(view.name)
+    except DataUnavailable as error:
+        return shell.failed(error)
+    moment = now_ns()
+    statuses = []
+    for spool in view.facilities.spools:
+        try:
+            statuses.append(read_status(spool))
+        except DataUnavailable:
+            continue
+    rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
+    for agent in remote_agents(directory, moment, statuses):
+        state = agent.state(moment)
+        if agent.status is None:
+            rows.append((agent.host, "no status", state, agent.heard_ns, None, None, None, ""))
+        else:
+            statuses.append(agent.status)
+            rows += _agent_rows(agent.status, "" if state == "running" else state)
+    notes = []
+    queue = waiting(directory)
+    if rows and queue.files:
+        size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
+        notes.append(f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}.")
+        if queue.trouble:
+            notes.append(f"The last try to write them failed: {queue.trouble}")
+    for status in statuses if rows else ():
+        spooled = status.spool
+        why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
+        lost = f", {spooled.dropped_rows:,} rows given up{why}" if spooled.dropped_rows else ""
+        room = f"{spooled.bytes / 2**20:.1f} of {spooled.limit_bytes / 2**20:.0f} MiB"
+        held = f"{spooled.files:,} files wait ({room}){lost}. {spooled.message}"
+        notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
+    columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
+    empty = "No agent has run here. Start one: ioweather probe PATH"
+    return Html(shell.tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes))
+
+
+def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
+    """`end` is the state of an agent that no longer runs."""
+    for target in status.targets:
+        errors = sum(operation.error_count for operation in target.operations)
+        seen = (status.heard_ns, target.ticks, target.missed_ticks, errors, target.message)
+        yield status.host, f"probe {target.target}", end or target.state, *seen
+    for source in status.sources:
+        done = (source.last_start_ns, source.runs, source.missed_ticks, source.failed_runs, source.message)
+        yield status.host, source.name, end or source.state, *done
+
+
+@router.get("/fragments/lake")
+@shell.cached_part()
+def lake(view: OwnView) -> str:
+    with view.lake.snapshot() as snapshot:
+        found = inventory(snapshot)
+    counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
+    columns = (
+        "file system; kind; source; components [count]; step [seconds]; from [time_ns]; to [time_ns]; rows [count]"
+    )
+    series = [tuple(each.values()) for each in found["series"]]
+    kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
+    return shell.tables_part(
+        Listed("Tables", "table; rows [count]; version [count]", counted),
+        Listed("Series of servers and devices", columns, series, empty="No series of servers and devices."),
+        Listed("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
+    )
+
+
+@router.get("/fragments/quality")
+@shell.cached_part()
+def quality(view: PublicView) -> str:
+    with view.lake.snapshot() as snapshot:
+        counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
+    rows = []
+    for source, bits, count in counted:
+        flags = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
+        rows.append((source, ", ".join(flags) or "none", count))
+    empty = "No samples of servers or devices."
+    return shell.tables_part(Listed("Samples by their flags", "source; flags; samples [count]", rows, empty=empty))
 
 
 @router.get("/search", response_model=None)
 def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """What matches: a page at once where there is one, else a list."""
     words = q.strip()
     place = Place(view, "/search")
     error, hits, runs = None, list[Hit](), list[RunOutcome]()
@@ -41,13 +162,13 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
         return RedirectResponse((exact or hits)[0][2], 303)
     tables = []
     if hits:
-        columns = (("name", "text"), ("what it is", "text"))
         addresses = {(name, kind): address for kind, name, address in hits}
         rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
-        tables.append(Listed("Pages", columns, rows, {"name": lambda row: addresses[row[0], row[1]]}))
+        tables.append(Listed("Pages", "name; what it is", rows, {"name": lambda row: addresses[row[0], row[1]]}))
     if runs:
-        tables.append(runs_table(place, runs[:_MOST], f"{min(len(runs), _MOST)} of {len(runs)} runs that match"))
-    return page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
+        title = f"{min(len(runs), _MOST)} of {len(runs)} runs that match"
+        tables.append(shell.runs_table(place, runs[:_MOST], title))
+    return shell.page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
 
 
 def _runs(view: View, words: str) -> list[RunOutcome]:
@@ -78,19 +199,16 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
     """File systems and their components, as of the last day of the data."""
 
     def look() -> Sequence[tuple[str, str]]:
-        found = []
-        period = period_for(view, _LAST_NS)
-        try:
-            whole = view.ask("storage", {}, period).result
-            assert isinstance(whole, StorageOutcome)
-            for state in whole.filesystems:
-                found.append(("file system", state.filesystem))
-                one = view.ask("storage", {"where": state.filesystem}, period).result
-                assert isinstance(one, StorageOutcome)
-                found += [(c.kind, c.component) for c in one.components]
-                found += [("server", c.server) for c in one.components if c.server]
-        except DataUnavailable:
-            pass
+        found: list[tuple[str, str]] = []
+        period = period_for(view, DAY_NS)
+        whole = view.ask("storage", {}, period).result
+        assert isinstance(whole, StorageOutcome)
+        for state in whole.filesystems:
+            found.append(("file system", state.filesystem))
+            one = view.ask("storage", {"where": state.filesystem}, period).result
+            assert isinstance(one, StorageOutcome)
+            found += [(c.kind, c.component) for c in one.components]
+            found += [("server", c.server) for c in one.components if c.server]
         return list(dict.fromkeys(found))
 
     try:
@@ -107,39 +225,5 @@ def api_page(view: PublicView, request: Request) -> Html:
         for path, methods in request.app.openapi()["paths"].items()
         for method, what in methods.items()
     ]
-    routes = Listed("Addresses", (("address", "text"), ("what it gives", "text")), found)
-    return page("api.html", view, "/api", "API", routes=routes, ranged=False)
-
-
-_EXAMPLES = (
-    ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
-    (
-        "Bytes per day",
-        "SELECT day, metric, sum(value) AS bytes FROM series "
-        "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric",
-    ),
-    ("Slowest operations", "SELECT start_ns, host, op, duration_ns FROM responses ORDER BY duration_ns DESC LIMIT 20"),
-)
-
-
-@router.get("/data")
-def data_page(view: PublicView, q: str = "") -> Html:
-    return page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
-
-
-@router.get("/sql")
-def sql_page(view: OperatorView, q: str = "") -> Html:
-    return page("data.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
-
-
-@router.post("/fragments/sql")
-def sql(view: OperatorView, question: SqlQuestion) -> Html:
-    """As a table made here: a browser would round nanoseconds."""
-    try:
-        result = run_sql(view, question)
-    except IoweatherError as error:
-        return failed(error)
-    rows = [tuple(map(as_text, row)) for row in result.rows]
-    notes = [f"Only the first {len(rows):,} rows."] if result.truncated else []
-    columns = [(name, "") for name in result.columns]
-    return Html(tables_part(Listed(f"{len(rows):,} rows", columns, rows, empty="No rows."), notes=notes))
+    routes = Listed("Addresses", "address; what it gives", found)
+    return shell.page("api.html", view, "/api", "API", routes=routes, ranged=False)

@@ -16,40 +16,28 @@ from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome, RunsOutcome, StorageOutcome, WhyOutcome
-from ioweather.core.results import Answer, Block, Chart, Exhibit, FactGroup, Finding, Items, Reference, ResultTable
+from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.facts.run_targets import target_number
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
+from ioweather.ui.web import shell
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received
-from ioweather.ui.web.requests import period_for
-from ioweather.ui.web.shell import (
-    Html,
-    Listed,
-    Place,
-    answer_part,
-    around_ns,
-    behind,
-    cached_part,
-    failed,
-    figure,
-    files_part,
-    headed,
-    lazy_part,
-    page,
-    part,
-    runs_table,
-    tables_part,
-    where_to,
-)
-from ioweather.ui.web.visible import OwnView, PublicView, View
+from ioweather.ui.web.shell import Html, Listed, Place
+from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-_MAIN: Final = 0.66  # the main column's share of a page
-_PANEL_PX: Final = 40  # borders of a panel
 _PICTURE_PX: Final = 200
+_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
+_MOST_WANTED: Final = 500
+_LISTED_BY: Final = "car11.fig4"
+# Groups of facts that are about the file; the answer is that of the job restricted to this file.
+_FILE_FACTS: Final = ("time", "speed", "accesses")
+_OF_THE_RUN: Final = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
 Name = Annotated[str, Query(max_length=1000)]
 Cluster = Annotated[str, Query(max_length=200)]
+FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
+Order = Literal["newest", "slowest", "largest", "longest"]
 
 
 @router.get("/jobs")
@@ -57,7 +45,8 @@ def search_page(
     view: PublicView, q: Name = "", user: Name = "", program: Name = "", filesystem: Name = "", order: str = ""
 ) -> Html:
     asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "order": order}
-    return page("find_job.html", view, "/jobs", "Jobs", chosen={name: text for name, text in asked.items() if text})
+    chosen = {name: text for name, text in asked.items() if text}
+    return shell.page("find_job.html", view, "/jobs", "Jobs", chosen=chosen)
 
 
 @router.get("/job", response_model=None)
@@ -73,61 +62,92 @@ def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
     crumbs = [("Jobs", place.link("/jobs"))]
     address = place.to("fragments/jobs", job_id, cluster=cluster)
-    return page("job.html", view, f"/jobs/{job_id}", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
+    return shell.page("job.html", view, place.path, f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}")
-@cached_part("Job {job_id}")
+@shell.cached_part("Job {job_id}")
 def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
-
-    address = Place(view, "").link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
-    below = lazy_part(address, "Drawing the evidence…")
-    return _job_parts(view, *job_answers(view, job_id, cluster), below)
+    address = Place(view).link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
+    below = shell.lazy_part(address, "Drawing the evidence…")
+    return _job_part(view, *job_answers(view, job_id, cluster), below)
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
-@cached_part()
+@shell.cached_part()
 def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     return _evidence(view, *job_answers(view, job_id, cluster), job_id)
 
 
-def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
-    """The verdict; the cause and the effect as pictures; what to do; the evidence, folded."""
+@router.post("/fragments/upload")
+async def upload(request: Request, view: OwnView) -> Html:
+    def explain(data: bytes) -> str:
+        answers = answers_for_log(data, view)
+        return _job_part(view, *answers, below=_evidence(view, *answers))
+
+    try:
+        data = await received(request)
+        with few_at_once():
+            return Html(await anyio.to_thread.run_sync(explain, data))
+    except IoweatherError as error:
+        return shell.failed(error)
+
+
+def _screen(
+    head: Markup,
+    facts: Sequence[tuple[str, str, str]],
+    figures: Sequence[tuple[str, Markup]],
+    *,
+    side: Sequence[Markup] = (),
+    tables: Sequence[Listed] = (),
+    folded: Sequence[tuple[str, Markup]] = (),
+    below: str = "",
+) -> str:
+    """The first screen of a job or of a file: what it belongs to, figures, what is beside them, what is folded."""
+    return shell.part(
+        "job_parts.html", head=head, facts=facts, figures=figures, side=side, tables=tables, folded=folded, below=below
+    )
+
+
+def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
+    """The verdict; the cause and the effect as pictures; what to do; the evidence, folded. Of a job without a log what
+    accounting and servers know of it."""
+    place = Place(view)
     if reason is None:
-        return _counted_parts(view, facts)
+        with view.facilities.drawing():
+            told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
+        return _screen(Markup("<h1>{}</h1>").format(facts.headline), [*shell.where_to(place, None, facts)],
+                       [("The job", told)])  # fmt: skip
+    result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
-    head = Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which)
-    place = Place(view, "")
-    filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
-    return part(
-        "job_parts.html",
-        head=head,
-        facts=list(where_to(place, filesystem, facts)),
-        figures=list(_pictures(view, reason, facts)),
-        side=list(_side(view, reason)),
-        tables=list(_culprit_tables(place, reason)),
-        folded=[("Bars, coverage and caveats of the verdict", _folded(view, reason))],
+    # What to do first, then where the time went, and what the figures depend on.
+    lists = [block for block in reason.blocks if isinstance(block, Items)]
+    groups = [block for block in reason.blocks if isinstance(block, FactGroup) and block.name != "runs"]
+    side: list[Block] = [*lists, *groups, *(block for block in reason.blocks if isinstance(block, Finding))]
+    tables = []
+    if isinstance(result, WhyOutcome) and result.culprits:
+        rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
+        links = {
+            "job": place.to_column("jobs"),
+            "user": place.to_column("users", 1),
+            "project": place.to_column("projects", 2),
+        }
+        columns = "job; user; project; probability [ratio]; cost this run [seconds]"
+        tables.append(Listed("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
+    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
+    findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
+    said = replace(reason, findings=findings, exhibits=(), blocks=())
+    bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.behind(reason)
+    return _screen(
+        Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
+        [*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
+        [*_pictures(view, reason, facts)],
+        side=[block_html(block, 2, view.drawn(), "side") for block in side],
+        tables=tables,
+        folded=[("Bars, coverage and caveats of the verdict", bars)],
         below=below,
     )
-
-
-def _side(view: View, reason: Answer) -> Iterator[Markup]:
-    """What to do first, then where the time went, and what the figures depend on."""
-    warnings = [block for block in reason.blocks if isinstance(block, Finding)]
-    told = [block for block in reason.blocks if not (isinstance(block, FactGroup) and block.name == "runs")]
-    lists = [block for kind in (Items, FactGroup) for block in told if isinstance(block, kind)]
-    blocks: list[Block] = [*lists, *warnings]
-    for block in blocks:
-        yield block_html(block, 2, view.drawn(), "side")
-
-
-def _folded(view: View, reason: Answer) -> Markup:
-    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
-    said = replace(
-        reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere), exhibits=(), blocks=()
-    )
-    return answer_part(said, view.drawn(), headed=False, folded=False) + behind(reason)
 
 
 def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
@@ -145,48 +165,18 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
         blocks=(),
     )
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
-    files = [files_part(Place(view, ""), e, job_id) for e in facts.exhibits if e.id == "job.files"]
-    drawn = view.drawn(less=_PANEL_PX)
+    files = [shell.files_part(Place(view), e, job_id) for e in facts.exhibits if e.id == "job.files"]
+    drawn = view.drawn(less=shell.PANEL_PX)
     with view.facilities.drawing():
-        parts = [
-            ("This run among similar runs", answer_part(verdict, drawn, headed=False, folded=False)),
-            ("What the run did", answer_part(rest, drawn, second=True)),
-            *(("Largest files", each) for each in files),
-        ]
-    fold = Markup("<details><summary>{}</summary>{}</details>")
-    return Markup("").join(fold.format(title, inner) for title, inner in parts)
-
-
-def _counted_parts(view: View, facts: Answer) -> str:
-    """A job without a log: what accounting and servers know of it."""
-    head = Markup("<h1>{}</h1>").format(facts.headline)
-    with view.facilities.drawing():
-        return part(
-            "job_parts.html",
-            head=head,
-            facts=list(where_to(Place(view, ""), None, facts)),
-            figures=[("The job", answer_part(facts, view.drawn(share=_MAIN, less=_PANEL_PX), headed=False))],
-            side=[],
-            tables=[],
-            folded=[],
-            below="",
+        return Markup("").join(
+            [
+                shell.fold(
+                    "This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)
+                ),
+                shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
+                *(shell.fold("Largest files", each) for each in files),
+            ]
         )
-
-
-def _culprit_tables(place: Place, reason: Answer) -> Iterator[Listed]:
-    """Yield the table of jobs that slowed this run, if the verdict names any."""
-    result = reason.result
-    if not isinstance(result, WhyOutcome):
-        return
-    if result.culprits:
-        columns = headed("job; user; project; probability [ratio]; cost this run [seconds]")
-        rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
-        links = {
-            "job": lambda row: place.to("jobs", row[0]),
-            "user": lambda row: place.to("users", row[1]),
-            "project": lambda row: place.to("projects", row[2]),
-        }
-        yield Listed("Jobs that loaded the storage during the run", columns, rows, links, tools="brief")
 
 
 def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, Markup]]:
@@ -195,7 +185,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
     result, verdict = facts.result, reason.result
     if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome):
         return
-    drawn = view.drawn(_PICTURE_PX, _MAIN, _PANEL_PX)
+    drawn = view.drawn(_PICTURE_PX, shell.MAIN_SHARE, shell.PANEL_PX)
     run = Reference("x", result.start_ns, "this run", result.end_ns)
     sick = next((each for each in verdict.unhealthy if each.component and verdict.kind in ("system", "both")), None)
     length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
@@ -204,146 +194,102 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         length = max(length, ((sick.end_ns or end) - sick.start_ns) // 3)
         start, end = min(start, sick.start_ns), max(end, sick.end_ns or end)
     where = sick.component if sick else verdict.filesystem
+    charts: list[Chart] = []
     if where is not None:
         try:
-            answer = view.ask("storage", {"where": where}, (start - length, end + length))
+            charts = shell.time_lines(view.ask("storage", {"where": where}, (start - length, end + length)))
         except DataUnavailable:
-            answer = None
-        charts = [c for e in answer.exhibits for c in e.charts if c.kind == "timeline"] if answer else []
+            charts = []
+    if charts:
+        words = "The cause: {} against its peers" if sick else "Load of {} during the run"
+        address = Place(view).to("components" if sick else "filesystems", where)
+        title = Markup(words).format(Markup('<a href="{}">{}</a>').format(address, where))
+        # Of reads and writes of a component the one that the job did more of.
+        wrote_more = (result.write_bytes or 0) > (result.read_bytes or 0)
+        chart = charts[1] if sick and wrote_more and len(charts) > 1 else charts[0]
         with view.facilities.drawing():
-            if charts:
-                words = "The cause: {} against its peers" if sick else "Load of {} during the run"
-                page = Place(view, "").to("components" if sick else "filesystems", where)
-                title = Markup(words).format(Markup('<a href="{}">{}</a>').format(page, where))
-                chart = _most_used(charts, result) if sick else charts[0]
-                marked = replace(chart, title="", references=(run, *chart.references))
-                yield title, figure(marked, "cause", drawn)
-    effect = _effect(reason, result)
+            marked = replace(chart, title="", references=(run, *chart.references))
+            yield title, shell.figure(marked, "cause", drawn)
+    effect = _effect(reason, verdict)
     if effect is not None:
         with view.facilities.drawing():
-            yield f"The effect: this run among {verdict.n} similar runs", figure(effect, "effect", drawn)
+            yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
 
 
-def _most_used(charts: Sequence[Chart], result: JobOutcome) -> Chart:
-    """Of reads and writes of a component the one that the job did more of."""
-    place = 1 if (result.write_bytes or 0) > (result.read_bytes or 0) and len(charts) > 1 else 0
-    return charts[place]
-
-
-def _effect(reason: Answer, result: JobOutcome) -> Chart | None:
+def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
     """I/O time of this run and of similar ones, by start."""
     found = next((c for e in reason.exhibits for c in e.charts if c.kind == "umami"), None)
     if found is None:
         return None
-    names = {name: [column.name for column in found.table.columns].index(name) for name in ("time", "value", "this")}
+    table = found.table
+    names = (table.columns[0].name, "time", "value", "this")
+    columns = zip(*(table.column(name) for name in names), strict=True)
     rows = [
-        (row[names["time"]], "this run" if row[names["this"]] else "similar runs", row[names["value"]])
-        for row in found.table.rows
-        if str(row[0]).startswith("I/O time")
+        (time, "this run" if is_this else "similar runs", value)
+        for metric, time, value, is_this in columns
+        if str(metric).startswith("I/O time")
     ]
     if not rows:
         return None
     rows.sort(key=lambda row: row[1] == "this run")
-    table = ResultTable.of("effect", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
-    usual = reason.result.seconds.usual if isinstance(reason.result, WhyOutcome) else None
+    effect = ResultTable.of("effect", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
+    usual = verdict.seconds.usual
     lines = (Reference("y", usual.value, "usual"),) if usual is not None and usual.value is not None else ()
-    return Chart.of("scatter", table, "x=time y=seconds series=run", references=lines)
-
-
-@router.post("/fragments/upload")
-async def upload(request: Request, view: OwnView) -> Html:
-    try:
-        data = await received(request)
-        with few_at_once():
-            return Html(await anyio.to_thread.run_sync(_upload_parts, data, view))
-    except IoweatherError as error:
-        return failed(error)
-
-
-def _upload_parts(data: bytes, view: View) -> str:
-    answers = answers_for_log(data, view)
-    return _job_parts(view, *answers, below=_evidence(view, *answers))
-
-
-FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
-# Groups of facts that are about the file; the answer is that of the job restricted to this file.
-_FACTS = ("time", "speed", "accesses")
-_OF_THE_RUN = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
+    return Chart.of("scatter", effect, "x=time y=seconds series=run", references=lines)
 
 
 @router.get("/jobs/{job_id}/file")
 def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
     own = f"/jobs/{quote(job_id, safe='')}/file"
     place = Place(view, own)
-    parts = ((place.link(f"/fragments{own}", path=path), "Looking up how this file was used…", "The file"),)
+    part = (place.link(f"/fragments{own}", path=path), "Looking up how this file was used…", "The file")
     crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id))]
-    title = f"File of job {job_id}"
-    return page("entity.html", view, "/job", title, heading="", parts=parts, crumbs=crumbs, ranged=False)
+    return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}/file")
-@cached_part("{path}")
+@shell.cached_part("{path}")
 def file(view: OwnView, job_id: str, path: FilePath) -> str:
     answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
         raise DataUnavailable(f"Job {job_id} has no log, so its files are unknown.")
-    place = Place(view, "")
+    place = Place(view)
     of_file = replace(
         answer,
-        facts=tuple(group for group in answer.facts if group.name in _FACTS),
-        exhibits=tuple(_of_one_file(e) for e in answer.exhibits if e.id not in _OF_THE_RUN),
+        facts=tuple(group for group in answer.facts if group.name in _FILE_FACTS),
+        exhibits=tuple(
+            replace(exhibit, tables=tuple(table for table in exhibit.tables if table.name != "file_kinds"))
+            for exhibit in answer.exhibits
+            if exhibit.id not in _OF_THE_RUN
+        ),
         findings=(),
         blocks=(),
     )
-    head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
-    facts = [("job", job_id, place.to("jobs", job_id)), *where_to(place, _filesystem(view, answer), answer)]
-    with view.facilities.drawing():
-        return part(
-            "job_parts.html",
-            head=head,
-            facts=facts,
-            figures=[("The file", answer_part(of_file, view.drawn(share=_MAIN, less=_PANEL_PX), headed=False))],
-            side=[],
-            tables=list(_file_tables(view, answer, result)),
-            folded=[],
-            below="",
-        )
-
-
-def _of_one_file(exhibit: Exhibit) -> Exhibit:
-    return replace(exhibit, tables=tuple(table for table in exhibit.tables if table.name != "file_kinds"))
-
-
-def _file_tables(view: View, answer: Answer, result: JobOutcome) -> Iterator[Listed]:
     tables = {exhibit.id: exhibit.tables[0] for exhibit in answer.exhibits if exhibit.tables}
+    # The file system of the file by its mount: the path may be hidden.
+    mounts = tables.get("job.mounts")
+    found = view.lake.facility.filesystem_of_path(str(mounts.rows[0][0])) if mounts and mounts.rows else None
+    filesystem = found.name if found else None
+    listed = []
     if "job.files" in tables:
-        yield _without(tables["job.files"], "file", "What it was used for")
+        listed.append(Listed.of(tables["job.files"], "What it was used for", "file", tools="brief"))
     if "job_targets" in tables:
-        around = around_ns(result.start_ns, result.end_ns)
-        names = _target_names(view, _filesystem(view, answer), result)
-        numbered = tables["job_targets"]
-        rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in numbered.rows)
-        listed = _without(replace(numbered, rows=rows), "files", "Storage targets of this file")
-        known = set(names.values())
+        names = _target_names(view, filesystem, result)
+        rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in tables["job_targets"].rows)
+        around, known = shell.around_ns(result.start_ns, result.end_ns), set(names.values())
 
         def address(row: Sequence[Any]) -> str:
-            return Place(view, "").to("components", row[0], **around) if row[0] in known else ""
+            return place.to("components", row[0], **around) if row[0] in known else ""
 
-        yield replace(listed, links={"target": address})
-
-
-def _without(table: ResultTable, left_out: str, title: str) -> Listed:
-    shown = [i for i, column in enumerate(table.columns) if column.name != left_out]
-    columns = [(table.columns[i].heading, table.columns[i].unit) for i in shown]
-    return Listed(title, columns, [tuple(row[i] for i in shown) for row in table.rows], tools="brief")
-
-
-def _filesystem(view: View, answer: Answer) -> str | None:
-    """The file system of the file, by its mount: the path may be hidden."""
-    mounts = next((exhibit.tables[0] for exhibit in answer.exhibits if exhibit.id == "job.mounts"), None)
-    found = view.lake.facility.filesystem_of_path(str(mounts.rows[0][0])) if mounts and mounts.rows else None
-    return found.name if found else None
+        targets = replace(tables["job_targets"], rows=rows)
+        title = "Storage targets of this file"
+        listed.append(Listed.of(targets, title, "files", links={"target": address}, tools="brief"))
+    head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
+    facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
+    drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
+    with view.facilities.drawing():
+        return _screen(head, facts, [("The file", shell.answer_part(of_file, drawn, headed=False))], tables=listed)
 
 
 def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
@@ -358,17 +304,11 @@ def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Map
     return {str(target_number(part.component)): part.component for part in components}
 
 
-_LISTED_BY: Final = "car11.fig4"
-Order = Literal["newest", "slowest", "largest", "longest"]
-
-
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
-    path = f"/{kind}s/{quote(name, safe='')}"
-    place = Place(view, path)
+    place = Place(view, f"/{kind}s/{quote(name, safe='')}")
     runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
     crumbs = [("Jobs", place.link("/jobs"))]
-    title = f"{kind.capitalize()} {name}"
-    return page("entity.html", view, path, title, heading=title, parts=(*more, runs), crumbs=crumbs)
+    return shell.parts_page(view, place.path, f"{kind.capitalize()} {name}", *more, runs, crumbs=crumbs)
 
 
 @router.get("/users/{name}")
@@ -383,31 +323,28 @@ def program_page(view: PublicView, name: str) -> Html:
 
 @router.get("/projects/{name}")
 def project_page(view: PublicView, name: str) -> Html:
-    address = Place(view, "").link(f"/fragments/projects/{quote(name, safe='')}")
+    address = Place(view).link(f"/fragments/projects/{quote(name, safe='')}")
     return _entity(view, "project", name, (address, "Adding up…", "What it did"))
 
 
 @router.get("/fragments/projects/{name}")
-@cached_part()
+@shell.cached_part()
 def project(view: OwnView, name: str) -> str:
     answer = view.ask("project", {"name": name}, period_for(view))
     with view.facilities.drawing():
-        return answer_part(answer, view.drawn(), second=True)
+        return shell.answer_part(answer, view.drawn(), second=True)
 
 
 @router.get("/fragments/projects")
-@cached_part()
+@shell.cached_part()
 def projects(view: OwnView) -> str:
-    place = Place(view, "/jobs")
-
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
-    columns = [(column.heading, column.unit) for column in table.columns]
-    links = {columns[0][0]: lambda row: place.to("projects", row[0])}
-    return tables_part(Listed("The largest projects", columns, table.rows, links))
+    links = {table.columns[0].heading: Place(view, "/jobs").to_column("projects")}
+    return shell.tables_part(Listed.of(table, "The largest projects", links=links))
 
 
 @router.get("/fragments/runs")
-@cached_part()
+@shell.cached_part()
 def runs(
     view: OwnView,
     q: Name = "",
@@ -416,21 +353,22 @@ def runs(
     program: Name = "",
     filesystem: Name = "",
     order: Order = "newest",
-    most: Annotated[int, Query(ge=1, le=1000)] = 50,
+    most: Annotated[int, Query(ge=0, le=1000)] = 0,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
 ) -> str:
-    """`days`: of the newest, where the page has no range."""
-    chosen = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
-    chosen = {name: text for name, text in chosen.items() if text}
-
-    result = view.ask("runs", {**chosen, "order": order, "most": most}, period_for(view, days * DAY_NS or None)).result
+    """`days`: of the newest, where the page has no range. `most`: as many as the screen has room for."""
+    asked = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
+    chosen = {name: text for name, text in asked.items() if text}
+    period = period_for(view, days * DAY_NS or None)
+    result = view.ask("runs", {**chosen, "order": order, "most": most or _MOST_RUNS[view.screen]}, period).result
     assert isinstance(result, RunsOutcome)
-    place = Place(view, "")
+    place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}
-    days_asked = str(days or "")
-    kinds = ("newest", "slowest", "largest", "longest")
-    address = partial(place.link, "/fragments/runs", **query, days=days_asked)
-    orders = [(name, address(order=name), name == order) for name in kinds]
-    title = f"{len(result.runs):,} of {result.count:,} jobs, the {order} first"
+    address = partial(place.link, "/fragments/runs", **query, days=str(days or ""))
+    orders = [(name, address(order=name), name == order) for name in ("newest", "slowest", "largest", "longest")]
+    count = len(result.runs)
+    title = f"{count:,} of {result.count:,} jobs, the {order} first"
+    more = address(order=order, most=str(_MOST_WANTED)) if count < min(result.count, _MOST_WANTED) else ""
     judged = any(run.verdict for run in result.runs)
-    return part("runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title))
+    listed = shell.runs_table(place, result.runs, title)
+    return shell.part("runs.html", result=result, orders=orders, judged=judged, listed=listed, more=more)

@@ -1,4 +1,10 @@
-"""Volume, rate, phases and memory of the whole system (pat19 sections 3 to 5): fig3, fig4, fig7, fig8 and fig9."""
+"""The whole system over time (pat19 sections 3 to 5): volume, rate, phases and memory (fig3, 4, 7, 8 and 9), hour of
+the day and day of the week (fig5, fig6).
+
+The volume of an hour is that of one local day; its variation is from day to day. The volume of a weekday is that of
+one week; its variation is from week to week. An hour or day counts when nine tenths of it were recorded, and is then
+scaled to its full length, so that the long day of the change of clocks does not stand out.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +12,43 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.choices import TRAFFIC
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Finding,
-    Piece,
-    Reference,
-    ResultColumn,
-    ResultTable,
-    columns_of,
-    exhibit,
-)
-from ioweather.core.units import format_bytes, format_seconds
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
-from ioweather.stats.grid import Steps
-from ioweather.stats.phases import (
-    Phases,
+from ioweather.stats.grid import MIN_COVERAGE, Steps, local_clock
+from ioweather.stats.series import (
     Side,
     at_percentile,
+    chance_bound,
+    correlation,
+    cycle_spread,
     find_phases,
+    lagged_sums,
     mean_interarrival,
     mean_length,
+    means_of,
     phase_sums,
+    rotated_sums,
     thresholds,
+    variation_from_sums,
+    window_sums,
 )
-from ioweather.stats.series import correlation, lagged_sums, variation_from_sums, window_sums
-from ioweather.stats.summary_tables import cdf_table, cumulative_table
+from ioweather.stats.summary_tables import cdf_table, cumulative_table, table
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span
 
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"
 # Upper edges of the bins of phase lengths, in steps.
 _EDGES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 45, 60, 90, 120, 240, 480, 1440, 10080)
+HOURS = tuple(f"{hour:02d}" for hour in range(24))
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+EVENING = tuple(range(18, 24))  # [ours] the paper says "evening hours"
+SUNDAY = (6,)
+# [ours] How sure it must be that the busiest of 24 hours is not only the largest of 24 equal ones.
+CHOSEN_LEVEL = 0.98
+# [ours] Places named as busy are named at once, of reads and writes, volume and variation: chance names one in 100.
+ADVICE_LEVEL = 1 - 0.01 / 4
 
 
 @exhibit("pat19.fig3")
@@ -135,28 +144,20 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
     yield climate.caveats, climate.coverage()
 
 
-@exhibit("pat19.fig7")
-def high_phases(climate: Climate) -> Iterator[Piece]:
-    """Length and frequency of high phases."""
-    yield from _phases(climate, "high")
-
-
-@exhibit("pat19.fig8")
-def low_phases(climate: Climate) -> Iterator[Piece]:
-    """Length and frequency of low phases."""
-    yield from _phases(climate, "low")
+def phases(climate: Climate, side: Side) -> Exhibit:
+    """Length and frequency of high phases (pat19.fig7), or of low ones (pat19.fig8)."""
+    return exhibit("pat19.fig7" if side == "high" else "pat19.fig8")(_phases)(climate, side)
 
 
 def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     """How long phases last and how often they begin, for reads and writes."""
     seconds, intervals = climate.system.step_seconds, climate.intervals
-    states: list[tuple[Side, str]] = [("high", way) for way in WAYS]
-    states += [("low", way) for way in WAYS]
+    states: list[tuple[Side, str]] = [("high", "read"), ("high", "write"), ("low", "read"), ("low", "write")]
     cuts = {way: dict(zip(("low", "high"), thresholds(climate.way(way)), strict=True)) for way in WAYS}
     found = {(kind, way): find_phases(climate.way(way), cuts[way][kind], kind) for kind, way in states}
-    short, on = _SHORT_SECONDS / seconds, intervals.on
     # (units, states, thresholds, 7): every statistic chooses its threshold in the units drawn.
-    every = np.stack([phase_sums(climate.way(w), k, intervals.unit, short, resampled=on) for k, w in states], axis=1)
+    short = _SHORT_SECONDS / seconds
+    every = np.stack([phase_sums(climate.way(way), kind, intervals.unit, short) for kind, way in states], axis=1)
     whole = every.sum(axis=0)
 
     def estimate(name: str, unit: str, statistic: Statistic, n: int, scale: Scale = "") -> Estimate:
@@ -191,7 +192,22 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     own = [place[side, way] for way in WAYS]
     n = sum(phases.count for phases in chosen.values())
     yield estimate("short_ratio", "ratio", lambda s: s[:, own, 6].sum(axis=1) / s[:, own, 5].sum(axis=1), n, "logit")
-    yield _phase_histograms(chosen, seconds)
+    for name, label, title in (
+        ("length", "length of the phase", "Length of a phase"),
+        ("interarrival", "time from start to start", "Time between the starts of two phases"),
+    ):
+        rows: list[tuple[Cell, ...]] = []
+        for way, phases in chosen.items():
+            values = phases.length if name == "length" else phases.interarrival
+            edges = np.array((0, *_EDGES, max(_EDGES[-1] + 1, int(values.max(initial=0)))))
+            # Bins are (from, to]: whole steps, so that the first has exactly the phases of one step.
+            counts = np.histogram(values, edges + 0.5)[0] / max(1, len(values))
+            for i in range(int(np.flatnonzero(counts).max(initial=0)) + 1):
+                begin = float(edges[i] * seconds) or 0.5 * seconds
+                rows.append((way, begin, float(edges[i + 1] * seconds), float(counts[i])))
+        columns = f"series [text]; from: {label} [seconds]; to: up to [seconds]; share: share of phases [ratio]"
+        binned = ResultTable.of(name, columns, rows)
+        yield Chart.of("histogram", binned, "low=from high=to y=share series", title, log="x")
     if all(phases.count for phases in chosen.values()):
         for way, (length, between) in means.items():
             yield Finding(
@@ -208,30 +224,6 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     yield f"{side.capitalize()} is {percentile} percentile of all steps, taken again in each resample."
     yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
     yield climate.coverage()
-
-
-def _phase_histograms(chosen: Mapping[str, Phases], seconds: float) -> Iterator[Chart]:
-    """Lengths, and times between two starts; `seconds` of a step."""
-    for name, label, title in (
-        ("length", "length of the phase", "Length of a phase"),
-        ("interarrival", "time from start to start", "Time between the starts of two phases"),
-    ):
-        rows: list[tuple[Cell, ...]] = []
-        for way, phases in chosen.items():
-            values = phases.length if name == "length" else phases.interarrival
-            edges = np.array((0, *_EDGES, max(_EDGES[-1] + 1, int(values.max(initial=0)))))
-            # Bins are (from, to]: whole steps, so that the first has exactly the phases of one step.
-            counts = np.histogram(values, edges + 0.5)[0] / max(1, len(values))
-            for i in range(int(np.flatnonzero(counts).max(initial=0)) + 1):
-                begin = float(edges[i] * seconds) or 0.5 * seconds
-                rows.append((way, begin, float(edges[i + 1] * seconds), float(counts[i])))
-        columns = (
-            ResultColumn("series", "", "text"),
-            ResultColumn("from", label, "seconds"),
-            *columns_of("to: up to [seconds]; share: share of phases [ratio]"),
-        )
-        binned = ResultTable(name, columns, tuple(rows))
-        yield Chart.of("histogram", binned, "low=from high=to y=share series", title, log="x")
 
 
 @exhibit("pat19.fig9")
@@ -273,7 +265,7 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) 
         for pair, (a, b) in {first: (x, x), second: (y, y), "cross": (x, y)}.items():
             left, right = window_sums(a, window), window_sums(b, window)
             there = ~np.isnan(left + right)
-            own = Intervals(there, step_ns * window, on=intervals.on, unit=unit, unit_name=intervals.unit_name)
+            own = Intervals(there, step_ns * window, unit=unit, unit_name=intervals.unit_name)
             sums = lagged_sums(left, right, LAGS, unit) if len(left) else np.zeros((1, LAGS + 1, 6))
             n = int(sums[:, 0, 0].sum())
             value, low, high = own.estimates(sums, correlation, scale="fisher")
@@ -308,3 +300,178 @@ def autocorrelation_findings(
         shown = f"about the next one (r = {auto.value or 0.0:.2f})."
         more, less = (f"The {name}s of a window of {window} tell {how}{shown}" for how in ("", "little "))
         yield directed(auto, HIGH_CORRELATION, more, less)
+
+
+def hours_of_day(climate: Climate) -> Exhibit | None:
+    """pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
+    if climate.system.step_ns > HOUR_NS:
+        return None
+    clock = local_clock(climate.system.times_ns, climate.zone)
+    volume = _volumes(climate, clock.day - clock.day[0], clock.hour, 24, HOUR_NS / climate.system.step_ns)
+    if len(volume) < 2:
+        return None
+    return exhibit("pat19.fig5")(_cycle)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
+
+
+def days_of_week(climate: Climate) -> Exhibit | None:
+    """pat19.fig6; None before a week is full."""
+    if climate.system.step_ns > DAY_NS:
+        return None
+    clock = local_clock(climate.system.times_ns, climate.zone)
+    week = (clock.day + 3) // 7
+    volume = _volumes(climate, week - week[0], clock.weekday, 7, DAY_NS / climate.system.step_ns)
+    if np.isnan(volume).all(axis=0).any():
+        return None
+    return exhibit("pat19.fig6")(_cycle)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
+
+
+def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
+    """Volumes by unit (day or week), place in the cycle (hour or weekday) and way; NaN where not recorded enough."""
+    units = int(unit[-1]) + 1
+    cell = unit * places + place
+    usable = climate.system.usable
+    count = np.bincount(cell, weights=usable, minlength=units * places).reshape(units, places)
+    out = np.full((units, places, len(WAYS)), np.nan)
+    for way, name in enumerate(WAYS):
+        amount = np.where(usable, climate.way(name), 0.0)
+        total = np.bincount(cell, weights=amount, minlength=units * places).reshape(units, places)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out[..., way] = np.where(count >= MIN_COVERAGE * full, total / count * full, np.nan)
+    return out
+
+
+def _mean_of(values: Floats) -> Floats:
+    """Return the mean along the cycle without missing values; NaN without any value."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.nansum(values, axis=-1) / np.sum(~np.isnan(values), axis=-1))
+
+
+def _variations(sums: Floats) -> Floats:
+    varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
+    # One value does not give a variation.
+    return np.where(sums[..., 0] >= 2, varied, np.nan)
+
+
+def _largest(values: Floats) -> Floats:
+    """Return the maximum along the cycle without missing values; NaN without any value."""
+    return np.asarray(np.fmax.reduce(values, axis=-1))
+
+
+def _cycle(
+    climate: Climate,
+    volume: Floats,
+    names: tuple[str, ...],
+    noun: str,
+    unit_name: str,
+    chosen: tuple[int, ...],
+    word: str,
+) -> Iterator[Piece]:
+    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
+    there = ~np.isnan(volume)
+    seen, autocorrelated = np.any(there, axis=(1, 2)), unit_name != "week"
+    intervals = Intervals(seen, DAY_NS, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)
+    amount = np.where(there, volume, 0.0)
+    # n, sum and sum of squares: (units, places, ways, 3).
+    sums = np.stack([there, amount, amount**2], axis=-1).astype(np.float64)
+    null = rotated_sums(sums)  # the same without a pattern
+    means, variations = (intervals.estimates(sums, of, scale="log") for of in (means_of, _variations))
+    # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
+    aside = 1 if noun == "hour" else 0
+    others = tuple(place for place in range(len(names)) if place not in chosen)
+    differences = []
+    for way, name in enumerate(WAYS):
+        n, own = int(there[..., way].sum()), sums[:, :, way]
+        yield cycle_spread(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n)
+        difference = intervals.estimate(
+            f"{word}_variation_difference_{name}",
+            "ratio",
+            own,
+            lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1),
+            n=n,
+        )
+        differences.append(difference)
+        yield difference
+    if noun == "hour":
+        yield _busiest_hour(intervals, sums.sum(axis=2), null.sum(axis=2))
+
+    def stacked(values: Floats) -> Floats:
+        return np.concatenate([values[:, way] for way in range(len(WAYS))])
+
+    columns = (
+        f"{noun}: {noun} ({climate.zone_name}) [text]; series [text]; mean: mean volume [bytes]; "
+        "mean_low: 90% from [bytes]; mean_high: 90% to [bytes]; variation: variation [ratio]; "
+        "variation_low: 90% from [ratio]; variation_high: 90% to [ratio]; n: n [count]"
+    )
+    ways = [way for way in WAYS for _ in names]
+    numbers = [*map(stacked, (*means, *variations)), stacked(there.sum(axis=0)).astype(np.int64)]
+    title = f"By {noun}, mean and variation between {unit_name}s"
+    long = table(f"{noun}s", columns, list(names) * len(WAYS), ways, *numbers, title=title)
+    encoding = "x={} series y={} low={}_low high={}_high"
+    yield long, Chart.of("bars", long, encoding.format(noun, *["mean"] * 3), f"Mean volume of the {noun}")
+    if np.isfinite(variations[0]).any():
+        title = f"Variation from {unit_name} to {unit_name}"
+        yield Chart.of("bars", long, encoding.format(noun, *["variation"] * 3), title)
+    when, read = "in the evening" if word == "evening" else "on Sundays", differences[0]
+    if read.value is None:
+        text = f"Whether volume varies more {when} takes two {unit_name}s to tell."
+        yield Finding(text, "undecided", name="calendar")
+    else:
+        points = 100 * read.value
+        yield directed(
+            read,
+            0.0,
+            f"Read volume varies more {when}, by {points:.0f} percentage points.",
+            f"Read volume varies less {when}, by {-points:.0f} percentage points.",
+        )
+    advice = list(_places_to_avoid(names, sums, null, noun))
+    climate.advice.extend(advice)
+    yield advice
+    yield climate.caveats, f"Local time of {climate.zone_name}.", climate.coverage()
+
+
+def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
+    """Yield the busiest hour, by reads plus writes, relative to the mean and to the largest mean by chance.
+
+    Days rotated at random give the distribution of the largest mean without a daily pattern.
+    """
+    means = means_of(both.sum(axis=0))
+    hour = int(np.nanargmax(means))
+    n = int(both[:, hour, 0].sum())
+    yield plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume")
+    over = intervals.estimate(
+        "spike_over_mean", "factor", both, lambda s: means_of(s)[:, hour] / _mean_of(means_of(s)), n=n
+    )
+    yield over
+    text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume."
+    yield Finding(text, name="busiest_hour")
+    value, chance = float(_largest(means)), _largest(means_of(null))
+    usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
+    name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
+    if high > 0:
+        yield Estimate(name, value / usual, "factor", value / low, value / high, CHOSEN_LEVEL, len(both), method)
+    else:
+        value = value / usual if usual > 0 else np.nan
+        yield plain(name, value, "factor", n=len(both), method=method)
+
+
+def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: str) -> Iterator[Finding]:
+    """Yield hours or days whose volume or variation exceeds the largest by chance without a pattern."""
+    for way, name in enumerate(WAYS):
+        for statistic, reason, shown in (
+            (means_of, "carry more", format_bytes),
+            (_variations, "vary more in", "{:.0%}".format),
+        ):
+            own = sums[:, :, way]
+            value = statistic(own.sum(axis=0))
+            typical = float(_mean_of(value))
+            if len(own) < 2 or not np.isfinite(typical):
+                continue
+            chance = chance_bound(_largest(statistic(null[:, :, way])), ADVICE_LEVEL)
+            places = np.flatnonzero(value > chance).tolist()
+            if places and len(places) <= len(names) // 2:
+                listed = ", ".join(f"{names[i]} ({shown(float(value[i]))})" for i in places)
+                yield Finding(
+                    f"Avoid for runs that must not be disturbed: {noun}s {listed} {reason} {name} volume than usual "
+                    f"({shown(typical)}).",
+                    name="hours_to_avoid",
+                )

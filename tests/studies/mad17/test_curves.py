@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import gaussian_kde, norm
 
 from ioweather.core.errors import UsageError
-from ioweather.stats.regression import (
+from ioweather.studies.mad17.curves import (
     LEAST_RUNS,
     MIN_POINTS,
     NeighbourQuantiles,

@@ -1,0 +1,568 @@
+"""Counters of Lustre, GPFS and NFS as rows: the sources `lustre`, `mmpmon`, `mmperfmon` and `mountstats`.
+
+A look at counters shows what grew since the server started or the mount was made: alone it says nothing about activity.
+Two of them give amounts, in the exact interval between them; the lake splits those over its grid by overlap.
+
+Lustre gives `series` of what happened between snapshots and how full targets are, `job_operations` of what each job
+did, `components` of which server has which target. States (capacity, free space, clients) are stored once an hour, for
+the minute in which they were read. Unusable parts of a dump are counted, and reported at the end.
+
+The text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset); or --start
+gives that of the first, and the ages of the mounts the distance of the others.
+
+`mmperfmon query` prints a legend that names the columns, then rows, in as many blocks as the screen is wide. A row is
+the mean over a bucket of what the sensor reported each time. A ratio needs no conversion; a counter is the amount in
+one period of the sensor, which the table does not say: --interval does.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ioweather.core.clock import local_to_ns, parse_time_ns
+from ioweather.core.contracts import ReadContext
+from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
+from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
+from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
+from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.frames import Frame
+from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.words import pairs_of
+from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import all_of_a_kind, beginning, line_blocks, plain_head, text_blocks, whole_lines
+
+_FRAME_ROWS = 50_000
+_SERIES_COLUMNS = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
+
+
+def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
+    """A frame of `series` from rows of start, interval, system, kind, component, metric, value and quality."""
+    columns = zip(*rows, strict=True)
+    return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
+
+
+class SeriesRows:
+    """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, str, str, str, str, float, int]] = []
+        self.made = 0
+
+    def amounts(self, target: Target, grown: Growth) -> None:
+        flag = int(Quality.RESET) if grown.restarted else 0
+        length = grown.end_ns - grown.start_ns
+        for metric, amount in sorted(grown.amounts.items()):
+            self._rows.append((grown.start_ns, length, *target, metric, in_base_unit(metric, amount), flag))
+
+    def value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
+        self._rows.append((start_ns, interval_ns, *target, metric, value, 0))
+
+    def full(self) -> Iterator[tuple[str, Frame]]:
+        """A frame, where there are rows enough."""
+        if len(self._rows) >= _FRAME_ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[tuple[str, Frame]]:
+        if self._rows:
+            yield "series", series_frame(self._rows)
+        self.made += len(self._rows)
+        self._rows = []
+
+
+_HEAD_BYTES = 64 << 10
+_PARAMETER = re.compile(
+    r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
+    re.MULTILINE,
+)
+# As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
+_OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
+_HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
+_DEVICE_LIST = re.compile(r"^\s*\d+ UP (?:mgc|osc|mdc|lov|lmv) \S+ \S+ \d+ \S*@", re.MULTILINE)
+# A recording without a host inside is often named after its server: scratch-oss01.txt.
+_SERVER_FILE = re.compile(r"([A-Za-z][\w-]*?)?(oss|mds)[-_]?\d{1,5}[A-Za-z]?")
+_LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
+_SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
+_LUSTRE_HINT = (
+    "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats '*.*.job_stats' >> FILE` once a minute, and "
+    "ingest FILE."
+)
+Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
+
+
+def _detect_lustre(head: bytes, path: Path) -> float:
+    if path.is_dir():
+        return 0.9 if _trees(path) or _dumps(path) else 0.0
+    text = plain_head(head)
+    if _PARAMETER.search(text):
+        return 0.95
+    if _OF_HOSTS.search(text):
+        return 0.94
+    if _DEVICE_LIST.search(text):
+        return 0.93
+    return 0.4 if _LONE_FILE.match(text) else 0.0
+
+
+LUSTRE = FileReader(
+    "lustre",
+    "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)",
+    ("series", "job_operations", "components"),
+    _detect_lustre,
+    lambda path, context: _LustreRows(path, context).read(),
+)
+
+
+def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
+    if not path.is_dir():
+        if _DEVICE_LIST.search(beginning(path)):
+            return iter([parse_device_list(_lustre_lines(path))])
+        if _PARAMETER.search(beginning(path)) is None and _OF_HOSTS.search(beginning(path)) is not None:
+            by_host = _by_host(_lustre_lines(path))
+            return (
+                snapshot
+                for name, lines in by_host.items()
+                for snapshot in snapshots(get_param_blocks(lines, more_follows=more_follows), f"{path} ({name})", name)
+            )
+        return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
+    if trees := _trees(path):
+
+        def latest_ns(found: Snapshot) -> int:
+            ends = (entry.last_ns for entries in found.jobs.values() for entry in entries.values())
+            return found.latest_ns() or max(ends, default=0)
+
+        return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
+
+    def last_second(dump: Path) -> tuple[int, str]:
+        """The last moment that a dump names; where several name the same, their names tell."""
+        return max(
+            (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
+        ), dump.name
+
+    # Ordered without being read: each may list ten thousand jobs.
+    dumps = sorted(_dumps(path), key=last_second)
+    return (
+        snapshot
+        for dump in dumps
+        for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
+    )
+
+
+def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
+    """The lines of each host in their order. Where the text was cut, the last parameter of any of them may be."""
+    found: dict[str, list[str | None]] = {}
+    for line in lines:
+        match = _HOST_LINE.fullmatch(line) if line is not None else None
+        if match is not None:
+            found.setdefault(match[1], []).append(match[2] or "")
+        elif line is None:
+            for of_host in found.values():
+                of_host.append(None)
+    return found
+
+
+def _trees(path: Path) -> list[Path]:
+    """The folder itself, or all the folders in it: one per snapshot."""
+    return [path] if is_tree(path) else all_of_a_kind(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
+
+
+def _dumps(path: Path) -> list[Path]:
+    """The files of a folder that contains only dumps, each of another moment."""
+    found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
+    return found if len(found) > 1 else []
+
+
+def _is_dump(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _PARAMETER.search(plain_head(file.read(_HEAD_BYTES))) is not None
+    except OSError:
+        return False
+
+
+def _host_in_name(path: Path) -> str | None:
+    """The server in the name of a recording, such as scratch-oss01.txt."""
+    match = _SERVER_FILE.fullmatch(path.name.partition(".")[0])
+    return match[0] if match is not None else None
+
+
+def _lustre_lines(path: Path) -> Iterator[str | None]:
+    """All whole lines; None where the last one is torn: the file was cut, or is being written."""
+    if _LONE_FILE.match(beginning(path)):
+        raise SourceError(
+            f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.",
+            hint=_LUSTRE_HINT,
+        )
+    for block in line_blocks(path):
+        if block.torn:
+            yield None
+        else:
+            yield from (line.replace("\0", "") for line in block.lines)
+
+
+class _LustreRows:
+    """Reads a recording, a frame at a time."""
+
+    def __init__(self, path: Path, context: ReadContext) -> None:
+        self.path, self.context = path, context
+        self.differ, self.rows = Differ(), SeriesRows()
+        self.jobs: dict[Target, TargetJobs] = {}
+        self.job_rows: list[dict[str, Any]] = []
+        self.servers: dict[Target, tuple[int, str]] = {}
+        self.kept_hours: set[tuple[Target, str, int]] = set()
+        self.last_ns: int | None = context.start_ns
+        self.undated = 0
+
+    def read(self) -> Pieces:
+        looks = unnamed = made = 0
+        damaged: list[str] = []
+        for snapshot in _snapshots(self.path, self.context.host or _host_in_name(self.path)):
+            looks += 1
+            damaged += snapshot.damaged
+            unnamed += self._add(snapshot)
+            yield from self.rows.full()
+            if len(self.job_rows) >= _FRAME_ROWS:
+                made += len(self.job_rows)
+                yield "job_operations", JOB_OPERATIONS.frame_of(self.job_rows)
+                self.job_rows = []
+        once = [(target, jobs) for target, jobs in self.jobs.items() if jobs.looks == 1]
+        for target, jobs in once:
+            self._add_jobs(target, jobs.whole_lives(), Quality.WHOLE_LIFE)
+        yield from self.rows.rest()
+        servers: list[dict[str, Any]] = [
+            # Since the day of the last look, so that recordings of one day say the same.
+            {
+                "system": target.system,
+                "kind": target.kind,
+                "component": target.name,
+                "valid_from_ns": moment // DAY_NS * DAY_NS,
+                "server": server,
+            }
+            for target, (moment, server) in sorted(self.servers.items())
+        ]
+        for table, rows in ((JOB_OPERATIONS, self.job_rows), (COMPONENTS, servers)):
+            if rows:
+                yield table.name, table.frame_of(rows)
+        made += self.rows.made + len(self.job_rows) + len(servers)
+        if damaged:
+            raise CorruptInput(f"{len(damaged)} parameter(s) left out: {damaged[0]}")
+        counts = {
+            "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
+            "job(s) shown once, without start_time": sum(len(list(jobs.without_begin())) for _, jobs in once),
+            "job(s) that began at an unknown time": sum(jobs.unplaced for jobs in self.jobs.values()),
+            "state(s) without a time (give --start)": self.undated if made else 0,
+            "statistics of services, whose server is not named (give --host)": unnamed,
+        }
+        left = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+        if made:
+            return f"{self.path}: left out: {left}." if left else None
+        if self.undated:
+            hint = "Give --start, or record stats as well."
+            raise UndatedInput(f"{self.path} holds states and no snapshot_time.", hint=hint)
+        raise EmptyInput(
+            f"{self.path} holds {looks} snapshot(s) of Lustre counters and nothing to compare"
+            f"{f' ({left})' if left else ''}.",
+            hint=_LUSTRE_HINT,
+        )
+
+    def _add(self, snapshot: Snapshot) -> int:
+        """Add the rows of a snapshot; returns how many of its statistics have no server."""
+        placed = list(snapshot.placed(snapshot.host))
+        for origin, grown in self.differ.update(placed):
+            self.rows.amounts(origin.target, grown)
+        looked = snapshot.latest_ns()
+        self.last_ns = looked or self.last_ns
+        for target, server in snapshot.servers().items():
+            self.servers[target] = (looked or self.last_ns or self.path.stat().st_mtime_ns, server)
+        for target, entries in snapshot.jobs.items():
+            known = self.jobs.setdefault(target, TargetJobs())
+            self._add_jobs(target, known.update(entries, looked), Quality.OK)
+        for target, gauges in snapshot.gauges.items():
+            moment = snapshot.time_ns(target) or self.last_ns
+            if moment is None:
+                self.undated += len(gauges)
+                continue
+            for metric, value in sorted(gauges.items()):
+                hour = (target, metric, moment // HOUR_NS)
+                if hour not in self.kept_hours:
+                    self.kept_hours.add(hour)
+                    self.rows.value(target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value))
+        return len(snapshot.samples) + len(snapshot.services) - len(placed)
+
+    def _add_jobs(self, target: Target, found: Iterable[JobAmounts], flag: Quality) -> None:
+        for amounts in found:
+            flags = flag | (Quality.RESET if amounts.restarted else Quality.OK)
+            self.job_rows += job_rows(target, amounts, int(flags), self.context.cluster)
+
+
+_MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
+
+
+def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
+    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
+    answers = 0
+    found = samples(line for _, line in whole_lines(path))
+    while batch := list(islice(found, 1000)):
+        for item in batch:
+            answers += 1
+            if isinstance(item, str):
+                refused[item] += 1
+                continue
+            for origin, grown in differ.update([item]):
+                # The sums of a node include the lines of its file systems: the lake reads one of them.
+                target = origin.target
+                if target.system == ALL and context.system is not None:
+                    target = target._replace(system=context.system)
+                rows.amounts(target, grown)
+        yield from rows.full()
+    yield from rows.rest()
+    left = "; ".join(f"{count} answer(s): {what}" for what, count in refused.items())
+    if not rows.made:
+        raise EmptyInput(
+            f"{path} holds {answers} answer(s) of mmpmon and nothing to compare{f' ({left})' if left else ''}: "
+            "counters run since mounting, and two answers give amounts.",
+            hint=_MMPMON_HINT,
+        )
+    return f"{path}: left out: {left}." if left else None
+
+
+MMPMON = FileReader(
+    "mmpmon",
+    "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s, rhist s)",
+    ("series",),
+    lambda head, path: 0.95 if is_mmpmon(plain_head(head)) else 0.0,
+    _read_mmpmon,
+)
+
+
+_LEGEND = re.compile(r"([0-9]{1,6}):\s+(\S+)")
+_ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})\s(.*)")
+_NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
+_SILENT = frozenset({"null", "none", "nan", "-", "n/a"})
+_UNITS = {"%": 1.0, "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+_MOVED = pairs_of("bytes_read=read_bytes bytes_written=write_bytes read_ops=read_ops write_ops=write_ops")
+_CALLED = pairs_of("""
+    bytes_read=read_bytes bytes_written=write_bytes read_calls=read_ops write_calls=write_ops open_calls=open_ops
+    close_calls=close_ops readdir_calls=other_ops inode_updates=setattr_ops
+""")
+_COUNTED = {
+    f"gpfs_{part}_{name}": metric
+    for part, names in (("nsdds", _MOVED), ("fs", _MOVED), ("fis", _CALLED))
+    for name, metric in names.items()
+}
+_BUSY = ("cpu_user", "cpu_sys")
+
+
+@dataclass
+class _Column:
+    """host|sensor|what of the host it is about|metric."""
+
+    host: str
+    about: tuple[str, ...]
+    metric: str
+    values: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        if self.metric.startswith("gpfs_nsdds_") and self.about:
+            return Target(f"{self.host}:{self.about[-1]}", "device", self.about[-1])
+        return Target(self.about[-1] if self.about else self.host, "host", self.host)
+
+
+def _detect_mmperfmon(head: bytes, path: Path) -> float:
+    text = plain_head(head)
+    return 0.95 if text.lstrip().startswith("Legend:") and "|" in text else 0.0
+
+
+def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
+    columns = _columns(path, context)
+    times = sorted({moment for column in columns for moment in column.values})
+    steps = Counter(later - earlier for earlier, later in pairwise(times))
+    if not steps:
+        raise EmptyInput(f"{path} holds less than two rows, and a row's length is the time to the next.")
+    bucket_ns = min(steps)
+    rows, left = SeriesRows(), Counter[str]()
+    _ratios(columns, bucket_ns, rows)
+    for column in columns:
+        if column.metric not in _COUNTED:
+            left["of other metrics"] += column.metric not in (*_BUSY, "mem_total", "mem_free")
+        elif context.interval_ns is None:
+            left["of counters (give --interval, the period of their sensor)"] += 1
+        else:
+            for moment, value in sorted(column.values.items()):
+                amount = value * bucket_ns / context.interval_ns
+                rows.value(column.target, moment, bucket_ns, _COUNTED[column.metric], amount)
+    yield from rows.rest()
+    said = "; ".join(f"{count} column(s) {what}" for what, count in left.items() if count)
+    if not rows.made:
+        raise SourceError(f"{path}: nothing could be taken: {said or 'no values'}.")
+    return f"{path}: left out: {said}." if said else None
+
+
+MMPERFMON = FileReader(
+    "mmperfmon",
+    "GPFS performance tables (mmperfmon query)",
+    ("series",),
+    _detect_mmperfmon,
+    _read_mmperfmon,
+)
+
+
+def _columns(path: Path, context: ReadContext) -> list[_Column]:
+    """The columns of all blocks; those of a block follow the ones of the block before, in the order of the legend."""
+    legend: list[_Column] = []
+    first = shown = 0
+    last_ns: int | None = None
+    for number, line in whole_lines(path):
+        if match := _LEGEND.fullmatch(line.strip()):
+            host, *about, metric = match[2].split("|") if "|" in match[2] else ("", match[2])
+            legend.append(_Column(host, tuple(about[1:]), metric))
+        elif line.startswith("Row "):
+            names = line.split()[2:]
+            first, shown, last_ns = first + shown, len(names), None
+            if [column.metric for column in legend[first : first + shown]] != names:
+                raise CorruptInput(f"{path}, line {number}: the columns are not those of the legend.")
+        elif match := _ROW.fullmatch(line):
+            last_ns = _moment_ns(match, context, last_ns, f"{path}, line {number}")
+            values = _row_values(match[7])
+            if len(values) != shown:
+                raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
+            for column, value in zip(legend[first : first + shown], values, strict=True):
+                if value is not None:
+                    column.values[last_ns] = value
+    return legend
+
+
+def _moment_ns(match: re.Match[str], context: ReadContext, after_ns: int | None, where: str) -> int:
+    if context.zone is None:
+        raise UndatedInput(f"{where}: times have no zone.", hint="Give --zone, or set `zone` in facility.toml.")
+    try:
+        naive = dt.datetime(*(int(match[part]) for part in range(1, 7)))  # type: ignore[arg-type]
+    except ValueError:
+        raise CorruptInput(f"{where}: {match[0].strip()[:60]!r} has no date that can be.") from None
+    return local_to_ns(naive, context.zone, after_ns=after_ns)
+
+
+def _row_values(text: str) -> list[float | None]:
+    """Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that is not
+    known is none."""
+    found: list[float | None] = []
+    for word in text.split():
+        if _NUMBER.fullmatch(word):
+            found.append(float(word))
+        elif word.lower() in _SILENT or not found:
+            found.append(None)
+        elif found[-1] is not None:
+            scale = _UNITS.get(word)
+            found[-1] = None if scale is None else found[-1] * scale
+    return found
+
+
+def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
+    """CPU time that is not idle, and memory that is not free, of each host that has both halves."""
+    by_host: dict[str, dict[str, _Column]] = {}
+    for column in columns:
+        by_host.setdefault(column.host, {})[column.metric] = column
+    for host, found in by_host.items():
+        target = Target(host, "host", host)
+        if all(name in found for name in _BUSY):
+            user, system = (found[name].values for name in _BUSY)
+            for moment in sorted(user.keys() & system.keys()):
+                rows.value(target, moment, bucket_ns, "cpu_ratio", (user[moment] + system[moment]) / 100)
+        if "mem_total" in found and "mem_free" in found:
+            total, free = found["mem_total"].values, found["mem_free"].values
+            for moment in sorted(total.keys() & free.keys()):
+                if total[moment] > 0:
+                    rows.value(target, moment, bucket_ns, "memory_ratio", 1 - free[moment] / total[moment])
+
+
+_MARK = re.compile(r"^device \S+ mounted on \S+ with fstype \S+", re.MULTILINE)
+_TIME = re.compile(
+    r"@?[0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,18} ?(?:Z|[+-][0-9:]{4,6})?"
+)
+_MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /proc/self/mountstats; done >> FILE`."
+
+
+def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    rows, looks = SeriesRows(), 0
+    last: dict[str, tuple[int, Mount]] = {}
+    first_ages: dict[str, int] = {}
+    for stated_ns, lines in _looks(path, context):
+        # Where one mount covers another at the same path, the later is the one in use.
+        mounts = {mount.path: mount for mount in parse_mountstats(lines, str(path))}
+        looks += bool(mounts)
+        ages = {name: mount.age_seconds for name, mount in mounts.items() if mount.age_seconds is not None}
+        first_ages = first_ages or ages
+        # A mount that was mounted again is younger: the greatest difference is the right one.
+        elapsed = max((age - first_ages[name] for name, age in ages.items() if name in first_ages), default=None)
+        moment = stated_ns
+        if moment is None and context.start_ns is not None and elapsed is not None:
+            moment = context.start_ns + elapsed * NS
+        if moment is None:
+            if looks > 1:
+                hint = f"Give --start, of the first. {_MOUNTSTATS_HINT}"
+                raise UndatedInput(f"{path} says no time of its looks.", hint=hint)
+            continue
+        for name, mount in mounts.items():
+            if name in last and last[name][0] < moment:
+                if context.host is None:
+                    raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
+                target = Target(f"mount:{name}", "host", context.host)
+                rows.amounts(target, counter_growth(last[name][1], mount, last[name][0], moment))
+            last[name] = (moment, mount)
+        yield from rows.full()
+    yield from rows.rest()
+    if not rows.made:
+        content = f"{looks} look(s) at NFS mounts and nothing to compare" if looks else "no NFS mount with statistics"
+        raise EmptyInput(
+            f"{path} holds {content}: counters run since mounting, and two looks give amounts.", hint=_MOUNTSTATS_HINT
+        )
+
+
+MOUNTSTATS = FileReader(
+    "mountstats",
+    "NFS client counters (recordings of /proc/self/mountstats)",
+    ("series",),
+    lambda head, path: 0.9 if _MARK.search(plain_head(head)) else 0.0,
+    _read_mountstats,
+)
+
+
+def _looks(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[str]]]:
+    """Time and lines of each look. A line with a time begins one; where there are none, so does an NFS mount that this
+    look has already. A look that is cut off is left out."""
+    moment_ns: int | None = None
+    lines, seen = list[str](), set[str]()
+    for block in line_blocks(path):
+        if block.torn:
+            return
+        for line in block.lines:
+            time_ns = _time_ns(line, context)
+            if time_ns is not None or (moment_ns is None and " with fstype nfs" in line and line in seen):
+                if lines:
+                    yield moment_ns, lines
+                moment_ns, lines, seen = time_ns, [], set()
+            if line.startswith("device "):
+                seen.add(line)
+            if time_ns is None:
+                lines.append(line)
+    if lines:
+        yield moment_ns, lines
+
+
+def _time_ns(line: str, context: ReadContext) -> int | None:
+    """Of a line that is a time and nothing else."""
+    text = line.strip()
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text, context.zone)
+    except ValueError:
+        return None

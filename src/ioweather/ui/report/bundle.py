@@ -1,0 +1,124 @@
+"""A folder that others can check: data, tables and figures of all exhibits, parameters, checksums and versions.
+
+Research Object Crate 1.1 describes it (ro-crate-metadata.json), which archives such as Zenodo and WorkflowHub read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from ioweather._version import __version__
+from ioweather.core.errors import UsageError
+from ioweather.core.papers import PAPERS
+from ioweather.core.papers.claims import judged
+from ioweather.core.progress import Progress
+from ioweather.core.results import to_jsonable
+from ioweather.core.units import format_time_ns
+from ioweather.ui.publish import write_exhibit
+from ioweather.ui.report.write import Material, without_repeats
+
+_PACKAGES: Final = ("duckdb", "deltalake", "numpy", "scipy", "vl-convert-python")
+
+
+def check_bundle(folder: Path) -> None:
+    """Raise UsageError unless `folder` can become a bundle, before any work is done."""
+    try:
+        import rocrate.rocrate  # noqa: F401  an optional package
+    except ImportError:
+        raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"--bundle {folder}: exists and is not an empty folder.")
+
+
+def write_bundle(material: Material, folder: Path, command: str, progress: Progress) -> int:
+    """Write all exhibits of a report's material as files with checksums and metadata; return the number of files.
+    `command` makes the bundle again."""
+    made, name = without_repeats(material.made), material.facility.name
+    low, high = material.within_ns
+    period = f"{format_time_ns(low)[:10]} to {format_time_ns(high)[:10]}" if material.span_ns else "no data"
+    versions = {
+        "ioweather": __version__,
+        "python": platform.python_version(),
+        "packages": {package: version(package) for package in _PACKAGES},
+        "facility_digest": material.facility.digest,
+        "table_versions": dict(material.table_versions),
+        "table_rows": dict(material.table_rows),
+        "period_ns": list(material.period_ns),
+        "made": format_time_ns(material.made_ns),
+    }
+    claims = [
+        {"id": each.claim.id, "text": each.claim.text, "criterion": each.claim.criterion, "ours": each.claim.because}
+        | {"standing": each.standing, "why": each.why, "estimate": to_jsonable(each.estimate)}
+        for exhibit in made
+        for each in judged(exhibit.id, exhibit.estimates)
+    ]
+    readme = Path(__file__).with_name("templates").joinpath("bundle.md").read_text("utf-8")
+    text = readme.format(
+        name=name,
+        count=len(made),
+        version=__version__,
+        period=period
+        + (". This facility is simulated: nothing here was measured" if material.facility.simulated else ""),
+        command=command,
+        papers="\n".join(f"- {key}: {paper.citation}" for key, paper in PAPERS.items()),
+        left_out="\n".join(f"- {each.id}: {each.reason}" for each in material.left_out) or "Everything was made.",
+    )
+    try:
+        for part in ("data", "tables", "figures"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        for number, exhibit in enumerate(made):
+            progress(number, len(made), exhibit.id)
+            origin = f"{name}, {exhibit.id}, ioweather {__version__}"
+            write_exhibit(exhibit, folder / "data" / f"{exhibit.id}.json")
+            for ending in (".csv", ".tex") if any(table.rows for table in exhibit.tables) else ():
+                write_exhibit(exhibit, folder / "tables" / f"{exhibit.id}{ending}", origin=origin)
+            if exhibit.charts:
+                write_exhibit(exhibit, folder / "figures" / f"{exhibit.id}.pdf", origin=origin)
+        progress(len(made), len(made), "")
+        for file, body in (("claims.json", claims), ("versions.json", versions)):
+            (folder / file).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        _write_metadata(folder, f"Exhibits of {name}", period)
+        digests = _digests(folder)
+        sums = "".join(f"{digest}  {file}\n" for file, digest in digests.items())
+        (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--bundle {folder}: {error.strerror}.") from None
+    return len(digests) + 1
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 digest of every file."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _write_metadata(folder: Path, name: str, period: str) -> None:
+    """Write ro-crate-metadata.json about the files that are in the folder."""
+    from rocrate.model.contextentity import ContextEntity
+    from rocrate.model.softwareapplication import SoftwareApplication
+    from rocrate.rocrate import ROCrate
+
+    crate: Any = ROCrate()
+    crate.name = name
+    crate.description = f"Tables and figures of five papers on parallel I/O, made from data of {period}."
+    crate.root_dataset["keywords"] = ["HPC", "parallel I/O", "storage"]
+    about: dict[str, Any] = {"name": "ioweather", "version": __version__, "softwareVersion": __version__}
+    software = crate.add(SoftwareApplication(crate, "#ioweather", properties=about))
+    papers = []
+    for paper in PAPERS.values():
+        about = {"@type": "ScholarlyArticle", "name": paper.title, "datePublished": str(paper.year)}
+        papers.append(crate.add(ContextEntity(crate, f"https://doi.org/{paper.doi}", properties=about)))
+    crate.root_dataset["citation"] = papers
+    made = []
+    for file, digest in _digests(folder).items():
+        about = {"name": file, "encodingFormat": mimetypes.guess_type(file)[0] or "text/plain", "sha256": digest}
+        made.append(crate.add_file(folder / file, file, properties=about, record_size=True))
+    crate.add_action(software, identifier="#report", result=made, properties={"name": "ioweather report --bundle"})
+    crate.metadata.write(folder)
